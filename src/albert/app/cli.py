@@ -1,0 +1,132 @@
+"""The command line: words come in, an exit code goes out. The table of commands is here and nowhere else.
+
+Exit codes: 0 done; 1 our own mistake; 2 the user's, told in one line; 130 interrupted.
+"""
+
+import importlib
+import inspect
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from albert import __version__
+from albert.app.results import CommandResult, print_result
+from albert.errors import AlbertError
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command's words and the function behind them, as `module:function` below albert.app.commands."""
+
+    name: str
+    target: str
+
+
+COMMANDS = (
+    # Command("quickstart", "quickstart:quickstart"),
+    Command("params", "params:params"),
+    # Command("convert", "convert:convert"),
+    # Command("fill-mask", "ask:fill_mask"),
+    # Command("sentence-order", "ask:sentence_order"),
+    # Command("embed", "ask:embed"),
+)
+
+# typer keeps its click in different places from version to version; its public exception leads there.
+UsageError: Any = typer.BadParameter.__base__
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
+DebugFlag = Annotated[bool, typer.Option("--debug", help="show the traceback of an error")]
+
+
+def build_app() -> typer.Typer:
+    """The typer application of the table."""
+    app = typer.Typer(
+        name="albert",
+        help="The complete ALBERT: small, strong text encoders on little hardware.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_main_options)
+    for command in COMMANDS:
+        module, function = command.target.split(":")
+        target = getattr(importlib.import_module(f"albert.app.commands.{module}"), function)
+        app.command(command.name)(_with_common_options(target))
+    return app
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        print(f"albert {__version__}")
+        raise typer.Exit
+
+
+def _main_options(
+    version: Annotated[
+        bool, typer.Option("--version", help="show the version", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Options that come before a command."""
+
+
+def _with_common_options(function: Callable[..., CommandResult]) -> Callable[..., None]:
+    """The function with --json and --debug added, printing its result."""
+
+    def run(*, as_json: bool, debug: bool, **arguments: Any) -> None:
+        print_result(function(**arguments), as_json=as_json)
+
+    parameters = list(inspect.signature(function).parameters.values())
+    for name, annotation in (("as_json", JsonFlag), ("debug", DebugFlag)):
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(name, kind, default=False, annotation=annotation))
+    run.__doc__ = function.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit with its code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    warnings.showwarning = _show_warning
+    sys.exit(_run(words))
+
+
+def _run(words: list[str]) -> int:
+    is_debugging = "--debug" in words
+    try:
+        code = build_app()(args=words or ["--help"], standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except AlbertError as error:
+        return _fail(str(error), 2, is_debugging)
+    except UsageError as error:
+        return _fail(f"{error.format_message()} (--help lists what there is)", 2, is_debugging)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", 130, is_debugging)
+    except BrokenPipeError:
+        # The reader has gone (`albert … | head`): not an error, and nothing more to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _fail(f"{error.filename or 'the system'}: {error.strerror or error}", 2, is_debugging)
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        return _fail(f"this is a mistake in albert, not yours ({text}); --debug shows where", 1, is_debugging)
+
+
+def _fail(message: str, code: int, is_debugging: bool) -> int:
+    if is_debugging:
+        traceback.print_exc()
+    one_line = " ".join(message.split())
+    print(f"error: {one_line}", file=sys.stderr)
+    return code
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)

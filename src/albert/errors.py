@@ -1,0 +1,21 @@
+"""The errors that are a user's to mend: each is one line that names the value, the limit and the cure."""
+
+
+class AlbertError(Exception):
+    """A mistake in what was asked for or handed in; the command line prints it and exits with 2."""
+
+
+class SettingsError(AlbertError):
+    """A setting that is unknown, of the wrong type, or at odds with another."""
+
+
+class FileFormatError(AlbertError):
+    """A file that is missing, damaged, or not what its name promises."""
+
+
+class WeightsError(AlbertError):
+    """Weights that do not fit the model: a name or a shape too many, too few, or different."""
+
+
+class InputError(AlbertError):
+    """A text or an argument that cannot be answered as it stands."""

@@ -1,0 +1,1 @@
+"""texts → answers: a loaded model that reads text and says what it thinks."""

@@ -1,0 +1,131 @@
+"""The whole model: a configuration and the names of heads come in, one module with all of them goes out.
+
+Shapes: T tokens, B sequences, M masked places, D hidden width, V vocabulary.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from albert.errors import InputError
+from albert.model.beam_span_head import BeamSpanHead
+from albert.model.config import ModelConfig
+from albert.model.encoder import Encoder, EncoderOutput
+from albert.model.heads import ChoiceHead, ClassificationHead, PairHead, SpanHead, WordHead
+from albert.model.init import init_weights
+from albert.model.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class HeadKind:
+    """How a head is built, how many outputs it has (None: the user's choice), whether it reads the pooler."""
+
+    build: Callable[[ModelConfig, int], nn.Module]
+    num_outputs: int | None
+    is_pooled: bool
+
+
+HEADS: dict[str, HeadKind] = {
+    "mlm": HeadKind(lambda config, _: WordHead(config), 1, is_pooled=False),
+    "sop": HeadKind(lambda config, _: PairHead(config), 2, is_pooled=True),
+    "nsp": HeadKind(lambda config, _: PairHead(config), 2, is_pooled=True),
+    "classification": HeadKind(ClassificationHead, None, is_pooled=True),
+    "token_classification": HeadKind(ClassificationHead, None, is_pooled=False),
+    "span": HeadKind(lambda config, _: SpanHead(config), 2, is_pooled=False),
+    "beam_span": HeadKind(lambda config, _: BeamSpanHead(config), 2, is_pooled=False),
+    "choice": HeadKind(lambda config, _: ChoiceHead(config), 1, is_pooled=True),
+}
+# Heads by name, with the number of outputs where that is open: {"mlm": None, "classification": 3}.
+Heads = Mapping[str, int | None]
+
+
+class AlbertModel(nn.Module):
+    """An encoder, the pooler where something reads it, and any number of heads."""
+
+    def __init__(self, config: ModelConfig, *, heads: Heads, has_pooler: bool | None = None) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config)
+        if has_pooler is None:
+            has_pooler = any(HEADS[check_head(name)].is_pooled for name in heads)
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if has_pooler else None
+        self.heads = nn.ModuleDict(
+            {name: HEADS[name].build(config, resolve_outputs(name, count)) for name, count in heads.items()}
+        )
+
+    def forward(
+        self,
+        tokens: Tokens,
+        *,
+        depth: int | None = None,
+        with_hidden_states: bool = False,
+        with_attentions: bool = False,
+    ) -> EncoderOutput:
+        """The encoder's output; heads are asked afterwards, with the places they need."""
+        output: EncoderOutput = self.encoder(
+            tokens, depth=depth, with_hidden_states=with_hidden_states, with_attentions=with_attentions
+        )
+        return output
+
+    def pool(self, last_TD: Tensor, tokens: Tokens) -> Tensor:
+        """The vector of each sequence: its first token, mapped and squashed."""
+        if self.pooler is None:
+            raise InputError("this model has no pooler; load it with a head that reads one, such as sop")
+        return torch.tanh(self.pooler(last_TD[tokens.first_B]))
+
+    def head(self, name: str) -> nn.Module:
+        """A head by name; one that the model lacks is refused with those it has."""
+        if name not in self.heads:
+            raise InputError(
+                f"this model has no {name} head; it has {', '.join(self.heads) or 'none'}. "
+                "Load a folder that was trained with one"
+            )
+        return self.heads[name]
+
+    def word_logits(self, last_TD: Tensor, places_M: Tensor) -> Tensor:
+        """Logits [M, V] of the words at the given places of the flat batch, and nowhere else."""
+        logits_MV: Tensor = self.head("mlm")(
+            last_TD.index_select(0, places_M), self.encoder.embeddings.word.weight
+        )
+        return logits_MV
+
+
+def check_head(name: str) -> str:
+    """The name itself, if there is such a head."""
+    if name not in HEADS:
+        raise InputError(f"unknown head {name!r}; there are {', '.join(HEADS)}")
+    return name
+
+
+def resolve_outputs(name: str, count: int | None) -> int:
+    """The number of outputs of a head: fixed by its kind, or the user's."""
+    fixed = HEADS[check_head(name)].num_outputs
+    if fixed is not None:
+        return fixed
+    if count is None or count < 1:
+        raise InputError(f"the {name} head needs a number of labels of at least 1, not {count}")
+    return count
+
+
+def build_model(
+    config: ModelConfig,
+    *,
+    heads: Heads,
+    has_pooler: bool | None = None,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    gradient_checkpointing: bool = False,
+) -> AlbertModel:
+    """A model with fresh weights, in evaluation mode. On the meta device it has shapes and no memory."""
+    with torch.device("meta"):
+        model = AlbertModel(config, heads=heads, has_pooler=has_pooler)
+    model.encoder.gradient_checkpointing = gradient_checkpointing
+    if torch.device(device).type != "meta":
+        # Drawn on the CPU whatever the device: one seed, one model.
+        model.to_empty(device="cpu")
+        generator = torch.Generator().manual_seed(seed)
+        init_weights(model, std=config.initializer_range, generator=generator)
+        model.to(device)
+    return model.eval()

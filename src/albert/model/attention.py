@@ -1,0 +1,72 @@
+"""Attention inside each sequence of a flat batch: queries, keys and values come in, mixed values go out.
+
+Shapes: T tokens, N heads, H width of a head, R sequences in a run, L length of a run's sequences.
+
+The way was chosen by measurement (bench/attention.py, docs/benchmarks.md): sequences of equal length
+together, each run a view of the flat tensors and one call of the fused kernel. On the CPU it is as fast as
+a loop over single sequences on long ragged batches and twice as fast on short ones; padding the batch costs
+up to three times as much, nested tensors more still.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from albert.model.layout import Layout
+
+
+# Opaque to torch.compile: the borders between sequences are new in every batch, and nothing that depends
+# on them may become part of a compiled graph.
+@torch.compiler.disable
+def attend(
+    query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, *, layout: Layout, dropout: float = 0.0
+) -> Tensor:
+    """Softmax attention of every token over its own sequence; `dropout` acts on the probabilities."""
+    if _has_varlen_kernel(query_TNH) and dropout == 0.0:
+        return _attend_varlen(query_TNH, key_TNH, value_TNH, layout)
+    sizes = layout.run_sizes
+    outputs = []
+    for run, q, k, v in zip(
+        layout.runs, query_TNH.split(sizes), key_TNH.split(sizes), value_TNH.split(sizes), strict=True
+    ):
+        shape = (run.count, run.length, *q.shape[1:])
+        q_RNLH, k_RNLH, v_RNLH = (x.view(shape).transpose(1, 2) for x in (q, k, v))
+        mixed_RNLH = F.scaled_dot_product_attention(q_RNLH, k_RNLH, v_RNLH, dropout_p=dropout)
+        outputs.append(mixed_RNLH.transpose(1, 2).reshape(q.shape))
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+@torch.compiler.disable
+def attend_visibly(
+    query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, *, layout: Layout, dropout: float = 0.0
+) -> tuple[Tensor, list[Tensor]]:
+    """The same, spelled out, with the probabilities of each sequence as one tensor [N, L, L] (undropped)."""
+    lengths = list(layout.lengths)
+    scale = 1.0 / math.sqrt(query_TNH.shape[-1])
+    outputs, probabilities = [], []
+    for q, k, v in zip(
+        query_TNH.split(lengths), key_TNH.split(lengths), value_TNH.split(lengths), strict=True
+    ):
+        q_NLH, k_NLH, v_NLH = (x.transpose(0, 1) for x in (q, k, v))
+        p_NLL = torch.softmax(q_NLH @ k_NLH.transpose(1, 2) * scale, dim=-1)
+        outputs.append((F.dropout(p_NLL, dropout, training=dropout > 0) @ v_NLH).transpose(0, 1))
+        probabilities.append(p_NLL)
+    return torch.cat(outputs), probabilities
+
+
+def _has_varlen_kernel(query_TNH: Tensor) -> bool:
+    # Flash attention over ragged sequences exists on CUDA, in half precision. Never run on a GPU here.
+    return query_TNH.is_cuda and query_TNH.dtype in (torch.float16, torch.bfloat16)
+
+
+def _attend_varlen(query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, layout: Layout) -> Tensor:
+    from torch.nn.attention.varlen import varlen_attn
+
+    lengths = torch.tensor((0, *layout.lengths), dtype=torch.int32, device=query_TNH.device)
+    borders = lengths.cumsum(0, dtype=torch.int32)
+    longest = max(layout.lengths)
+    mixed = varlen_attn(query_TNH, key_TNH, value_TNH, borders, borders, longest, longest)
+    assert isinstance(mixed, Tensor)
+    return mixed

@@ -1,0 +1,75 @@
+"""The two blocks that layers are made of: vectors of a flat batch come in and leave with the same shape.
+
+Shapes: T tokens, D hidden width, F feed-forward width, N heads, H width of a head.
+"""
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from albert.model.attention import attend, attend_visibly
+from albert.model.config import Activation, ModelConfig
+from albert.model.layout import Layout
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU by the tanh approximation: `gelu` in ALBERT's own configs, `gelu_new` in Hugging Face's."""
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "gelu_new": gelu_tanh,
+    "gelu": F.gelu,
+    "relu": F.relu,
+}
+
+
+class AttentionBlock(nn.Module):
+    """LN(x + drop(attention(x))); the norm belongs to the block before it, so it is shared with it."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        # Three maps rather than one of 3·D: LAMB's trust ratio is taken for each tensor, and fusing them
+        # gained nothing on the CPU (docs/log.md).
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.output = nn.Linear(width, width)
+        self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.num_heads = config.num_attention_heads
+        self.probability_dropout = config.attention_probs_dropout_prob
+        self.dropout = config.hidden_dropout_prob
+
+    def forward(self, x_TD: Tensor, layout: Layout, probabilities: list[list[Tensor]] | None = None) -> Tensor:
+        """Mix each sequence; where a list is given, the probabilities of this layer are added to it."""
+        heads = (x_TD.shape[0], self.num_heads, -1)
+        q_TNH, k_TNH, v_TNH = (part(x_TD).view(heads) for part in (self.query, self.key, self.value))
+        dropout = self.probability_dropout if self.training else 0.0
+        if probabilities is None:
+            mixed_TNH = attend(q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout)
+        else:
+            mixed_TNH, seen = attend_visibly(q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout)
+            probabilities.append(seen)
+        mixed_TD = self.output(mixed_TNH.reshape(x_TD.shape))
+        result: Tensor = self.norm(x_TD + F.dropout(mixed_TD, self.dropout, self.training))
+        return result
+
+
+class FeedForwardBlock(nn.Module):
+    """LN(x + drop(W2·act(W1·x))); its dropout is the one that public implementations leave out."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.inner = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.output = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.activation = ACTIVATIONS[config.hidden_act]
+        self.dropout = config.hidden_dropout_prob
+
+    def forward(self, x_TD: Tensor) -> Tensor:
+        """Transform each token by itself."""
+        y_TD = self.output(self.activation(self.inner(x_TD)))
+        result: Tensor = self.norm(x_TD + F.dropout(y_TD, self.dropout, self.training))
+        return result

@@ -1,0 +1,83 @@
+"""The shape of a model: the keys of ALBERT's config.json come in, a checked and frozen object goes out."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from albert.settings import Settings
+
+Sharing = Literal["all", "attention", "ffn", "none"]
+Activation = Literal["gelu_new", "gelu", "relu"]
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class ModelConfig(Settings):
+    """What decides the shape and the arithmetic of a model. BERT is a setting of it: nothing shared, E = H.
+
+    `hidden_act` has Hugging Face's names: `gelu_new` is the tanh approximation that ALBERT was trained
+    with, `gelu` is the exact one of BERT.
+    """
+
+    vocab_size: PositiveInt = 30_000
+    embedding_size: PositiveInt = 128
+    hidden_size: PositiveInt = 768
+    num_hidden_layers: PositiveInt = 12
+    num_hidden_groups: PositiveInt = 1
+    inner_group_num: PositiveInt = 1
+    num_attention_heads: PositiveInt = 12
+    intermediate_size: PositiveInt = 3072
+    sharing: Sharing = "all"
+    hidden_act: Activation = "gelu_new"
+    hidden_dropout_prob: Probability = 0.0
+    attention_probs_dropout_prob: Probability = 0.0
+    classifier_dropout_prob: Probability = 0.1
+    max_position_embeddings: PositiveInt = 512
+    type_vocab_size: PositiveInt = 2
+    initializer_range: PositiveFloat = 0.02
+    layer_norm_eps: PositiveFloat = 1e-12
+    pad_token_id: Annotated[int, Field(ge=0)] = 0
+    # None: a map from E to H exactly where they differ. Hugging Face's folders have one at E = H too.
+    has_embedding_map: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> "ModelConfig":
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
+                f"{self.num_attention_heads}; each head takes an equal share of it"
+            )
+        if self.num_hidden_groups > self.num_hidden_layers:
+            raise ValueError(
+                f"num_hidden_groups {self.num_hidden_groups} exceeds num_hidden_layers "
+                f"{self.num_hidden_layers}; a group owns at least one layer"
+            )
+        if self.sharing == "none" and self.num_hidden_groups > 1:
+            raise ValueError(
+                f"num_hidden_groups {self.num_hidden_groups} with sharing=none: groups share inside "
+                "themselves; use sharing=all, or num_hidden_groups=1"
+            )
+        if self.has_embedding_map is False and self.embedding_size != self.hidden_size:
+            raise ValueError(
+                f"has_embedding_map=false with embedding_size {self.embedding_size} and hidden_size "
+                f"{self.hidden_size}: without a map they must be equal"
+            )
+        if self.pad_token_id >= self.vocab_size:
+            raise ValueError(f"pad_token_id {self.pad_token_id} lies outside vocab_size {self.vocab_size}")
+        return self
+
+    @property
+    def maps_embeddings(self) -> bool:
+        """Whether a linear map leads from the embeddings into the encoder."""
+        if self.has_embedding_map is None:
+            return self.embedding_size != self.hidden_size
+        return self.has_embedding_map
+
+    @property
+    def is_fully_shared(self) -> bool:
+        """Whether every layer is the same block, so that the depth may exceed `num_hidden_layers`."""
+        return self.sharing == "all" and self.num_hidden_groups == 1
+
+    @property
+    def is_bert(self) -> bool:
+        """Whether this is BERT's architecture: nothing shared, and no factorised embedding."""
+        return self.sharing == "none" and not self.maps_embeddings and self.inner_group_num == 1

@@ -1,0 +1,32 @@
+"""Factorised embeddings: ids, segments and positions come in, vectors of the encoder's width go out.
+
+Shapes: T tokens, E embedding width, D hidden width.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from albert.model.config import ModelConfig
+
+
+class Embeddings(nn.Module):
+    """Three small tables of width E, one norm, and a map from E to D (paper, section 3.1).
+
+    V·E + E·D parameters instead of V·D: words are looked up in a narrow space and widened once. There is
+    no map where E = D, unless a loaded folder brought one.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.word = nn.Embedding(config.vocab_size, config.embedding_size)
+        self.position = nn.Embedding(config.max_position_embeddings, config.embedding_size)
+        self.segment = nn.Embedding(config.type_vocab_size, config.embedding_size)
+        self.norm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
+        self.map = nn.Linear(config.embedding_size, config.hidden_size) if config.maps_embeddings else None
+        self.dropout = config.hidden_dropout_prob
+
+    def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor) -> Tensor:
+        """Look up, add, normalise, drop, widen."""
+        x_TE = self.word(ids_T) + self.segment(segments_T) + self.position(positions_T)
+        x_TE = F.dropout(self.norm(x_TE), self.dropout, self.training)
+        return x_TE if self.map is None else self.map(x_TE)

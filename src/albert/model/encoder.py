@@ -1,0 +1,107 @@
+"""The encoder: a flat batch comes in, the hidden state of every token goes out.
+
+Shapes: T tokens, D hidden width.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from albert.errors import InputError
+from albert.model.blocks import AttentionBlock, FeedForwardBlock
+from albert.model.config import ModelConfig
+from albert.model.embeddings import Embeddings
+from albert.model.layout import Layout, build_layout
+from albert.model.sharing import Layer, build_sharing_table, count_blocks, select_layers
+from albert.model.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class EncoderOutput:
+    """What the layers gave, in the order of the batch.
+
+    `hidden_states` holds the embeddings and then the state after each layer; `attentions` one entry a step
+    (layers × inner blocks), which is one tensor [heads, length, length] a sequence.
+    """
+
+    last_TD: Tensor
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[tuple[Tensor, ...], ...] | None = None
+
+
+class Encoder(nn.Module):
+    """The paper's idea in one loop: few blocks, called many times."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        blocks = count_blocks(config)
+        self.config = config
+        self.embeddings = Embeddings(config)
+        self.attention = nn.ModuleList(AttentionBlock(config) for _ in range(blocks.attention))
+        self.ffn = nn.ModuleList(FeedForwardBlock(config) for _ in range(blocks.ffn))
+        self.table = build_sharing_table(config)
+        self.gradient_checkpointing = False
+
+    def forward(
+        self,
+        tokens: Tokens,
+        *,
+        depth: int | None = None,
+        with_hidden_states: bool = False,
+        with_attentions: bool = False,
+    ) -> EncoderOutput:
+        """Run `depth` layers (all of them by default) over the batch."""
+        self._check_lengths(tokens)
+        layers = select_layers(self.table, depth=depth, is_fully_shared=self.config.is_fully_shared)
+        layout = build_layout(tokens.lengths)
+        x_TD = self.embeddings(
+            layout.sort(tokens.ids_T), layout.sort(tokens.segments_T), layout.sort(tokens.positions_T)
+        )
+        states = [x_TD] if with_hidden_states else None
+        probabilities: list[list[Tensor]] | None = [] if with_attentions else None
+        for layer in layers:
+            x_TD = self._run_layer(x_TD, layer, layout, probabilities)
+            if states is not None:
+                states.append(x_TD)
+        return EncoderOutput(
+            last_TD=layout.unsort(x_TD),
+            hidden_states=None if states is None else tuple(layout.unsort(state) for state in states),
+            attentions=None if probabilities is None else _unsort_sequences(probabilities, tokens.lengths),
+        )
+
+    def _run_layer(
+        self, x_TD: Tensor, layer: Layer, layout: Layout, probabilities: list[list[Tensor]] | None
+    ) -> Tensor:
+        if self.gradient_checkpointing and torch.is_grad_enabled() and probabilities is None:
+            result: Tensor = checkpoint(self._apply_blocks, x_TD, layer, layout, None, use_reentrant=False)
+            return result
+        return self._apply_blocks(x_TD, layer, layout, probabilities)
+
+    def _apply_blocks(
+        self, x_TD: Tensor, layer: Layer, layout: Layout, probabilities: list[list[Tensor]] | None
+    ) -> Tensor:
+        for block in layer:
+            x_TD = self.attention[block.attention](x_TD, layout, probabilities)
+            x_TD = self.ffn[block.ffn](x_TD)
+        return x_TD
+
+    def _check_lengths(self, tokens: Tokens) -> None:
+        longest, limit = max(tokens.lengths), self.config.max_position_embeddings
+        if longest > limit:
+            raise InputError(
+                f"a sequence has {longest} pieces and the model reads at most {limit}; "
+                "shorten it, or split it into windows"
+            )
+
+
+def _unsort_sequences(
+    layers: list[list[Tensor]], lengths: tuple[int, ...]
+) -> tuple[tuple[Tensor, ...], ...]:
+    """Per-sequence tensors from the computed order back into the order of the batch."""
+    if build_layout(lengths).order_T is None:
+        return tuple(tuple(layer) for layer in layers)
+    order = sorted(range(len(lengths)), key=lambda i: lengths[i])  # stable, as the layout's
+    place = {sequence: i for i, sequence in enumerate(order)}
+    return tuple(tuple(layer[place[i]] for i in range(len(lengths))) for layer in layers)

@@ -1,0 +1,84 @@
+"""What stands on the encoder: hidden states or pooled vectors come in, logits go out.
+
+Shapes: T tokens, B sequences, M masked places, D hidden width, E embedding width, V vocabulary, K labels,
+C choices.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from albert.errors import InputError
+from albert.model.blocks import ACTIVATIONS
+from albert.model.config import ModelConfig
+
+
+class WordHead(nn.Module):
+    """Masked-word prediction. It sees only the gathered places, so logits exist for no other token."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.embedding_size)
+        self.norm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(self, x_MD: Tensor, words_VE: Tensor) -> Tensor:
+        """Logits over the vocabulary; `words_VE` is the embedding's own word table."""
+        x_ME = self.norm(self.activation(self.dense(x_MD)))
+        return F.linear(x_ME, words_VE, self.bias)
+
+
+class PairHead(nn.Module):
+    """Sentence order (0 in order, 1 swapped) or next sentence (0 next, 1 random); no dropout."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.linear = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, pooled_BD: Tensor) -> Tensor:
+        """Logits [B, 2]."""
+        logits_B2: Tensor = self.linear(pooled_BD)
+        return logits_B2
+
+
+class ClassificationHead(nn.Module):
+    """Labels of whole sequences, or a number where K = 1; of single tokens where it is given those."""
+
+    def __init__(self, config: ModelConfig, num_labels: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(config.hidden_size, num_labels)
+        self.dropout = config.classifier_dropout_prob
+
+    def forward(self, x_BD: Tensor) -> Tensor:
+        """Logits [B, K] of pooled vectors, or [T, K] of hidden states."""
+        logits_BK: Tensor = self.linear(F.dropout(x_BD, self.dropout, self.training))
+        return logits_BK
+
+
+class ChoiceHead(ClassificationHead):
+    """One score for each of C neighbouring sequences, which compete with each other."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config, num_labels=1)
+
+    def score(self, pooled_BD: Tensor, *, num_choices: int) -> Tensor:
+        """Logits [B / C, C]."""
+        if num_choices < 1 or pooled_BD.shape[0] % num_choices:
+            raise InputError(
+                f"{pooled_BD.shape[0]} sequences do not divide into questions of {num_choices} choices"
+            )
+        return self.forward(pooled_BD).view(-1, num_choices)
+
+
+class SpanHead(nn.Module):
+    """SQuAD 1.1: where an answer starts and where it ends, each a logit for every token."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.linear = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, x_TD: Tensor) -> tuple[Tensor, Tensor]:
+        """Start logits [T] and end logits [T]."""
+        start_T, end_T = self.linear(x_TD).unbind(-1)
+        return start_T, end_T

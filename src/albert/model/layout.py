@@ -1,0 +1,90 @@
+"""The order in which a flat batch is computed: lengths come in, runs of equal length go out.
+
+Shapes: T tokens of the whole batch.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Run:
+    """`count` neighbouring sequences of one `length`: together they are a rectangle, without a copy."""
+
+    count: int
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where the borders between sequences lie while the layers run.
+
+    Sequences are computed in order of length, so that equal lengths are neighbours. Only the ids move on
+    the way in and the result on the way out; the layers between see nothing but the runs.
+    """
+
+    runs: tuple[Run, ...]
+    order_T: Tensor | None  # token at place i of the computed order; None: already in order
+    inverse_T: Tensor | None
+
+    @property
+    def run_sizes(self) -> list[int]:
+        """Tokens in each run."""
+        return [run.count * run.length for run in self.runs]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The lengths in the computed order."""
+        return tuple(length for run in self.runs for length in [run.length] * run.count)
+
+    def sort(self, x_T: Tensor) -> Tensor:
+        """Tokens of the batch in the computed order."""
+        return x_T if self.order_T is None else x_T[self.order_T.to(x_T.device)]
+
+    def unsort(self, x_TD: Tensor) -> Tensor:
+        """Computed vectors in the order of the batch."""
+        if self.order_T is None or self.inverse_T is None:
+            return x_TD
+        result: Tensor = _Permute.apply(x_TD, self.inverse_T.to(x_TD.device), self.order_T.to(x_TD.device))
+        return result
+
+
+class _Permute(torch.autograd.Function):
+    """x[index] for a permutation: the gradient is a gather by the inverse, not a scattered addition."""
+
+    @staticmethod
+    def forward(ctx: Any, x_TD: Tensor, index_T: Tensor, inverse_T: Tensor) -> Tensor:
+        ctx.save_for_backward(inverse_T)
+        return x_TD.index_select(0, index_T)
+
+    @staticmethod
+    def backward(ctx: Any, grad_TD: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        (inverse_T,) = ctx.saved_tensors
+        return grad_TD.index_select(0, inverse_T), None, None
+
+
+@lru_cache(maxsize=256)
+def build_layout(lengths: tuple[int, ...]) -> Layout:
+    """Sort the sequences by length, unless equal lengths are neighbours already."""
+    values = np.array(lengths)
+    if len(_find_runs(values)) == len(np.unique(values)):
+        return Layout(_find_runs(values), None, None)
+    order = np.argsort(values, kind="stable")
+    starts = np.cumsum(values) - values
+    order_T = np.concatenate([np.arange(starts[i], starts[i] + values[i]) for i in order])
+    inverse_T = np.empty_like(order_T)
+    inverse_T[order_T] = np.arange(len(order_T))
+    # A layout outlives the call that made it: made under inference mode it could not be trained with later.
+    with torch.inference_mode(False):
+        return Layout(_find_runs(values[order]), torch.from_numpy(order_T), torch.from_numpy(inverse_T))
+
+
+def _find_runs(lengths: "np.ndarray[Any, np.dtype[np.int64]]") -> tuple[Run, ...]:
+    borders = np.flatnonzero(np.diff(lengths)) + 1
+    pieces = np.split(lengths, borders)
+    return tuple(Run(count=len(piece), length=int(piece[0])) for piece in pieces)

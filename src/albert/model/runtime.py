@@ -1,0 +1,72 @@
+"""Where and how a model runs: a `device` and a `precision` come in as words, checked torch objects go out."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal
+
+from albert.errors import InputError
+from albert.settings import Settings
+
+if TYPE_CHECKING:
+    import torch
+
+Precision = Literal["float32", "bf16"]
+
+
+class RuntimeSettings(Settings):
+    """`device` is auto, cpu, cuda, cuda:N or mps; `precision` bf16 means autocast, the weights stay float32."""
+
+    device: str = "auto"
+    precision: Precision = "float32"
+    gradient_checkpointing: bool = False
+
+
+def select_device(name: str = "auto") -> "torch.device":
+    """The torch device of that name; `auto` takes CUDA, then MPS, then the CPU. Absent ones are refused."""
+    import torch
+
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"unknown device {name!r}; use auto, cpu, cuda, cuda:N or mps") from error
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise InputError(f"device {name!r} is not supported; use auto, cpu, cuda, cuda:N or mps")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(
+            f"device {name!r} is not here: torch {torch.__version__} sees {torch.cuda.device_count()} CUDA "
+            "devices; use device=cpu, or install a CUDA build of torch"
+        )
+    if device.type == "mps" and not _has_mps():
+        raise InputError("device 'mps' is not here: it needs macOS on Apple silicon; use device=cpu")
+    return device
+
+
+def autocast(device: "torch.device", precision: Precision = "float32") -> AbstractContextManager[Any]:
+    """The context to run a model in; bf16 is refused where the hardware would only emulate it."""
+    import torch
+
+    if precision == "float32":
+        return nullcontext()
+    if not _has_bf16(device):
+        raise InputError(
+            f"precision bf16 on {device.type}: this hardware has no bf16 arithmetic and would be slower with "
+            "it; use precision=float32"
+        )
+    return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+def _has_mps() -> bool:
+    import torch
+
+    return torch.backends.mps.is_available()
+
+
+def _has_bf16(device: "torch.device") -> bool:
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type == "mps":
+        return torch.backends.mps.is_macos_or_newer(14, 0)
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

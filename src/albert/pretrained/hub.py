@@ -1,0 +1,141 @@
+"""A folder, a file or a model's name on the hub comes in; the path of what is now on this disk goes out."""
+
+import difflib
+import errno
+import os
+from pathlib import Path
+
+from albert.errors import FileFormatError, InputError
+
+SAFETENSORS = "model.safetensors"
+PICKLED = "pytorch_model.bin"
+VOCABULARIES = ("spiece.model", "vocab.txt", "tokenizer.json")
+COMPANIONS = ("config.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json", "README.md")
+
+PUBLISHED = tuple(
+    f"albert/albert-{size}-v{version}"
+    for version in (2, 1)
+    for size in ("base", "large", "xlarge", "xxlarge")
+)
+_PATH_STARTS = ("/", "./", "../", "~", ".\\", "..\\")
+_PATH_ENDS = ("/", "\\", ".safetensors", ".bin")
+_DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+def resolve_source(source: str | Path, *, revision: str | None = None) -> Path:
+    """Return the path of a local folder or file, or of the hub's model of that name, fetched if need be.
+
+    What exists here wins over a name on the hub. Of a model on the hub only the files that are read
+    are fetched; huggingface_hub's own variables (HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE, HF_TOKEN) apply.
+    Refused: a path that does not exist, a name the hub does not know or does not hand out, a revision
+    of a local path.
+    """
+    local = _find_local(source)
+    if local is None:
+        return _fetch(str(source), revision)
+    if revision is not None:
+        raise InputError(
+            f"{str(source)!r} is a local path and has no revision {revision!r}; leave the revision out"
+        )
+    return local
+
+
+def _find_local(source: str | Path) -> Path | None:
+    """The existing path that `source` means, or None for what can only be a name on the hub."""
+    text = str(source)
+    if not text.strip():
+        raise InputError("the model's name is empty; give a folder or a name such as albert/albert-base-v2")
+    path = os.path.expanduser(text)
+    if os.path.exists(path):
+        return Path(path)
+    if isinstance(source, Path) or _looks_like_path(text):
+        raise FileFormatError(f"{text!r} does not exist; check the path, or give a name on the hub")
+    return None
+
+
+def _looks_like_path(text: str) -> bool:
+    # A name on the hub has one slash at most.
+    return (
+        text in (".", "..")
+        or text.startswith(_PATH_STARTS)
+        or text.endswith(_PATH_ENDS)
+        or text.count("/") > 1
+    )
+
+
+def _fetch(name: str, revision: str | None) -> Path:
+    folder = _snapshot(name, revision=revision, weights=SAFETENSORS)
+    if not (folder / SAFETENSORS).exists():
+        # A snapshot is named after its commit, so that both calls mean the same files.
+        folder = _snapshot(name, revision=folder.name, weights=PICKLED)
+    missing = _find_missing(folder)
+    if missing:
+        raise FileFormatError(
+            f"{name!r} has no {missing}; it is no model of the kind read here, or was only partly fetched "
+            f"(in {folder}): try once more online, or give a local folder"
+        )
+    return folder
+
+
+def _find_missing(folder: Path) -> str | None:
+    if not (folder / "config.json").exists():
+        return "config.json"
+    has_weights = (folder / SAFETENSORS).exists() or (folder / PICKLED).exists()
+    return None if has_weights else f"{SAFETENSORS} or {PICKLED}"
+
+
+def _has_vocabulary(folder: Path) -> bool:
+    return any((folder / file).exists() for file in VOCABULARIES)
+
+
+def _snapshot(name: str, *, revision: str | None, weights: str) -> Path:
+    """Bring one commit's `weights` and their companions into the hub's cache and return its folder there."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=[*COMPANIONS, weights]))
+    # The hub's HTTP library has changed with its versions; its errors have no other base in common.
+    except Exception as error:
+        partial = getattr(error, "snapshot_path", None)
+        # Offline, what another program cached is enough when only a file like README.md is missing.
+        if partial and not _find_missing(Path(partial)) and _has_vocabulary(Path(partial)):
+            return Path(partial)
+        raise InputError(f"{name!r} {_explain(name, revision, error)}") from error
+
+
+def _explain(name: str, revision: str | None, error: Exception) -> str:
+    """What follows the model's name in an error: why the hub did not hand it out, and the cure."""
+    from huggingface_hub import errors as hub
+
+    # Behind "not in the cache" stands why the hub itself could not be asked.
+    cause = error.__cause__ if isinstance(error, hub.LocalEntryNotFoundError) and error.__cause__ else error
+    status = getattr(getattr(cause, "response", None), "status_code", None)
+    if isinstance(cause, hub.HFValidationError):
+        return "is neither a path here nor a name on the hub; one looks like albert/albert-base-v2"
+    if isinstance(cause, hub.OfflineModeIsEnabled):
+        reason = "is not in the cache and the hub is offline (HF_HUB_OFFLINE=1); download it once online"
+    elif isinstance(cause, hub.GatedRepoError):
+        reason = "is gated; accept its terms on its page and log in with `hf auth login`"
+    elif isinstance(cause, hub.RevisionNotFoundError):
+        return f"has no revision {revision or 'main'!r}; check the branch, the tag or the commit"
+    elif isinstance(cause, hub.RepositoryNotFoundError) or status == 404:
+        return f"is neither a folder here nor a model the hub knows; {_suggest(name)}"
+    elif status in (401, 403):
+        reason = (
+            "is not handed out by the hub (access refused); log in with `hf auth login` or renew HF_TOKEN"
+        )
+    elif isinstance(cause, OSError) and cause.errno in _DISK_ERRNOS:
+        reason = f"cannot be written to the cache ({cause.strerror}); free space there, set HF_HOME"
+    else:
+        reason = f"is not in the cache and the hub cannot be read ({_first_line(cause)}); check the network"
+    return f"{reason}, or give a local folder"
+
+
+def _suggest(name: str) -> str:
+    close = difflib.get_close_matches(name, PUBLISHED, n=1, cutoff=0.75)
+    return f"did you mean {close[0]}?" if close else "check the spelling, or log in if the model is private"
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].strip()[:160]

@@ -1,0 +1,158 @@
+"""Hugging Face's config.json ↔ ModelConfig: its keys come in and go out; what it cannot say has a key of ours."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from albert.errors import FileFormatError
+from albert.model.config import ModelConfig
+from albert.pretrained.names import Layout
+from albert.settings import build_settings
+
+# Their sections are closed to us, their configs are not: what their classes cannot express goes here.
+OUR_KEY = "albert_encoder"
+
+_SHARED_KEYS = (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+    "hidden_dropout_prob", "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size",
+    "initializer_range", "layer_norm_eps", "pad_token_id",
+)  # fmt: skip
+_ALBERT_KEYS = ("embedding_size", "num_hidden_groups", "inner_group_num", "classifier_dropout_prob")
+_REQUIRED = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+_ACTIVATIONS = {
+    "gelu_new": "gelu_new",
+    "gelu_pytorch_tanh": "gelu_new",
+    "gelu_fast": "gelu_new",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "relu": "relu",
+}
+
+# The class of `transformers` that opens a folder, by the heads in it; the first whose heads are all there.
+_ARCHITECTURES: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"classification"}), "ForSequenceClassification"),
+    (frozenset({"token_classification"}), "ForTokenClassification"),
+    (frozenset({"choice"}), "ForMultipleChoice"),
+    (frozenset({"span"}), "ForQuestionAnswering"),
+    (frozenset({"beam_span"}), "ForBeamQuestionAnswering"),  # ours alone; AutoModel opens the encoder
+    (frozenset({"mlm", "sop"}), "ForPreTraining"),
+    (frozenset({"mlm", "nsp"}), "ForPreTraining"),
+    (frozenset({"mlm"}), "ForMaskedLM"),
+    (frozenset(), "Model"),
+)
+# Which head the shared name `classifier` means, by the architecture that a folder declares.
+_CLASSIFIERS = {
+    "ForSequenceClassification": "classification",
+    "ForTokenClassification": "token_classification",
+    "ForMultipleChoice": "choice",
+}
+
+
+@dataclass(frozen=True)
+class FolderConfig:
+    """What a config.json says: the shape, the other side's layout of names, and the labels of its head."""
+
+    model: ModelConfig
+    layout: Layout
+    classifier_head: str = "classification"
+    labels: tuple[str, ...] = ()
+    problem_type: str | None = None
+
+
+def parse_config(values: Any, *, source: Path) -> FolderConfig:
+    """Translate a config.json; a key that is missing or means something else than we compute is refused."""
+    if not isinstance(values, dict):
+        raise FileFormatError(f"{source}: holds no object of keys; is it a model's config.json?")
+    layout = _find_layout(values, source)
+    missing = [key for key in _REQUIRED if key not in values]
+    if missing:
+        raise FileFormatError(f"{source}: lacks {', '.join(missing)}; is it a model's config.json?")
+    _refuse_other_arithmetic(values, source)
+    keys = (*_SHARED_KEYS, *_ALBERT_KEYS) if layout == "albert" else _SHARED_KEYS
+    ours = {key: values[key] for key in keys if values.get(key) is not None}
+    ours["hidden_act"] = _ACTIVATIONS[values.get("hidden_act", "gelu_new" if layout == "albert" else "gelu")]
+    if layout == "bert":
+        ours |= {"embedding_size": ours["hidden_size"], "sharing": "none", "has_embedding_map": False}
+        ours["classifier_dropout_prob"] = _bert_classifier_dropout(values)
+    else:
+        ours["has_embedding_map"] = True  # their class always has one, at E = H too
+    ours |= values.get(OUR_KEY) or {}
+    model = build_settings(ModelConfig, values=ours, source=str(source))
+    if model.embedding_size != model.hidden_size:
+        model = model.model_copy(update={"has_embedding_map": None})
+    labels = values.get("id2label") or {}
+    return FolderConfig(
+        model=model,
+        layout=layout,
+        classifier_head=_find_classifier(values),
+        labels=tuple(labels[key] for key in sorted(labels, key=int)),
+        problem_type=values.get("problem_type"),
+    )
+
+
+def _bert_classifier_dropout(values: dict[str, Any]) -> float:
+    dropout = values.get("classifier_dropout")
+    return float(values.get("hidden_dropout_prob", 0.1) if dropout is None else dropout)
+
+
+def _find_layout(values: dict[str, Any], source: Path) -> Layout:
+    kind = values.get("model_type") or ("albert" if "embedding_size" in values else "bert")
+    if kind not in ("albert", "bert"):
+        raise FileFormatError(f"{source}: model_type is {kind!r}; only albert and bert folders can be read")
+    return "albert" if kind == "albert" else "bert"
+
+
+def _refuse_other_arithmetic(values: dict[str, Any], source: Path) -> None:
+    activation = values.get("hidden_act")
+    if activation is not None and activation not in _ACTIVATIONS:
+        raise FileFormatError(
+            f"{source}: hidden_act is {activation!r}; there are {', '.join(_ACTIVATIONS)}"
+        )
+    positions = values.get("position_embedding_type", "absolute")
+    if positions != "absolute":
+        raise FileFormatError(f"{source}: position_embedding_type is {positions!r}; only absolute is known")
+    if values.get("is_decoder"):
+        raise FileFormatError(f"{source}: is_decoder is true; only encoders can be read")
+
+
+def _find_classifier(values: dict[str, Any]) -> str:
+    for name in values.get("architectures") or ():
+        for ending, head in _CLASSIFIERS.items():
+            if str(name).endswith(ending):
+                return head
+    return "classification"
+
+
+def choose_layout(config: ModelConfig) -> Layout:
+    """Nothing shared and no factorised embedding is BERT to them; everything else is ALBERT."""
+    return "bert" if config.is_bert else "albert"
+
+
+def format_config(folder: FolderConfig, *, heads: set[str]) -> dict[str, Any]:
+    """The config.json of a folder with these heads."""
+    model, layout = folder.model, folder.layout
+    family = "Albert" if layout == "albert" else "Bert"
+    ending = next(name for needed, name in _ARCHITECTURES if needed <= heads)
+    values: dict[str, Any] = {"architectures": [family + ending], "model_type": layout}
+    values |= {key: getattr(model, key) for key in _SHARED_KEYS}
+    values["hidden_act"] = model.hidden_act
+    if layout == "bert":
+        values["classifier_dropout"] = model.classifier_dropout_prob
+    else:
+        values |= {key: getattr(model, key) for key in _ALBERT_KEYS}
+        values |= {"bos_token_id": 2, "eos_token_id": 3}
+        ours: dict[str, Any] = {}
+        if model.sharing != "all":
+            # Their groups own whole blocks: each layer is a group of its own, holding what it shares again.
+            ours |= {"sharing": model.sharing, "num_hidden_groups": model.num_hidden_groups}
+            values["num_hidden_groups"] = model.num_hidden_layers
+        if not model.maps_embeddings:
+            ours["has_embedding_map"] = False
+        if ours:
+            values[OUR_KEY] = ours
+    if folder.labels:
+        values["id2label"] = {str(i): label for i, label in enumerate(folder.labels)}
+        values["label2id"] = {label: i for i, label in enumerate(folder.labels)}
+    if folder.problem_type:
+        values["problem_type"] = folder.problem_type
+    return values

@@ -1,0 +1,71 @@
+"""Files of tensors: a safetensors or pickled file comes in, tensors by name go out; and back to safetensors."""
+
+import pickle
+import zipfile
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from albert.errors import FileFormatError
+from albert.files import atomic_path
+
+SAFETENSORS_NAME = "model.safetensors"
+PICKLED_NAME = "pytorch_model.bin"
+
+
+def find_weights(folder: Path) -> Path:
+    """The weights file of a folder: safetensors before pickled."""
+    for name in (SAFETENSORS_NAME, PICKLED_NAME):
+        if (folder / name).is_file():
+            return folder / name
+    if (folder / f"{SAFETENSORS_NAME}.index.json").exists():
+        raise FileFormatError(
+            f"{folder}: the weights are split over several files; save the model once as one {SAFETENSORS_NAME}"
+        )
+    raise FileFormatError(f"{folder}: no {SAFETENSORS_NAME} and no {PICKLED_NAME}; is it a model folder?")
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """All tensors of a file. A truncated or foreign file is refused; a pickle may hold nothing but tensors."""
+    tensors = _read_pickled(path) if path.suffix in (".bin", ".pt", ".pth") else _read_safetensors(path)
+    if not tensors:
+        raise FileFormatError(f"{path}: holds no tensors; fetch or save it again")
+    return tensors
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+        return tensors
+    except (SafetensorError, OSError, ValueError) as error:
+        raise FileFormatError(
+            f"{path}: truncated, or no safetensors file ({_first_line(error)}); fetch or save it again"
+        ) from error
+
+
+def _read_pickled(path: Path) -> dict[str, Tensor]:
+    try:
+        values = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, zipfile.BadZipFile, RuntimeError, EOFError, OSError, ValueError) as error:
+        raise FileFormatError(
+            f"{path}: truncated, or holds more than weights ({_first_line(error)}); "
+            "fetch it again, or save it as safetensors"
+        ) from error
+    if not isinstance(values, dict) or not all(isinstance(value, Tensor) for value in values.values()):
+        raise FileFormatError(f"{path}: not a plain table of tensors by name; save the model's state_dict")
+    return dict(values)
+
+
+def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Write a safetensors file that `transformers` reads, whole or not at all."""
+    # Clones: safetensors refuses tensors that share memory, which repeated ones do.
+    plain = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
+    with atomic_path(path) as aside:
+        save_file(plain, aside, metadata={"format": "pt"})
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0][:160] if str(error) else type(error).__name__

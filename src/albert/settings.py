@@ -1,0 +1,129 @@
+"""Settings: a YAML file and `a.b=c` overrides come in, a frozen, checked pydantic object goes out."""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from albert.errors import SettingsError
+from albert.files import read_text
+
+S = TypeVar("S", bound="Settings")
+
+
+class Settings(BaseModel):
+    """What every room's settings class derives from: frozen, strict about types, closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants")
+
+    def to_yaml(self) -> str:
+        """The settings as a YAML text that `build_settings` reads back to an equal object."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML whose floats are those of everyone else: `1e-4` is a number, not a text."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d[\d_]*)(\.\d*)?[eE][-+]?\d+$"),
+    list("-+0123456789"),
+)
+
+
+def build_settings(
+    cls: type[S],
+    *,
+    values: Mapping[str, Any] | None = None,
+    overrides: Iterable[str] = (),
+    source: str = "settings",
+) -> S:
+    """Check `values`, changed by the `a.b=c` overrides, and return them as `cls`.
+
+    `source` names where the values come from in an error.
+    """
+    merged = apply_overrides(values or {}, overrides)
+    try:
+        # Strictness by JSON's rules: a list may become a tuple and a text a path, but "12" is no number.
+        return cls.model_validate_json(json.dumps(merged), strict=True)
+    except ValidationError as error:
+        raise SettingsError(f"{source}: {_explain(cls, error)}") from error
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"{source}: a value is not plain data ({error}); use numbers, texts, lists") from error
+
+
+def read_settings(cls: type[S], path: Path, *, overrides: Iterable[str] = ()) -> S:
+    """Read a YAML file, apply the overrides and return the checked settings."""
+    values = parse_yaml(read_text(path), source=str(path))
+    if values is not None and not isinstance(values, dict):
+        raise SettingsError(f"{path}: holds a {type(values).__name__}, not `key: value` lines")
+    return build_settings(cls, values=values, overrides=overrides, source=str(path))
+
+
+def parse_yaml(text: str, *, source: str) -> Any:
+    """Parse YAML with plain scientific notation; refuse what is not YAML by its line."""
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise SettingsError(f"{source}: {line}not valid YAML ({getattr(error, 'problem', error)})") from error
+
+
+def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Return a copy of `values` in which each `a.b=c` has set key b of section a to the YAML value c."""
+    merged: dict[str, Any] = json.loads(json.dumps(values, default=str))
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not all(key.split(".")):
+            raise SettingsError(f"override {override!r} is not of the form key=value, as in lr=1e-4")
+        *sections, last = key.split(".")
+        place = merged
+        for section in sections:
+            inner = place.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise SettingsError(f"override {override!r}: {section} is a value, not a section")
+            place = inner
+        place[last] = parse_yaml(text, source=f"override {override!r}")
+    return merged
+
+
+def _explain(cls: type[BaseModel], error: ValidationError) -> str:
+    """One line for all that is wrong: each key, the value it has, and what it should be."""
+    return "; ".join(_explain_one(cls, detail) for detail in error.errors(include_url=False))
+
+
+def _explain_one(cls: type[BaseModel], detail: Any) -> str:
+    key = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        known = _known_keys(cls, detail["loc"][:-1])
+        close = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known keys: {', '.join(known)}"
+        return f"unknown key {key}; {hint}"
+    if detail["type"] == "missing":
+        return f"{key} is missing"
+    message = detail["msg"].removeprefix("Value error, ")
+    if not key:  # a combination: the validator's own message names the keys
+        return str(message)
+    return f"{key} is {detail['input']!r}: {message[0].lower()}{message[1:]}"
+
+
+def _known_keys(cls: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
+    """The field names of the settings class that lies at `path` below `cls`."""
+    for part in path:
+        field = cls.model_fields.get(str(part))
+        nested = [
+            kind
+            for kind in (field and (field.annotation, *get_args(field.annotation))) or ()
+            if isinstance(kind, type) and issubclass(kind, BaseModel)
+        ]
+        if not nested:
+            return []
+        cls = nested[0]
+    return list(cls.model_fields)

@@ -1,0 +1,1 @@
+"""scores → knowledge: the paper's claims as something that can be run."""

@@ -1,0 +1,106 @@
+"""The paper's parameter counts beside the exact ones: nothing comes in, rows for a table go out. No torch."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from albert.model.config import ModelConfig
+from albert.model.parameters import PRETRAINING_HEADS, count_parameters
+from albert.model.presets import build_preset
+
+# Millions, as the paper prints them in tables 1, 2 and 4. Two figures are not those of its own shapes: xlarge
+# comes to 59, and xxlarge to 223 (elsewhere the paper gives it 233 and 225).
+PAPER_SIZES: dict[str, int] = {
+    "albert-base": 12,
+    "albert-large": 18,
+    "albert-xlarge": 60,
+    "albert-xxlarge": 235,
+    "bert-base": 108,
+    "bert-large": 334,
+    "bert-xlarge": 1270,
+}
+PAPER_SHARING: dict[tuple[int, str], int] = {
+    (768, "all"): 31,
+    (768, "attention"): 83,
+    (768, "ffn"): 57,
+    (768, "none"): 108,
+    (128, "all"): 12,
+    (128, "attention"): 64,
+    (128, "ffn"): 38,
+    (128, "none"): 89,
+}
+GROUPS = (1, 2, 3, 4, 6, 12)
+
+
+@dataclass(frozen=True)
+class SizeRow:
+    """One model: its shape, its exact size, and the paper's figure where there is one."""
+
+    name: str
+    num_hidden_layers: int
+    hidden_size: int
+    embedding_size: int
+    sharing: str
+    num_hidden_groups: int
+    encoder: int
+    backbone: int
+    with_heads: int
+    paper_millions: int | None = None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the count, without the pooler or with it, rounds to the paper's figure.
+
+        The paper counts the pooler in some rows (all shared) and leaves it out in others (nothing shared).
+        """
+        if self.paper_millions is None:
+            return None
+        unit = 10 if self.paper_millions >= 1000 else 1
+        rounded = [unit * round(count / unit / 1e6) for count in (self.encoder, self.backbone)]
+        return self.paper_millions in rounded
+
+
+def build_row(
+    name: str, config: ModelConfig, *, paper: int | None = None, heads: Iterable[str] = PRETRAINING_HEADS
+) -> SizeRow:
+    """Count one model."""
+    count = count_parameters(config, heads=heads)
+    return SizeRow(
+        name=name,
+        num_hidden_layers=config.num_hidden_layers,
+        hidden_size=config.hidden_size,
+        embedding_size=config.embedding_size,
+        sharing=config.sharing,
+        num_hidden_groups=config.num_hidden_groups,
+        encoder=count.encoder,
+        backbone=count.backbone,
+        with_heads=count.total,
+        paper_millions=paper,
+    )
+
+
+def list_sizes() -> list[SizeRow]:
+    """Tables 1 and 2: the sizes of ALBERT and BERT."""
+    return [
+        build_row(name, build_preset(name), paper=paper, heads=("mlm", "nsp" if "bert-" == name[:5] else "sop"))
+        for name, paper in PAPER_SIZES.items()
+    ]
+
+
+def list_sharing() -> list[SizeRow]:
+    """Table 4: albert-base by embedding width and by what its layers share."""
+    return [
+        build_row(
+            f"E={width}, {sharing}",
+            build_preset("albert-base", overrides=[f"embedding_size={width}", f"sharing={sharing}"]),
+            paper=paper,
+        )
+        for (width, sharing), paper in PAPER_SHARING.items()
+    ]
+
+
+def list_groups() -> list[SizeRow]:
+    """albert-base with its layers in groups, each with a block of its own."""
+    return [
+        build_row(f"{groups} groups", build_preset("albert-base", overrides=[f"num_hidden_groups={groups}"]))
+        for groups in GROUPS
+    ]

@@ -1,0 +1,106 @@
+"""The bytes of a `spiece.model` come in, ALBERT's own tokenizer goes out."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sentencepiece import SentencePieceProcessor
+
+from albert.errors import FileFormatError
+from albert.text.encoding import Encoding, Span
+from albert.text.normalise import PUBLISHED, Normalisation, Normalised, normalise, normalise_text
+from albert.text.sentencepiece_model import parse_model
+from albert.text.tokenizer import SpecialTokens, Tokenizer, well_formed
+from albert.text.unigram_json import build_unigram_json
+
+BORDER = "▁"  # how SentencePiece writes the space before a word
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """Normalise, cut with SentencePiece, and cut a number from the comma behind it."""
+
+    vocab_name = "spiece.model"
+    special_tokens = SpecialTokens(pad="<pad>", unk="<unk>")
+
+    def __init__(
+        self, vocab_bytes: bytes, *, rules: Normalisation = PUBLISHED, source: str = "spiece.model"
+    ) -> None:
+        model = parse_model(vocab_bytes, source=source)
+        id_of = {piece: i for i, piece in enumerate(model.pieces)}
+        super().__init__(vocab_bytes, options=rules, id_of=id_of, source=source)
+        self.rules = rules
+        self._processor = _build_processor(vocab_bytes, source=source)
+        self._pieces = model.pieces
+        # A special token spelled out in a text is text: it has no place in this table.
+        self._id_of = {model.pieces[i]: i for i in model.text_pieces}
+        self._comma_parts = {
+            piece: self._split_comma(piece) for piece in self._id_of if ends_in_digit_and_comma(piece)
+        }
+        self._comma_ids = {self._id_of[piece] for piece in self._comma_parts}
+        if "," not in self._id_of:  # then a piece of unknown characters may end in a comma as well
+            self._comma_ids.add(self.unk_id)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.vocab_bytes, self.rules)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of pieces, special tokens included."""
+        return len(self._pieces)
+
+    def encode_batch(self, texts: Iterable[str]) -> list[Encoding]:
+        """Cut each text into pieces with their spans; no special tokens are added."""
+        normalised = [normalise(text, rules=self.rules) for text in well_formed(texts)]
+        rows = self._processor.encode([each.text for each in normalised], out_type=str, num_threads=1)
+        return [self._build_encoding(*pair) for pair in zip(normalised, rows, strict=True)]
+
+    def encode_ids(self, texts: Iterable[str]) -> list[list[int]]:
+        """The ids alone, as `encode_batch` gives them and faster."""
+        if self.unk_id in self._comma_ids:
+            return [list(encoding.ids) for encoding in self.encode_batch(texts)]
+        normalised = [normalise_text(text, rules=self.rules) for text in well_formed(texts)]
+        rows: list[list[int]] = self._processor.encode(normalised, out_type=int, num_threads=1)
+        return [row if self._comma_ids.isdisjoint(row) else self._split_commas(row) for row in rows]
+
+    def piece(self, piece_id: int) -> str:
+        """The piece of an id, spelled as in the vocabulary."""
+        return self._pieces[piece_id]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text that the ids spell; padding, [CLS] and [SEP] are left out, [MASK] is not."""
+        silent = {self.pad_id, self.cls_id, self.sep_id}
+        mask = {self.mask_id: BORDER + self.special_tokens.mask}
+        pieces = (mask.get(i) or self._pieces[i] for i in ids if i not in silent)
+        return "".join(pieces).replace(BORDER, " ").strip()
+
+    def to_tokenizer_json(self) -> str:
+        """The content of a `tokenizer.json` with which `transformers` gives the same ids."""
+        model = parse_model(self.vocab_bytes, source=self.vocab_name)
+        return build_unigram_json(model, rules=self.rules, never=self._comma_ids, special=self.special_tokens)
+
+    def to_tokenizer_config(self) -> dict[str, Any]:
+        """The class and the options that a `tokenizer_config.json` names."""
+        return {"tokenizer_class": "AlbertTokenizer", **self.rules.model_dump()}
+
+    def _build_encoding(self, normalised: Normalised, pieces: list[str]) -> Encoding:
+        ids = [self._id_of.get(piece, self.unk_id) for piece in pieces]
+        surface = "".join(pieces)  # SentencePiece's own text: ours, with borders for spaces, unless it rewrote it
+        if surface[1:] != normalised.text.replace(" ", BORDER) or surface[:1] != BORDER:
+            normalised = self._rewrite(normalised, surface)
+        if not self._comma_ids.isdisjoint(ids):
+            pieces = [part for piece in pieces for part in self._parts(piece)]
+            ids = [self._id_of.get(piece, self.unk_id) for piece in pieces]
+        spans = _find_spans(pieces)
+        if not normalised.is_aligned:
+            spans = [normalised.span(start, end) for start, end in spans]
+        return Encoding(tuple(ids), tuple(spans))
+
+    def _rewrite(self, normalised: Normalised, surface: str) -> Normalised:
+        """Follow SentencePiece's normaliser, whose character i starts at `places[i]` of ours."""
+        _, places = self._processor.normalize(normalised.text, with_offsets=True)
+        ends: list[int] = []
+        end = len(normalised.text)
+        for place, following in zip(places[-2::-1], places[:0:-1], strict=True):
+            end = following if following > place else end  # several from one: all have the whole of it
+            ends.append(max(end, place + 1))
+        skip = surface.startswith(BORDER)  # the border before the first word is nowhere in the text
+        return normalised.rewrite(surface[skip:], starts=places[skip:-1], ends=ends[::-1][skip:])
