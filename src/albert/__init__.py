@@ -1,3 +1,32 @@
-"""albert: the complete ALBERT, from raw text to a served model."""
+"""albert: the complete ALBERT, from raw text to a served model.
+
+The names below are loaded when they are first used, so that `import albert` costs nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from albert.inference.predictor import Predictor, load
+    from albert.inference.sequence_encoder import SequenceEncoder, load_encoder
 
 __version__ = "0.1.0"
+__all__ = ["Predictor", "SequenceEncoder", "__version__", "load", "load_encoder"]
+
+_HOMES = {
+    "load": "albert.inference.predictor",
+    "Predictor": "albert.inference.predictor",
+    "load_encoder": "albert.inference.sequence_encoder",
+    "SequenceEncoder": "albert.inference.sequence_encoder",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'albert' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

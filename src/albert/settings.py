@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -23,18 +23,24 @@ class Settings(BaseModel):
 
     def to_yaml(self) -> str:
         """The settings as a YAML text that `build_settings` reads back to an equal object."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        values = self.model_dump(mode="json")
+        return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 class _Loader(yaml.SafeLoader):
     """YAML whose floats are those of everyone else: `1e-4` is a number, not a text."""
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\d[\d_]*)(\.\d*)?[eE][-+]?\d+$"),
-    list("-+0123456789"),
-)
+class _Dumper(yaml.SafeDumper):
+    """YAML that the loader above reads back: a text that looks like its numbers is quoted."""
+
+
+for _side in (_Loader, _Dumper):
+    _side.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(r"^[-+]?(\d[\d_]*)(\.\d*)?[eE][-+]?\d+$"),
+        list("-+0123456789"),
+    )
 
 
 def build_settings(
@@ -48,8 +54,8 @@ def build_settings(
 
     `source` names where the values come from in an error.
     """
-    merged = apply_overrides(values or {}, overrides)
     try:
+        merged = apply_overrides(values or {}, overrides)
         # Strictness by JSON's rules: a list may become a tuple and a text a path, but "12" is no number.
         return cls.model_validate_json(json.dumps(merged), strict=True)
     except ValidationError as error:
@@ -70,10 +76,11 @@ def parse_yaml(text: str, *, source: str) -> Any:
     """Parse YAML with plain scientific notation; refuse what is not YAML by its line."""
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2020-13-45
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
-        raise SettingsError(f"{source}: {line}not valid YAML ({getattr(error, 'problem', error)})") from error
+        problem = " ".join(str(getattr(error, "problem", None) or error).split())
+        raise SettingsError(f"{source}: {line}not valid YAML ({problem})") from error
 
 
 def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
@@ -96,7 +103,8 @@ def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict
 
 def _explain(cls: type[BaseModel], error: ValidationError) -> str:
     """One line for all that is wrong: each key, the value it has, and what it should be."""
-    return "; ".join(_explain_one(cls, detail) for detail in error.errors(include_url=False))
+    lines = "; ".join(_explain_one(cls, detail) for detail in error.errors(include_url=False))
+    return " ".join(lines.split())
 
 
 def _explain_one(cls: type[BaseModel], detail: Any) -> str:
@@ -118,12 +126,14 @@ def _known_keys(cls: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
     """The field names of the settings class that lies at `path` below `cls`."""
     for part in path:
         field = cls.model_fields.get(str(part))
-        nested = [
-            kind
-            for kind in (field and (field.annotation, *get_args(field.annotation))) or ()
-            if isinstance(kind, type) and issubclass(kind, BaseModel)
-        ]
-        if not nested:
-            return []
-        cls = nested[0]
+        # What is no field is a place in a list or a table of sections: the class stays.
+        cls = next(_iter_sections(field.annotation), cls) if field else cls
     return list(cls.model_fields)
+
+
+def _iter_sections(kind: Any) -> Iterator[type[BaseModel]]:
+    """The settings classes that an annotation such as `list[Section] | None` mentions."""
+    if isinstance(kind, type) and not get_args(kind) and issubclass(kind, BaseModel):
+        yield kind
+    for inner in get_args(kind):
+        yield from _iter_sections(inner)

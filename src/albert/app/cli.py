@@ -29,12 +29,12 @@ class Command:
 
 
 COMMANDS = (
-    # Command("quickstart", "quickstart:quickstart"),
+    Command("quickstart", "quickstart:quickstart"),
     Command("params", "params:params"),
-    # Command("convert", "convert:convert"),
-    # Command("fill-mask", "ask:fill_mask"),
-    # Command("sentence-order", "ask:sentence_order"),
-    # Command("embed", "ask:embed"),
+    Command("convert", "convert:convert"),
+    Command("fill-mask", "ask:fill_mask"),
+    Command("sentence-order", "ask:sentence_order"),
+    Command("embed", "ask:embed"),
 )
 
 # typer keeps its click in different places from version to version; its public exception leads there.
@@ -102,6 +102,7 @@ def _run(words: list[str]) -> int:
     is_debugging = "--debug" in words
     try:
         code = build_app()(args=words or ["--help"], standalone_mode=False)
+        sys.stdout.flush()  # a reader that has gone or a full disk shows here, and not at the very end
         return code if isinstance(code, int) else 0
     except AlbertError as error:
         return _fail(str(error), 2, is_debugging)
@@ -109,15 +110,27 @@ def _run(words: list[str]) -> int:
         return _fail(f"{error.format_message()} (--help lists what there is)", 2, is_debugging)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", 130, is_debugging)
-    except BrokenPipeError:
-        # The reader has gone (`albert … | head`): not an error, and nothing more to flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit) as error:
+        # The reader has gone (`albert … | head`), for which typer has an exit of its own: not an error.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        _abandon_output()
         return 0
     except OSError as error:
-        return _fail(f"{error.filename or 'the system'}: {error.strerror or error}", 2, is_debugging)
+        _abandon_output()
+        place = error.filename2 or error.filename or "the system"
+        return _fail(f"{place}: {error.strerror or error}", 2, is_debugging)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         return _fail(f"this is a mistake in albert, not yours ({text}); --debug shows where", 1, is_debugging)
+
+
+def _abandon_output() -> None:
+    """Where the output cannot be written, send the rest nowhere: Python would complain of it once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int, is_debugging: bool) -> int:

@@ -53,9 +53,8 @@ class Encoder(nn.Module):
         with_attentions: bool = False,
     ) -> EncoderOutput:
         """Run `depth` layers (all of them by default) over the batch."""
-        self._check_lengths(tokens)
         layers = select_layers(self.table, depth=depth, is_fully_shared=self.config.is_fully_shared)
-        layout = build_layout(tokens.lengths)
+        layout = self._lay_out(tokens)
         x_TD = self.embeddings(
             layout.sort(tokens.ids_T), layout.sort(tokens.segments_T), layout.sort(tokens.positions_T)
         )
@@ -87,13 +86,16 @@ class Encoder(nn.Module):
             x_TD = self.ffn[block.ffn](x_TD)
         return x_TD
 
-    def _check_lengths(self, tokens: Tokens) -> None:
+    # Opaque to torch.compile, as all that looks at lengths: they are new in every batch.
+    @torch.compiler.disable
+    def _lay_out(self, tokens: Tokens) -> Layout:
         longest, limit = max(tokens.lengths), self.config.max_position_embeddings
         if longest > limit:
             raise InputError(
                 f"a sequence has {longest} pieces and the model reads at most {limit}; "
                 "shorten it, or split it into windows"
             )
+        return build_layout(tokens.lengths)
 
 
 def _unsort_sequences(

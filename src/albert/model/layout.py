@@ -42,10 +42,12 @@ class Layout:
         """The lengths in the computed order."""
         return tuple(length for run in self.runs for length in [run.length] * run.count)
 
+    @torch.compiler.disable
     def sort(self, x_T: Tensor) -> Tensor:
         """Tokens of the batch in the computed order."""
         return x_T if self.order_T is None else x_T[self.order_T.to(x_T.device)]
 
+    @torch.compiler.disable
     def unsort(self, x_TD: Tensor) -> Tensor:
         """Computed vectors in the order of the batch."""
         if self.order_T is None or self.inverse_T is None:

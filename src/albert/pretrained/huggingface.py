@@ -64,35 +64,43 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
     if not isinstance(values, dict):
         raise FileFormatError(f"{source}: holds no object of keys; is it a model's config.json?")
     layout = _find_layout(values, source)
-    missing = [key for key in _REQUIRED if key not in values]
+    missing = [key for key in _REQUIRED if values.get(key) is None]
     if missing:
         raise FileFormatError(f"{source}: lacks {', '.join(missing)}; is it a model's config.json?")
     _refuse_other_arithmetic(values, source)
     keys = (*_SHARED_KEYS, *_ALBERT_KEYS) if layout == "albert" else _SHARED_KEYS
     ours = {key: values[key] for key in keys if values.get(key) is not None}
-    ours["hidden_act"] = _ACTIVATIONS[values.get("hidden_act", "gelu_new" if layout == "albert" else "gelu")]
+    ours["hidden_act"] = _ACTIVATIONS[values.get("hidden_act") or ("gelu_new" if layout == "albert" else "gelu")]
     if layout == "bert":
         ours |= {"embedding_size": ours["hidden_size"], "sharing": "none", "has_embedding_map": False}
         ours["classifier_dropout_prob"] = _bert_classifier_dropout(values)
     else:
         ours["has_embedding_map"] = True  # their class always has one, at E = H too
-    ours |= values.get(OUR_KEY) or {}
+    own = values.get(OUR_KEY) or {}
+    if not isinstance(own, dict):
+        raise FileFormatError(f"{source}: {OUR_KEY} is {own!r}, not an object of keys; save the folder again")
+    ours |= own
     model = build_settings(ModelConfig, values=ours, source=str(source))
-    if model.embedding_size != model.hidden_size:
-        model = model.model_copy(update={"has_embedding_map": None})
-    labels = values.get("id2label") or {}
+    if model.has_embedding_map == (model.embedding_size != model.hidden_size):
+        model = model.model_copy(update={"has_embedding_map": None})  # what the widths imply need not be said
     return FolderConfig(
         model=model,
         layout=layout,
         classifier_head=_find_classifier(values),
-        labels=tuple(labels[key] for key in sorted(labels, key=int)),
+        labels=_read_labels(values.get("id2label") or {}, source),
         problem_type=values.get("problem_type"),
     )
 
 
-def _bert_classifier_dropout(values: dict[str, Any]) -> float:
-    dropout = values.get("classifier_dropout")
-    return float(values.get("hidden_dropout_prob", 0.1) if dropout is None else dropout)
+def _bert_classifier_dropout(values: dict[str, Any]) -> Any:
+    keys = ("classifier_dropout", "hidden_dropout_prob")
+    return next((values[key] for key in keys if values.get(key) is not None), 0.1)
+
+
+def _read_labels(labels: Any, source: Path) -> tuple[str, ...]:
+    if not isinstance(labels, dict) or not all(key.isdecimal() for key in labels):
+        raise FileFormatError(f"{source}: id2label is {labels!r}; it gives each number from 0 up a name")
+    return tuple(str(labels[key]) for key in sorted(labels, key=int))
 
 
 def _find_layout(values: dict[str, Any], source: Path) -> Layout:
@@ -104,7 +112,7 @@ def _find_layout(values: dict[str, Any], source: Path) -> Layout:
 
 def _refuse_other_arithmetic(values: dict[str, Any], source: Path) -> None:
     activation = values.get("hidden_act")
-    if activation is not None and activation not in _ACTIVATIONS:
+    if activation is not None and activation not in tuple(_ACTIVATIONS):  # it may be of any type
         raise FileFormatError(
             f"{source}: hidden_act is {activation!r}; there are {', '.join(_ACTIVATIONS)}"
         )
@@ -116,7 +124,8 @@ def _refuse_other_arithmetic(values: dict[str, Any], source: Path) -> None:
 
 
 def _find_classifier(values: dict[str, Any]) -> str:
-    for name in values.get("architectures") or ():
+    names = values.get("architectures")
+    for name in names if isinstance(names, list) else ():
         for ending, head in _CLASSIFIERS.items():
             if str(name).endswith(ending):
                 return head

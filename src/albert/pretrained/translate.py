@@ -7,7 +7,7 @@ from torch import Tensor
 
 from albert.errors import WeightsError
 from albert.model.config import ModelConfig
-from albert.pretrained.huggingface import FolderConfig
+from albert.pretrained.huggingface import OUR_KEY, FolderConfig
 from albert.pretrained.names import ALIASES, Layout, NamePair, iter_names
 
 _PREFIXES = {"albert": "albert.", "bert": "bert."}
@@ -31,10 +31,10 @@ def to_ours(tensors: Mapping[str, Tensor], folder: FolderConfig, *, source: str)
         if pair.ours in ours and not torch.equal(ours[pair.ours], tensor):
             raise WeightsError(
                 f"{source}: {origin[pair.ours]} and {pair.theirs} differ, but sharing={folder.model.sharing} "
-                f"makes them one; load it with sharing=none, or save it again"
+                f"makes them one; remove {OUR_KEY} from its config.json to load them apart"
             )
-        ours[pair.ours] = tensor
-        origin[pair.ours] = pair.theirs
+        ours.setdefault(pair.ours, tensor)
+        origin.setdefault(pair.ours, pair.theirs)
     if theirs:
         raise WeightsError(f"{source}: unknown tensors {_list(theirs)}; it is no {folder.layout} of this shape")
     _drop_identity_map(ours, folder.model, source)

@@ -1,7 +1,5 @@
 """Files of tensors: a safetensors or pickled file comes in, tensors by name go out; and back to safetensors."""
 
-import pickle
-import zipfile
 from pathlib import Path
 
 import torch
@@ -49,7 +47,8 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 def _read_pickled(path: Path) -> dict[str, Tensor]:
     try:
         values = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, zipfile.BadZipFile, RuntimeError, EOFError, OSError, ValueError) as error:
+    # A damaged pickle is a broken program: what it stumbles over (KeyError, IndexError, …) is past listing.
+    except Exception as error:
         raise FileFormatError(
             f"{path}: truncated, or holds more than weights ({_first_line(error)}); "
             "fetch it again, or save it as safetensors"
@@ -64,7 +63,12 @@ def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
     # Clones: safetensors refuses tensors that share memory, which repeated ones do.
     plain = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
     with atomic_path(path) as aside:
-        save_file(plain, aside, metadata={"format": "pt"})
+        try:
+            save_file(plain, aside, metadata={"format": "pt"})
+        except SafetensorError as error:  # the system's errors come as its own
+            raise FileFormatError(
+                f"{path.name}: cannot be written ({_first_line(error)}); free some space, or write elsewhere"
+            ) from error
 
 
 def _first_line(error: BaseException) -> str:

@@ -74,7 +74,7 @@ def normalise(text: str, *, rules: Normalisation = PUBLISHED) -> Normalised:
     if rules.remove_space:
         state = _collapse_space(state)
     state = _replace_quotes(state)
-    if not rules.keep_accents:
+    if not rules.keep_accents and not state.text.isascii():
         state = _drop_accents(state)
     return _lower(state) if rules.do_lower_case else state
 
@@ -100,17 +100,19 @@ def _aligned(text: str) -> Normalised:
 
 
 def _collapse_space(state: Normalised) -> Normalised:
+    text = " ".join(state.text.split())
+    if len(text) == len(state.text):  # at most a tab became a space
+        return Normalised(text, state.starts, state.ends)
     starts: list[int] = []
     ends: list[int] = []
-    words = [match.span() for match in _WORD.finditer(state.text)]
-    for start, end in words:
+    for word in _WORD.finditer(state.text):
+        start, end = word.span()
         if ends:  # the one space between this word and the last
             starts.append(ends[-1])
             ends.append(start)
         starts.extend(range(start, end))
         ends.extend(range(start + 1, end + 1))
-    text = " ".join(state.text[start:end] for start, end in words)
-    return state if len(text) == len(state.text) else state.rewrite(text, starts=starts, ends=ends)
+    return state.rewrite(text, starts=starts, ends=ends)
 
 
 def _replace_quotes(state: Normalised) -> Normalised:
@@ -124,8 +126,9 @@ def _replace_quotes(state: Normalised) -> Normalised:
 
 
 def _drop_accents(state: Normalised) -> Normalised:
-    if state.text.isascii():
-        return state
+    text = state.text.translate(_BASES)
+    if all(len(_BASES[ord(char)]) == 1 for char in set(state.text)):  # one for one: é became e
+        return Normalised(text, state.starts, state.ends)
     starts: list[int] = []
     ends: list[int] = []
     for i, char in enumerate(state.text):
@@ -135,7 +138,7 @@ def _drop_accents(state: Normalised) -> Normalised:
             ends.extend([i + 1] * len(base))
         elif ends:
             ends[-1] = i + 1
-    return state.rewrite(state.text.translate(_BASES), starts=starts, ends=ends)
+    return state.rewrite(text, starts=starts, ends=ends)
 
 
 def _lower(state: Normalised) -> Normalised:

@@ -40,13 +40,16 @@ def parse_model(model_bytes: bytes, *, source: str) -> SentencePieceModel:
         raise FileFormatError(f"{source}: a SentencePiece model without pieces; fetch the vocabulary again")
     if proto.trainer_spec.model_type != _TRAINER.UNIGRAM or proto.trainer_spec.byte_fallback:
         raise FileFormatError(
-            f"{source}: not a plain unigram model, which ALBERT's is; train with model_type=unigram, byte_fallback=false"
+            f"{source}: not a unigram model without byte fallback, as ALBERT's is; "
+            "train with model_type=unigram and byte_fallback=false"
         )
     kinds = [piece.type for piece in proto.pieces]
     return SentencePieceModel(
         pieces=tuple(piece.piece for piece in proto.pieces),
         scores=tuple(piece.score for piece in proto.pieces),
-        text_pieces=frozenset(i for i, kind in enumerate(kinds) if kind in (_PIECE.NORMAL, _PIECE.USER_DEFINED)),
+        text_pieces=frozenset(
+            i for i, kind in enumerate(kinds) if kind in (_PIECE.NORMAL, _PIECE.USER_DEFINED)
+        ),
         user_pieces=frozenset(i for i, kind in enumerate(kinds) if kind == _PIECE.USER_DEFINED),
         charsmap=proto.normalizer_spec.precompiled_charsmap,
     )
@@ -69,7 +72,9 @@ def rebuild_model(tokenizer_json: Mapping[str, Any], *, source: str) -> bytes:
         proto.trainer_spec.unk_id = unk_id
         proto.normalizer_spec.precompiled_charsmap = _charsmap(tokenizer_json["normalizer"])
     except (KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(f"{source}: not a whole Unigram tokenizer ({error!r}); add spiece.model") from error
+        raise FileFormatError(
+            f"{source}: not a whole Unigram tokenizer ({error!r}); add spiece.model"
+        ) from error
     return bytes(proto.SerializeToString())
 
 

@@ -1,7 +1,7 @@
 """The bytes of a `spiece.model` come in, ALBERT's own tokenizer goes out."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from sentencepiece import SentencePieceProcessor
 
@@ -10,8 +10,9 @@ from albert.text.encoding import Encoding, Span
 from albert.text.normalise import PUBLISHED, Normalisation, Normalised, normalise, normalise_text
 from albert.text.sentencepiece_model import parse_model
 from albert.text.tokenizer import SpecialTokens, Tokenizer, well_formed
-from albert.text.unigram_json import build_unigram_json
+from albert.text.tokenizer_json import build_unigram_json
 
+T = TypeVar("T", int, str)
 BORDER = "▁"  # how SentencePiece writes the space before a word
 
 
@@ -50,7 +51,7 @@ class SentencePieceTokenizer(Tokenizer):
     def encode_batch(self, texts: Iterable[str]) -> list[Encoding]:
         """Cut each text into pieces with their spans; no special tokens are added."""
         normalised = [normalise(text, rules=self.rules) for text in well_formed(texts)]
-        rows = self._processor.encode([each.text for each in normalised], out_type=str, num_threads=1)
+        rows = self._cut([each.text for each in normalised], out_type=str)
         return [self._build_encoding(*pair) for pair in zip(normalised, rows, strict=True)]
 
     def encode_ids(self, texts: Iterable[str]) -> list[list[int]]:
@@ -58,7 +59,7 @@ class SentencePieceTokenizer(Tokenizer):
         if self.unk_id in self._comma_ids:
             return [list(encoding.ids) for encoding in self.encode_batch(texts)]
         normalised = [normalise_text(text, rules=self.rules) for text in well_formed(texts)]
-        rows: list[list[int]] = self._processor.encode(normalised, out_type=int, num_threads=1)
+        rows = self._cut(normalised, out_type=int)
         return [row if self._comma_ids.isdisjoint(row) else self._split_commas(row) for row in rows]
 
     def piece(self, piece_id: int) -> str:
@@ -75,15 +76,25 @@ class SentencePieceTokenizer(Tokenizer):
     def to_tokenizer_json(self) -> str:
         """The content of a `tokenizer.json` with which `transformers` gives the same ids."""
         model = parse_model(self.vocab_bytes, source=self.vocab_name)
-        return build_unigram_json(model, rules=self.rules, never=self._comma_ids, special=self.special_tokens)
+        return build_unigram_json(
+            model, rules=self.rules, never=self._comma_ids - {self.unk_id}, special=self.special_tokens
+        )
 
     def to_tokenizer_config(self) -> dict[str, Any]:
         """The class and the options that a `tokenizer_config.json` names."""
         return {"tokenizer_class": "AlbertTokenizer", **self.rules.model_dump()}
 
+    def _cut(self, texts: list[str], *, out_type: type[T]) -> list[list[T]]:
+        # SentencePiece starts a thread for each list; a few texts are done sooner than that.
+        if len(texts) < 4:
+            return [self._processor.encode(text, out_type=out_type) for text in texts]
+        return list(self._processor.encode(texts, out_type=out_type, num_threads=1))
+
     def _build_encoding(self, normalised: Normalised, pieces: list[str]) -> Encoding:
         ids = [self._id_of.get(piece, self.unk_id) for piece in pieces]
-        surface = "".join(pieces)  # SentencePiece's own text: ours, with borders for spaces, unless it rewrote it
+        surface = "".join(
+            pieces
+        )  # SentencePiece's own text: ours with borders for spaces, or a rewrite of it
         if surface[1:] != normalised.text.replace(" ", BORDER) or surface[:1] != BORDER:
             normalised = self._rewrite(normalised, surface)
         if not self._comma_ids.isdisjoint(ids):
@@ -104,3 +115,49 @@ class SentencePieceTokenizer(Tokenizer):
             ends.append(max(end, place + 1))
         skip = surface.startswith(BORDER)  # the border before the first word is nowhere in the text
         return normalised.rewrite(surface[skip:], starts=places[skip:-1], ends=ends[::-1][skip:])
+
+    def _split_commas(self, ids: list[int]) -> list[int]:
+        parts = (part for i in ids for part in self._parts(self._pieces[i]))
+        return [self._id_of.get(part, self.unk_id) for part in parts]
+
+    def _parts(self, piece: str) -> list[str]:
+        if piece in self._comma_parts:
+            return self._comma_parts[piece]
+        return self._split_comma(piece) if ends_in_digit_and_comma(piece) else [piece]
+
+    def _split_comma(self, piece: str) -> list[str]:
+        """`▁1990,` as `▁1990` `,`: the number cut on its own, as in the published code."""
+        parts: list[str] = self._processor.encode(piece[:-1].replace(BORDER, ""), out_type=str)
+        if piece[0] != BORDER and parts[0][0] == BORDER:
+            parts = parts[1:] if parts[0] == BORDER else [parts[0][1:], *parts[1:]]
+        return [*parts, ","]
+
+
+def ends_in_digit_and_comma(piece: str) -> bool:
+    """Whether the published code cuts the comma off this piece; a piece across words is left whole."""
+    return piece[-1:] == "," and piece[-2:-1].isdigit() and BORDER not in piece[1:]
+
+
+def _find_spans(pieces: list[str]) -> list[Span]:
+    """Where each piece lies in their text, counted without the first border; a border is in no span."""
+    spans: list[Span] = []
+    end = -1 if pieces and pieces[0][0] == BORDER else 0
+    for piece in pieces:
+        start = end + (piece[0] == BORDER)
+        end += len(piece)
+        spans.append((start, end))
+    return spans
+
+
+def _build_processor(model_bytes: bytes, *, source: str) -> SentencePieceProcessor:
+    try:
+        return SentencePieceProcessor(model_proto=model_bytes)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise FileFormatError(
+            f"{source}: SentencePiece refuses it ({reason}); fetch the vocabulary again"
+        ) from error
+
+
+def _rebuild(vocab_bytes: bytes, rules: Normalisation) -> SentencePieceTokenizer:
+    return SentencePieceTokenizer(vocab_bytes, rules=rules)

@@ -37,7 +37,9 @@ class Tokenizer(ABC):
     vocab_name: ClassVar[str]
     special_tokens: ClassVar[SpecialTokens]
 
-    def __init__(self, vocab_bytes: bytes, *, options: Settings, id_of: Mapping[str, int], source: str) -> None:
+    def __init__(
+        self, vocab_bytes: bytes, *, options: Settings, id_of: Mapping[str, int], source: str
+    ) -> None:
         missing = [token for token in astuple(self.special_tokens) if token not in id_of]
         if missing:
             raise FileFormatError(

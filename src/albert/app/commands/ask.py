@@ -1,0 +1,118 @@
+"""`albert fill-mask`, `sentence-order` and `embed`: a model and texts come in, its answers go out."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from albert.app.results import CommandResult
+from albert.errors import InputError
+
+Model = Annotated[str, typer.Option("--model", "-m", help="a folder, a weights file or a hub name")]
+Texts = Annotated[list[str], typer.Argument(metavar="TEXT…", help="texts, or - to read one from each line")]
+Depth = Annotated[int | None, typer.Option("--depth", help="layers to run; fewer is faster")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps")]
+Revision = Annotated[str | None, typer.Option("--revision", help="of a hub name: a tag, branch or commit")]
+
+
+def fill_mask(
+    texts: Texts,
+    model: Model,
+    top: Annotated[int, typer.Option("--top", help="candidates for each mask")] = 5,
+    depth: Depth = None,
+    device: Device = "auto",
+    revision: Revision = None,
+) -> CommandResult:
+    """Guess the words at each [MASK] of the texts."""
+    words = _read_texts(texts)
+    answers = _load(model, device, revision).fill_mask(words, top=top, depth=depth)
+    data = [
+        {"text": text, "masks": [[dataclasses.asdict(candidate) for candidate in mask] for mask in masks]}
+        for text, masks in zip(words, answers, strict=True)
+    ]
+
+    def render(console: Any) -> None:
+        for text, masks in zip(words, answers, strict=True):
+            console.print(text, markup=False)
+            for number, mask in enumerate(masks, start=1):
+                guesses = "  ".join(f"{guess.text} {guess.probability:.1%}" for guess in mask)
+                console.print(f"  mask {number}: {guesses}", markup=False)
+
+    return CommandResult(data, render)
+
+
+def sentence_order(
+    texts: Texts, model: Model, depth: Depth = None, device: Device = "auto", revision: Revision = None
+) -> CommandResult:
+    """Tell whether the second text of each pair follows the first, or came before it."""
+    words = _read_texts(texts)
+    if len(words) % 2:
+        raise InputError(f"{len(words)} texts do not make pairs; give an even number: A B A B …")
+    pairs = list(zip(words[::2], words[1::2], strict=True))
+    answers = _load(model, device, revision).sentence_order(pairs, depth=depth)
+    data = [
+        {"first": a, "second": b, "in_order": answer.in_order}
+        for (a, b), answer in zip(pairs, answers, strict=True)
+    ]
+
+    def render(console: Any) -> None:
+        for row in data:
+            verdict = "in order" if row["in_order"] >= 0.5 else "swapped"
+            console.print(f"{verdict} ({row['in_order']:.1%} in order): {row['first']} | {row['second']}", markup=False)
+
+    return CommandResult(data, render)
+
+
+def embed(
+    texts: Texts,
+    model: Model,
+    out: Annotated[Path | None, typer.Option("--out", help="write the vectors to this .npy file")] = None,
+    pooling: Annotated[str, typer.Option("--pooling", help="mean, cls or pooler")] = "mean",
+    normalise: Annotated[bool, typer.Option("--normalise", help="scale each vector to length 1")] = False,
+    depth: Depth = None,
+    device: Device = "auto",
+    revision: Revision = None,
+) -> CommandResult:
+    """Turn each text into one vector."""
+    import numpy as np
+
+    from albert.files import atomic_path
+
+    words = _read_texts(texts)
+    predictor = _load(model, device, revision)
+    vectors = predictor.embed(words, pooling=pooling, is_normalised=normalise, depth=depth)  # type: ignore[arg-type]
+    data: dict[str, Any] = {"count": len(vectors), "width": vectors.shape[1]}
+    if out is not None:
+        with atomic_path(out) as aside, aside.open("wb") as file:
+            np.save(file, vectors)
+        data["file"] = str(out)
+    else:
+        data["vectors"] = [
+            {"text": text, "vector": vector.tolist()} for text, vector in zip(words, vectors, strict=True)
+        ]
+
+    def render(console: Any) -> None:
+        if out is not None:
+            console.print(f"{out}: {len(vectors)} vectors of width {vectors.shape[1]}")
+            return
+        for text, vector in zip(words, vectors, strict=True):
+            start = " ".join(f"{value:+.3f}" for value in vector[:6])
+            console.print(f"{start} … ({len(vector)} numbers): {text}", markup=False)
+
+    return CommandResult(data, render)
+
+
+def _read_texts(words: list[str]) -> list[str]:
+    """The texts themselves, or the lines of standard input."""
+    texts = [line.rstrip("\r\n") for line in sys.stdin] if words == ["-"] else list(words)
+    if not texts:
+        raise InputError("no text on standard input; give at least one line")
+    return texts
+
+
+def _load(model: str, device: str, revision: str | None) -> Any:
+    from albert.inference.predictor import load
+
+    return load(model, device=device, revision=revision)

@@ -1,0 +1,168 @@
+"""A loaded folder that answers: texts come in, filled masks, orders and vectors go out.
+
+Shapes: T tokens, B sequences, M masks, D hidden width, V vocabulary.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from albert.errors import InputError
+from albert.inference.answers import Candidate, OrderAnswer
+from albert.inference.batching import iter_batches
+from albert.model.albert_model import AlbertModel
+from albert.model.runtime import RuntimeSettings, autocast, select_device
+from albert.model.tokens import Tokens
+from albert.pretrained.folder import check_vocabulary, load_model
+from albert.pretrained.vocabulary import load_vocabulary
+from albert.text.encoding import Encoding, InputSequence
+from albert.text.tokenizer import MASK, Tokenizer
+
+T = TypeVar("T")
+Pooling = Literal["mean", "cls", "pooler"]
+# About what two CPU cores keep in their caches between two layers; larger batches gained nothing.
+MAX_BATCH_TOKENS = 4096
+
+
+class Predictor:
+    """A model, its tokenizer and a device, in evaluation mode.
+
+    Every method takes many texts and sorts them into batches itself; `depth` runs fewer layers than the
+    model has, or more where they are all one.
+    """
+
+    def __init__(
+        self, model: AlbertModel, tokenizer: Tokenizer, *, runtime: RuntimeSettings | None = None
+    ) -> None:
+        runtime = runtime or RuntimeSettings()
+        check_vocabulary(model.config, tokenizer)
+        self.device = select_device(runtime.device)
+        self.precision = runtime.precision
+        autocast(self.device, self.precision)  # refused now rather than at the first text
+        self.model = model.to(self.device).eval()
+        self.tokenizer = tokenizer
+
+    def fill_mask(
+        self, texts: Sequence[str], *, top: int = 5, depth: int | None = None
+    ) -> list[list[list[Candidate]]]:
+        """For each text, for each `[MASK]` in it, the `top` likeliest pieces."""
+        self.model.head("mlm")
+        if not 1 <= top <= self.tokenizer.vocab_size:
+            raise InputError(f"top is {top}; it must be from 1 to the vocabulary's {self.tokenizer.vocab_size}")
+        for number, text in enumerate(texts, start=1):
+            if MASK not in text:
+                raise InputError(f"text {number} has no {MASK}; put one where a word is to be guessed")
+        sequences = [self._frame(self.tokenizer.encode(text, masks=True)) for text in texts]
+
+        def read_masks(tokens: Tokens, last_TD: Tensor) -> list[list[list[Candidate]]]:
+            places_M = (tokens.ids_T == self.tokenizer.mask_id).nonzero().squeeze(1)
+            probabilities_MV = self.model.word_logits(last_TD, places_M).float().softmax(-1)
+            # A table may have more rows than the vocabulary has pieces.
+            best = probabilities_MV[:, : self.tokenizer.vocab_size].topk(top)
+            found = [
+                [self._candidate(i, p) for i, p in zip(ids, values, strict=True)]
+                for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            ]
+            is_mask_T = tokens.ids_T == self.tokenizer.mask_id
+            counts = [int(part.sum()) for part in is_mask_T.split(tokens.lengths)]
+            rest = iter(found)
+            return [[next(rest) for _ in range(count)] for count in counts]
+
+        return self._run(sequences, read_masks, depth=depth)
+
+    def sentence_order(
+        self, pairs: Sequence[tuple[str, str]], *, depth: int | None = None
+    ) -> list[OrderAnswer]:
+        """For each pair, how likely it is that the first text came before the second."""
+        head = self.model.head("sop")
+        sequences = [self._frame(*self.tokenizer.encode_batch(pair)) for pair in pairs]
+
+        def read_order(tokens: Tokens, last_TD: Tensor) -> list[OrderAnswer]:
+            logits_B2 = head(self.model.pool(last_TD, tokens)).float()
+            return [OrderAnswer(in_order=p) for p in logits_B2.softmax(-1)[:, 0].tolist()]
+
+        return self._run(sequences, read_order, depth=depth)
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        pooling: Pooling = "mean",
+        is_normalised: bool = False,
+        depth: int | None = None,
+    ) -> NDArray[np.float32]:
+        """One vector a text: the mean of its tokens, its [CLS], or the pooler's."""
+        if pooling not in get_args(Pooling):
+            raise InputError(f"pooling is {pooling!r}; there are {', '.join(get_args(Pooling))}")
+        sequences = [self._frame(encoding) for encoding in self.tokenizer.encode_batch(texts)]
+
+        def read_vectors(tokens: Tokens, last_TD: Tensor) -> list[Tensor]:
+            if pooling == "mean":
+                return [part.float().mean(0) for part in last_TD.split(tokens.lengths)]
+            pooled_BD = last_TD[tokens.first_B] if pooling == "cls" else self.model.pool(last_TD, tokens)
+            return list(pooled_BD.float())
+
+        vectors = self._run(sequences, read_vectors, depth=depth)
+        if not vectors:
+            return np.zeros((0, self.model.config.hidden_size), np.float32)
+        stacked_BD = torch.stack(vectors).cpu().numpy()
+        if is_normalised:
+            stacked_BD /= np.linalg.norm(stacked_BD, axis=1, keepdims=True)
+        return stacked_BD
+
+    def _candidate(self, piece_id: int, probability: float) -> Candidate:
+        return Candidate(self.tokenizer.decode([piece_id]), piece_id, probability)
+
+    def _frame(self, first: Encoding, second: Encoding | None = None) -> InputSequence:
+        return self.tokenizer.build_sequence(first, second)
+
+    def _run(
+        self,
+        sequences: Sequence[InputSequence],
+        read: Callable[[Tokens, Tensor], list[T]],
+        *,
+        depth: int | None,
+    ) -> list[T]:
+        """Encode in batches and read each; answers come back in the order of the sequences."""
+        self._check_lengths(sequences)
+        answers: dict[int, T] = {}
+        lengths = [len(sequence.ids) for sequence in sequences]
+        with torch.inference_mode(), autocast(self.device, self.precision):
+            for batch in iter_batches(lengths, max_tokens=MAX_BATCH_TOKENS):
+                tokens = Tokens.from_lists(
+                    [sequences[i].ids for i in batch],
+                    [sequences[i].segments for i in batch],
+                    device=self.device,
+                )
+                last_TD = self.model(tokens, depth=depth).last_TD
+                answers.update(zip(batch, read(tokens, last_TD), strict=True))
+        return [answers[i] for i in range(len(sequences))]
+
+    def _check_lengths(self, sequences: Sequence[InputSequence]) -> None:
+        limit = self.model.config.max_position_embeddings
+        for number, sequence in enumerate(sequences, start=1):
+            if len(sequence.ids) > limit:
+                raise InputError(
+                    f"text {number} has {len(sequence.ids)} pieces with its borders and the model reads "
+                    f"{limit}; shorten it, or split it into several texts"
+                )
+
+
+def load(
+    source: str | Path,
+    *,
+    device: str = "auto",
+    precision: Literal["float32", "bf16"] = "float32",
+    revision: str | None = None,
+) -> Predictor:
+    """Open a folder, a weights file or a hub name for prediction, with the heads and vocabulary it has."""
+    pretrained = load_model(source, revision=revision)
+    tokenizer = load_vocabulary(pretrained.path)
+    return Predictor(
+        pretrained.model, tokenizer, runtime=RuntimeSettings(device=device, precision=precision)
+    )

@@ -1,0 +1,126 @@
+"""A model folder comes in, its tokenizer goes out; a tokenizer comes in, the files of a folder go out."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from albert.errors import FileFormatError
+from albert.files import atomic_path, read_json, write_json, write_text
+from albert.settings import build_settings
+from albert.text.normalise import Normalisation
+from albert.text.sentencepiece_model import rebuild_model
+from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from albert.text.tokenizer import Tokenizer
+from albert.text.wordpiece_tokenizer import WordPieceOptions, WordPieceTokenizer
+
+_VOCAB_NAMES = (SentencePieceTokenizer.vocab_name, WordPieceTokenizer.vocab_name)
+_JSON_NAME = "tokenizer.json"
+_CONFIG_NAME = "tokenizer_config.json"
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Open the tokenizer of a folder, or a vocabulary file itself (`*.model` or `*.txt`).
+
+    In a folder, `spiece.model` goes before `vocab.txt` and that before `tokenizer.json`; the options are
+    those of `tokenizer_config.json`, or the published ones.
+    """
+    path = Path(path)
+    if path.is_file():
+        return _open_vocab(path, config={})
+    config_path = path / _CONFIG_NAME
+    config = _read_object(config_path) if config_path.exists() else {}
+    for name in _VOCAB_NAMES:
+        if (path / name).exists():
+            return _open_vocab(path / name, config=config)
+    if (path / _JSON_NAME).exists():
+        return _open_json(path / _JSON_NAME, config=config)
+    raise FileFormatError(
+        f"{path}: has no {', '.join(_VOCAB_NAMES)} or {_JSON_NAME}; "
+        "give the folder of a model or of a vocabulary, or a vocabulary file"
+    )
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether `load_tokenizer` would find a vocabulary in the folder."""
+    return any((Path(folder) / name).exists() for name in (*_VOCAB_NAMES, _JSON_NAME))
+
+
+def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int = 512) -> None:
+    """Write the vocabulary as it was read, and the two files by which `transformers` opens it."""
+    folder = Path(folder)
+    with atomic_path(folder / tokenizer.vocab_name) as aside:
+        aside.write_bytes(tokenizer.vocab_bytes)
+    for name in _VOCAB_NAMES:
+        if name != tokenizer.vocab_name:  # another tokenizer's, which would be opened instead
+            (folder / name).unlink(missing_ok=True)
+    write_text(folder / _JSON_NAME, tokenizer.to_tokenizer_json())
+    special = tokenizer.special_tokens
+    config = {
+        **tokenizer.to_tokenizer_config(),
+        "pad_token": special.pad,
+        "unk_token": special.unk,
+        "cls_token": special.cls,
+        "sep_token": special.sep,
+        "mask_token": special.mask,
+        "model_max_length": model_max_length,
+        # Said outright, because AlbertTokenizer leaves the segments out.
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+    }
+    write_json(folder / _CONFIG_NAME, config)
+
+
+def _open_vocab(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
+    try:
+        vocab_bytes = path.read_bytes()
+    except OSError as error:
+        raise FileFormatError(f"{path}: {error.strerror or error}; check the path") from error
+    if path.suffix == ".model":
+        return _build_sentencepiece(vocab_bytes, config=config, source=path)
+    if path.suffix == ".txt":
+        return _build_wordpiece(vocab_bytes, config=config, source=path)
+    raise FileFormatError(f"{path}: a vocabulary's name ends in .model (SentencePiece) or .txt (WordPiece)")
+
+
+def _open_json(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
+    """Open what `transformers` 5 saves, which is no more than `tokenizer.json` and its config."""
+    content = _read_object(path)
+    model = content.get("model") or {}
+    if model.get("type") == "Unigram":
+        return _build_sentencepiece(rebuild_model(content, source=str(path)), config=config, source=path)
+    normalizer = content.get("normalizer") or {}
+    if model.get("type") != "WordPiece" or normalizer.get("type") != "BertNormalizer":
+        raise FileFormatError(
+            f"{path}: holds a {model.get('type')} model with a {normalizer.get('type')} normalizer; "
+            "albert opens Unigram, and WordPiece with BERT's: add spiece.model or vocab.txt"
+        )
+    found = {
+        "do_lower_case": normalizer.get("lowercase"),
+        "strip_accents": normalizer.get("strip_accents"),
+        "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
+    }
+    return _build_wordpiece(_join_vocab(model.get("vocab"), path), config={**found, **config}, source=path)
+
+
+def _join_vocab(vocab: Any, path: Path) -> bytes:
+    if not isinstance(vocab, dict) or sorted(vocab.values()) != list(range(len(vocab))):
+        raise FileFormatError(f"{path}: the ids of its vocabulary are not 0, 1, 2, …; add vocab.txt")
+    return "".join(f"{piece}\n" for piece in sorted(vocab, key=vocab.__getitem__)).encode()
+
+
+def _build_sentencepiece(vocab_bytes: bytes, *, config: Mapping[str, Any], source: Path) -> Tokenizer:
+    values = {key: config[key] for key in Normalisation.model_fields if config.get(key) is not None}
+    rules = build_settings(Normalisation, values=values, source=str(source.parent / _CONFIG_NAME))
+    return SentencePieceTokenizer(vocab_bytes, rules=rules, source=str(source))
+
+
+def _build_wordpiece(vocab_bytes: bytes, *, config: Mapping[str, Any], source: Path) -> Tokenizer:
+    values = {key: config[key] for key in WordPieceOptions.model_fields if config.get(key) is not None}
+    options = build_settings(WordPieceOptions, values=values, source=str(source.parent / _CONFIG_NAME))
+    return WordPieceTokenizer(vocab_bytes, options=options, source=str(source))
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise FileFormatError(f"{path}: holds a {type(value).__name__}, not an object; fetch it again")
+    return value

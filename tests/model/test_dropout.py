@@ -1,0 +1,120 @@
+"""Dropout is where the paper has it, in training mode, seen in the numbers; and nowhere else."""
+
+import pytest
+import torch
+from torch import nn
+
+from albert.model.albert_model import AlbertModel, build_model
+from albert.model.attention import attend_visibly
+from albert.model.blocks import AttentionBlock, FeedForwardBlock
+from albert.model.embeddings import Embeddings
+from albert.model.heads import ClassificationHead, PairHead
+from albert.model.layout import build_layout
+from albert.model.presets import build_preset
+from albert.model.tokens import Tokens
+
+RATE = 0.25
+DROPPED = build_preset(
+    "nano",
+    overrides=[f"hidden_dropout_prob={RATE}", f"classifier_dropout_prob={RATE}", "attention_probs_dropout_prob=0"],
+)
+TOKENS, WIDTH = 400, DROPPED.hidden_size
+
+
+def assert_dropped(x: torch.Tensor) -> None:
+    """Of what was one everywhere, a share near RATE is zero and the rest is scaled up to keep the mean."""
+    assert x.unique().tolist() == [0.0, pytest.approx(1 / (1 - RATE))]
+    share = (x == 0).float().mean().item()
+    # Five deviations of a binomial.
+    assert abs(share - RATE) < 5 * (RATE * (1 - RATE) / x.numel()) ** 0.5
+
+
+def ones_from(linear: nn.Linear) -> None:
+    """Make a linear map answer one, whatever it is asked."""
+    nn.init.zeros_(linear.weight)
+    nn.init.ones_(linear.bias)
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+def test_on_the_embeddings_after_their_norm():
+    part = Embeddings(DROPPED).train()
+    nn.init.zeros_(part.norm.weight)
+    nn.init.ones_(part.norm.bias)
+    part.map = None
+    zeros = torch.zeros(TOKENS, dtype=torch.long)
+    assert_dropped(part(zeros, zeros, zeros))
+    assert torch.equal(part.eval()(zeros, zeros, zeros), torch.ones(TOKENS, 128))
+
+
+def test_on_the_output_of_attention_before_the_residual():
+    block = AttentionBlock(DROPPED).train()
+    block.norm = nn.Identity()
+    ones_from(block.output)
+    x = torch.zeros(TOKENS, WIDTH)
+    layout = build_layout((TOKENS,))
+    assert_dropped(block(x, layout))
+    assert torch.equal(block.eval()(x, layout), torch.ones_like(x))
+
+
+def test_on_the_output_of_the_feed_forward_before_the_residual():
+    block = FeedForwardBlock(DROPPED).train()
+    block.norm = nn.Identity()
+    ones_from(block.output)
+    x = torch.zeros(TOKENS, WIDTH)
+    assert_dropped(block(x))
+    assert torch.equal(block.eval()(x), torch.ones_like(x))
+
+
+@pytest.mark.parametrize("is_visible", [False, True])
+def test_on_the_attention_probabilities(is_visible):
+    """All keys alike: each of L tokens has probability 1/L, so a mix of ones counts the kept ones."""
+    shape = build_preset("nano", overrides=[f"attention_probs_dropout_prob={RATE}"])
+    block = AttentionBlock(shape).train()
+    block.norm = nn.Identity()
+    for part in (block.query, block.key):
+        nn.init.zeros_(part.weight)
+    ones_from(block.value)
+    nn.init.eye_(block.output.weight)
+    nn.init.zeros_(block.output.bias)
+    length = 20
+    layout = build_layout((length,) * 20)
+    mixed = block(torch.zeros(400, WIDTH), layout, [] if is_visible else None)
+    per_head = mixed.view(400, 4, -1)[:, :, 0]  # the same in all of a head's columns
+    kept = per_head * (1 - RATE) * length
+    torch.testing.assert_close(kept, kept.round(), atol=1e-4, rtol=0)
+    assert len(kept.round().unique()) > 5
+    assert kept.mean().item() == pytest.approx(length * (1 - RATE), rel=0.02)
+    block.eval()
+    torch.testing.assert_close(block(torch.zeros(400, WIDTH), layout), torch.ones(400, WIDTH))
+
+
+def test_visible_probabilities_are_those_before_dropout():
+    q = torch.randn(6, 2, 4)
+    _, probabilities = attend_visibly(q, q, q, layout=build_layout((6,)), dropout=0.5)
+    torch.testing.assert_close(probabilities[0].sum(-1), torch.ones(2, 6))
+
+
+def test_before_a_classifier():
+    head = ClassificationHead(DROPPED, num_labels=WIDTH).train()
+    nn.init.eye_(head.linear.weight)
+    nn.init.zeros_(head.linear.bias)
+    assert_dropped(head(torch.ones(TOKENS, WIDTH)))
+    assert torch.equal(head.eval()(torch.ones(2, WIDTH)), torch.ones(2, WIDTH))
+
+
+def test_not_before_sentence_order():
+    head = PairHead(DROPPED).train()
+    x = torch.randn(5, WIDTH)
+    assert torch.equal(head(x), head.eval()(x))
+
+
+def test_the_second_versions_have_none():
+    model: AlbertModel = build_model(
+        build_preset("albert-base-v2", overrides=["num_hidden_layers=1", "vocab_size=50"]), heads={}
+    )
+    tokens = Tokens.from_lists([[5, 6, 7]])
+    assert torch.equal(model.train()(tokens).last_TD, model.eval()(tokens).last_TD)

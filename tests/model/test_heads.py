@@ -1,0 +1,128 @@
+"""The heads that `transformers` has no counterpart of, and what all heads share."""
+
+import pytest
+import torch
+
+from albert.errors import InputError
+from albert.model.albert_model import build_model
+from albert.model.presets import build_preset
+from albert.model.tokens import Tokens
+
+SHAPE = build_preset("nano", overrides=["vocab_size=60", "num_hidden_layers=2"])
+LENGTHS = (9, 4, 12)
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    generator = torch.Generator().manual_seed(4)
+    return Tokens.from_lists([torch.randint(60, (n,), generator=generator).tolist() for n in LENGTHS])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build_model(
+        SHAPE, heads={"mlm": None, "sop": None, "nsp": None, "classification": 3, "beam_span": None, "choice": None}
+    )
+
+
+@pytest.fixture(scope="module")
+def allowed(tokens):
+    """Answers lie neither in the first two tokens of a sequence nor in its last."""
+    rows = [[False, False, *[True] * (n - 3), False] for n in LENGTHS]
+    return torch.tensor([flag for row in rows for flag in row])
+
+
+def spelled_out_end(head, x, start):
+    """The paper's formula for one sequence: linear([h; h_start]) → tanh → norm → linear."""
+    pairs = torch.cat([x, x[start].expand_as(x)], dim=-1)
+    return head.end(head.end_norm(torch.tanh(head.end_dense(pairs)))).squeeze(-1)
+
+
+def spelled_out_answer(head, x, start_logits):
+    likely = torch.softmax(start_logits, 0) @ x
+    return head.answer(torch.tanh(head.answer_dense(torch.cat([likely, x[0]])))).squeeze(-1)
+
+
+def test_masked_words_are_computed_only_where_they_are_asked_for(model, tokens):
+    last = model(tokens).last_TD
+    places = torch.tensor([3, 11, 20])
+    some = model.word_logits(last, places)
+    assert some.shape == (3, 60)
+    torch.testing.assert_close(some, model.word_logits(last, torch.arange(len(last)))[places])
+
+
+def test_the_word_table_is_one_tensor(model, tokens):
+    """Gradient of the head reaches the embedding: the table is tied, not copied."""
+    fresh = build_model(SHAPE, heads={"mlm": None})
+    head = fresh.head("mlm")
+    logits = head(torch.randn(2, SHAPE.hidden_size), fresh.encoder.embeddings.word.weight)
+    logits.sum().backward()
+    assert fresh.encoder.embeddings.word.weight.grad.abs().sum() > 0
+    assert not any(parameter.shape == (60, 128) for parameter in head.parameters())
+
+
+def test_beam_spans_in_training_follow_the_formula_sequence_by_sequence(model, tokens, allowed):
+    head = model.head("beam_span")
+    last = model(tokens).last_TD
+    starts = torch.tensor([3, 2, 7])
+    found = head(last, tokens, allowed_T=allowed, true_starts_B=starts)
+    parts = zip(
+        last.split(LENGTHS), allowed.split(LENGTHS), starts, found.start_T.split(LENGTHS),
+        found.end_T.split(LENGTHS), found.unanswerable_B, strict=True,
+    )  # fmt: skip
+    for x, may, start, start_logits, end_logits, unanswerable in parts:
+        assert torch.equal(torch.isfinite(start_logits), may)
+        assert torch.equal(torch.isfinite(end_logits), may)
+        torch.testing.assert_close(start_logits[may], head.start(x).squeeze(-1)[may])
+        torch.testing.assert_close(end_logits[may], spelled_out_end(head, x, start)[may], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(unanswerable, spelled_out_answer(head, x, start_logits), atol=1e-5, rtol=1e-5)
+
+
+def test_the_beam_is_that_of_an_exhaustive_search(model, tokens, allowed):
+    head = model.head("beam_span")
+    last = model(tokens).last_TD
+    beam = head.search(last, tokens, allowed_T=allowed, num_starts=3, num_ends=2)
+    for i, (x, may) in enumerate(zip(last.split(LENGTHS), allowed.split(LENGTHS), strict=True)):
+        start_logits = head.start(x).squeeze(-1).masked_fill(~may, -torch.inf)
+        log_probs = start_logits.log_softmax(0)
+        best = log_probs.argsort(descending=True)[: min(3, int(may.sum()))]
+        assert beam.start_places_BS[i, : len(best)].tolist() == best.tolist()
+        for s, start in enumerate(best):
+            end_log_probs = spelled_out_end(head, x, start).masked_fill(~may, -torch.inf).log_softmax(0)
+            ends = end_log_probs.argsort(descending=True)[: min(2, int(may.sum()))]
+            assert beam.end_places_BSZ[i, s, : len(ends)].tolist() == ends.tolist()
+            torch.testing.assert_close(
+                beam.end_log_probs_BSZ[i, s, : len(ends)], end_log_probs[ends], atol=1e-5, rtol=1e-5
+            )
+    # The second sequence has one allowed place: its other slots are empty, and still inside it.
+    assert beam.start_log_probs_BS[1].isinf().tolist() == [False, True, True]
+    assert beam.start_places_BS[1].max() < 4
+
+
+def test_a_window_without_any_allowed_place_is_unanswerable_and_not_nan(model, tokens):
+    head = model.head("beam_span")
+    last = model(tokens).last_TD
+    nowhere = torch.zeros(sum(LENGTHS), dtype=torch.bool)
+    beam = head.search(last, tokens, allowed_T=nowhere)
+    assert beam.start_log_probs_BS.isinf().all()
+    assert beam.unanswerable_B.isfinite().all()
+
+
+def test_choices_compete_within_their_question(model):
+    pooled = torch.randn(6, SHAPE.hidden_size)
+    head = model.head("choice")
+    assert torch.equal(head.score(pooled, num_choices=3).flatten(), head(pooled).flatten())
+    with pytest.raises(InputError, match="6 sequences do not divide into questions of 4"):
+        head.score(pooled, num_choices=4)
+
+
+def test_a_head_or_pooler_that_is_not_there_is_named(tokens):
+    bare = build_model(SHAPE, heads={"mlm": None})
+    with pytest.raises(InputError, match="no sop head; it has mlm"):
+        bare.head("sop")
+    with pytest.raises(InputError, match="no pooler"):
+        bare.pool(bare(tokens).last_TD, tokens)
+    with pytest.raises(InputError, match="unknown head 'mlmm'"):
+        build_model(SHAPE, heads={"mlmm": None})
+    with pytest.raises(InputError, match="number of labels"):
+        build_model(SHAPE, heads={"classification": None})

@@ -1,0 +1,95 @@
+"""An original TensorFlow checkpoint comes in with every variable used, the SOP head included."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from albert.errors import FileFormatError, WeightsError
+from albert.model.config import ModelConfig
+from albert.pretrained.folder import load_model, save_model
+from albert.pretrained.names import ROWS, iter_names
+from albert.pretrained.tensorflow import read_tensorflow_weights
+from albert.settings import build_settings
+from tests.data.make_tensorflow_albert import ALBERT_PREFIX, WEIGHTS, random_values
+
+FOLDER = ALBERT_PREFIX.parent
+BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
+# Written out by hand, independently of the table of names: ours, theirs, whether [in, out].
+EXPECTED = {
+    "encoder.embeddings.word.weight": ("bert/embeddings/word_embeddings", False),
+    "encoder.embeddings.norm.weight": ("bert/embeddings/LayerNorm/gamma", False),
+    "encoder.embeddings.norm.bias": ("bert/embeddings/LayerNorm/beta", False),
+    "encoder.embeddings.map.weight": ("bert/encoder/embedding_hidden_mapping_in/kernel", True),
+    "encoder.attention.0.query.weight": (f"{BLOCK}/attention_1/self/query/kernel", True),
+    "encoder.attention.0.output.weight": (f"{BLOCK}/attention_1/output/dense/kernel", True),
+    "encoder.attention.0.norm.weight": (f"{BLOCK}/LayerNorm/gamma", False),
+    "encoder.ffn.0.inner.weight": (f"{BLOCK}/ffn_1/intermediate/dense/kernel", True),
+    "encoder.ffn.0.output.weight": (f"{BLOCK}/ffn_1/intermediate/output/dense/kernel", True),
+    "encoder.ffn.0.norm.bias": (f"{BLOCK}/LayerNorm_1/beta", False),
+    "pooler.weight": ("bert/pooler/dense/kernel", True),
+    "heads.mlm.dense.weight": ("cls/predictions/transform/dense/kernel", True),
+    "heads.mlm.bias": ("cls/predictions/output_bias", False),
+    "heads.sop.linear.weight": ("cls/seq_relationship/output_weights", False),
+    "heads.sop.linear.bias": ("cls/seq_relationship/output_bias", False),
+}
+
+
+def test_every_variable_is_used_once():
+    model = load_model(FOLDER).model
+    assert len(model.state_dict()) == len(WEIGHTS) == len(read_tensorflow_weights(FOLDER))
+    # Values are all different: the sorted numbers agree only if each tensor found one place.
+    ours = np.sort(np.concatenate([t.numpy().ravel() for t in model.state_dict().values()]))
+    theirs = np.sort(np.concatenate([random_values(name, shape).ravel() for name, shape in WEIGHTS.items()]))
+    assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("ours", EXPECTED)
+def test_each_in_its_place_and_the_right_way_round(ours):
+    theirs, is_transposed = EXPECTED[ours]
+    value = random_values(theirs, WEIGHTS[theirs])
+    tensor = load_model(FOLDER).model.state_dict()[ours].numpy()
+    assert np.array_equal(tensor, value.T if is_transposed else value)
+
+
+def test_gelu_means_the_tanh_approximation_there():
+    assert load_model(FOLDER).config.hidden_act == "gelu_new"
+
+
+def test_it_becomes_a_folder_and_stays_the_same_model(tmp_path):
+    original = load_model(FOLDER).model
+    save_model(tmp_path / "m", original)
+    converted = load_model(tmp_path / "m").model
+    assert list(converted.heads) == ["mlm", "sop"]
+    for name, tensor in original.state_dict().items():
+        assert torch.equal(tensor, converted.state_dict()[name])
+
+
+def test_a_variable_that_the_model_has_no_place_for_is_listed(tmp_path):
+    """The same variables under a configuration with fewer groups than they have would be such a case."""
+    shutil.copytree(FOLDER, tmp_path / "m")
+    config = (tmp_path / "m" / "albert_config.json").read_text()
+    assert '"hidden_size": 16' in config
+    (tmp_path / "m" / "albert_config.json").write_text(config.replace('"hidden_size": 16', '"hidden_size": 32'))
+    with pytest.raises(WeightsError, match="config.json asks for"):
+        load_model(tmp_path / "m")
+
+
+def test_a_checkpoint_without_its_configuration_says_what_to_copy(tmp_path):
+    shutil.copytree(FOLDER, tmp_path / "m")
+    (tmp_path / "m" / "albert_config.json").unlink()
+    with pytest.raises(FileFormatError, match=r"no albert_config\.json"):
+        load_model(tmp_path / "m")
+
+
+def test_the_table_of_names_is_one_to_one_on_every_side():
+    shape = build_settings(ModelConfig, values={"num_hidden_groups": 3, "inner_group_num": 2})
+    for layout in ("albert", "bert", "tensorflow"):
+        pairs = list(iter_names(shape, layout))
+        ours = [pair.ours for pair in pairs]
+        assert len(set(ours)) == len(ours)
+        others = [pair.theirs for pair in pairs if not pair.theirs.startswith("classifier")]
+        if layout != "bert":  # BERT has no groups to be told apart by
+            assert len(set(others)) == len(others)
+    assert len({row.ours for row in ROWS}) == len(ROWS)

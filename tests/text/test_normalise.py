@@ -1,0 +1,94 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert.text.normalise import Normalisation, normalise, normalise_text
+from tests.text.conftest import published_normalisation
+
+# Where normalisers go wrong: sigma, dotted I, ligatures, jamo, marks that sort or decompose, odd spaces.
+TRICKY = (
+    "ΣσςİıIﬁ½´¨`'\"  \t\n\x1c\x85\u00a0\u2028\u3000\u0301\u0327\u0344\u0f73\u1112\u1161\u11ab한Åé"
+    "\uff9e\ufb1d\ufdfa\ufe0f\ufeff"
+)
+UNICODE = st.text(st.characters(codec="utf-8") | st.sampled_from(TRICKY))
+RULES = st.builds(
+    Normalisation, do_lower_case=st.booleans(), keep_accents=st.booleans(), remove_space=st.booleans()
+)
+
+
+@given(UNICODE)
+def test_text_is_what_the_published_code_gives(text):
+    assert normalise_text(text) == normalise(text).text == published_normalisation(text)
+
+
+def test_every_code_point_is_normalised_as_published():
+    points = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    # Two orders, so that marks follow other marks as well as letters.
+    for text in ("".join(points), "x".join(points[::-1])):
+        assert normalise_text(text) == published_normalisation(text)
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (Normalisation(), '"cafe" fi'),
+        (Normalisation(do_lower_case=False), '"Cafe" fi'),
+        (Normalisation(keep_accents=True), '"café" ﬁ'),
+        (Normalisation(remove_space=False), '  "cafe" \tfi'),
+    ],
+)
+def test_each_step_can_be_left_out(rules, expected):
+    text = "  ``Café'' \tﬁ"
+    assert normalise(text, rules=rules).text == normalise_text(text, rules=rules) == expected
+
+
+@given(UNICODE, RULES)
+def test_map_is_monotone_and_leaves_out_nothing_but_space(text, rules):
+    normalised = normalise(text, rules=rules)
+    assert len(normalised.text) == len(normalised.starts) == len(normalised.ends)
+    ranges = list(zip(normalised.starts, normalised.ends, strict=True))
+    assert all(0 <= start < end <= len(text) for start, end in ranges)
+    assert ranges == sorted(ranges)
+    if ranges:
+        covered = {i for start, end in ranges for i in range(start, end)}
+        assert all(char.isspace() for i, char in enumerate(text) if i not in covered)
+
+
+@given(UNICODE, RULES)
+def test_each_character_comes_from_its_range(text, rules):
+    normalised = normalise(text, rules=rules)
+    for char, start, end in zip(normalised.text, normalised.starts, normalised.ends, strict=True):
+        source = normalise_text(text[start:end], rules=rules.model_copy(update={"remove_space": False}))
+        if text[start:end].isspace():
+            assert char.isspace()
+        else:  # the lower case of a sigma depends on what stands around it
+            assert char.replace("ς", "σ") in source.replace("ς", "σ")
+
+
+def test_ranges_of_marks_ligatures_and_quotes():
+    text = "  e\u0301\u0327 ﬁ  ``½"
+    normalised = normalise(text)
+    assert normalised.text == 'e fi "1⁄2'
+    sources = [text[start:end] for start, end in zip(normalised.starts, normalised.ends, strict=True)]
+    assert sources == ["e\u0301\u0327", " ", "ﬁ", "ﬁ", "  ", "``", "½", "½", "½"]
+
+
+def test_span_of_nothing_is_empty_and_in_its_place():
+    normalised = normalise("  ab  cd ")
+    assert normalised.span(0, 2) == (2, 4)
+    assert normalised.span(3, 3) == (6, 6)
+    assert normalised.span(5, 5) == (8, 8)
+    assert normalise("").span(0, 0) == (0, 0)
+
+
+def test_plain_text_is_aligned_and_costs_no_lists():
+    assert normalise("Plain text,\tas most is.").is_aligned
+    assert not normalise("two  spaces").is_aligned
+
+
+def test_dropped_marks_are_those_with_a_combining_class():
+    # A variation selector is a non-spacing mark of class 0: the published code keeps it.
+    assert unicodedata.category("\ufe0f") == "Mn"
+    assert normalise_text("a\ufe0f\u0301") == "a\ufe0f"

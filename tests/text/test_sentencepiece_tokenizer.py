@@ -1,0 +1,138 @@
+import string
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from sentencepiece import SentencePieceProcessor
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+from albert.errors import FileFormatError
+from albert.text.normalise import Normalisation, normalise_text
+from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from tests.text.conftest import LINES, published_ids, train_model
+from tests.text.test_normalise import UNICODE
+
+VISIBLE = st.text(string.ascii_letters + string.digits + string.punctuation + " \t\u00a0éÜßñﬁ½€£–’“")
+NEAR = st.lists(st.sampled_from([*" ,.\"('19", "1990,", "1985,", "the", "ship", "``"])).map("".join)
+
+
+@given(UNICODE | VISIBLE | NEAR)
+@example("in 1990, 1985,1990, (1990,)")
+@example("\u1112\u1161\u11ab \ufeffa\x01b ▁x▁")
+def test_ids_are_those_of_sentencepiece(tokenizer, processor, text):
+    expected = published_ids(processor, text)
+    assert list(tokenizer.encode(text).ids) == expected
+    assert tokenizer.encode_ids([text]) == [expected]
+
+
+def test_many_texts_are_encoded_as_one_by_one(tokenizer):
+    assert tokenizer.encode_batch(LINES) == [tokenizer.encode(line) for line in LINES]
+    assert tokenizer.encode_ids(LINES) == [list(tokenizer.encode(line).ids) for line in LINES]
+
+
+def test_a_comma_after_a_digit_is_its_own_piece(tokenizer, processor):
+    assert "▁1990," in processor.encode("in 1990, x", out_type=str)
+    encoding = tokenizer.encode("in 1990, x")
+    pieces = [tokenizer.piece(i) for i in encoding.ids]
+    assert pieces[pieces.index(",") - 1][-1] == "0"
+    assert not any(piece[-2:-1].isdigit() for piece in pieces if piece[-1] == ",")
+    assert encoding.spans[pieces.index(",")] == (7, 8)
+
+
+def test_without_a_comma_in_the_vocabulary_unknown_characters_follow_the_same_rule(model_bytes):
+    proto = ModelProto()
+    proto.ParseFromString(model_bytes)
+    kept = [piece for piece in proto.pieces if piece.type != 1 or not set(piece.piece) & set(",0123456789")]
+    del proto.pieces[:]
+    proto.pieces.extend(kept)
+    processor = SentencePieceProcessor(model_proto=proto.SerializeToString())
+    tokenizer = SentencePieceTokenizer(proto.SerializeToString())
+    for text in ("9,", "the 19, 9,9, ship,"):
+        expected = published_ids(processor, text)
+        assert list(tokenizer.encode(text).ids) == tokenizer.encode_ids([text])[0] == expected
+        assert "".join(text[start:end] for start, end in tokenizer.encode(text).spans) == text.replace(
+            " ", ""
+        )
+
+
+@given(UNICODE)
+def test_spans_go_forward_inside_the_text(tokenizer, text):
+    spans = tokenizer.encode(text).spans
+    assert all(0 <= start <= end <= len(text) for start, end in spans)
+    assert [start for start, _ in spans] == sorted(start for start, _ in spans)
+    assert [end for _, end in spans] == sorted(end for _, end in spans)
+
+
+@given(VISIBLE)
+def test_spans_recover_the_raw_text(tokenizer, processor, text):
+    encoding = tokenizer.encode(text)
+    covered = {i for start, end in encoding.spans for i in range(start, end)}
+    assert all(char.isspace() == (i not in covered) for i, char in enumerate(text))
+    for piece_id, (start, end) in zip(encoding.ids, encoding.spans, strict=True):
+        letters = tokenizer.piece(piece_id).removeprefix("▁")
+        source = processor.normalize(normalise_text(text[start:end])).removeprefix("▁")
+        if piece_id == tokenizer.unk_id:
+            assert source
+        elif text[start:end].isascii():
+            assert source == letters
+        else:  # a ligature may be cut between two pieces: each has the whole of it as its span
+            assert letters in source
+
+
+def test_a_word_border_alone_has_an_empty_span(tokenizer):
+    text = ' the  "ship'
+    encoding = tokenizer.encode(text)
+    pieces = [tokenizer.piece(i) for i in encoding.ids]
+    assert encoding.spans[pieces.index("▁")] == (6, 6)
+    assert encoding.spans[pieces.index('"')] == (6, 7)
+
+
+def test_decoding_gives_the_normalised_text(tokenizer):
+    for line in LINES:
+        assert tokenizer.decode(tokenizer.encode(line).ids) == normalise_text(line)
+    sequence = tokenizer.build_sequence(tokenizer.encode("the ship"), tokenizer.encode("left"))
+    assert tokenizer.decode([*sequence.ids, tokenizer.pad_id]) == "the ship left"
+
+
+def test_rules_change_ids_and_fingerprint(model_bytes, tokenizer):
+    cased = SentencePieceTokenizer(model_bytes, rules=Normalisation(do_lower_case=False))
+    assert cased.unk_id in cased.encode("THE").ids
+    assert tokenizer.unk_id not in tokenizer.encode("THE").ids
+    assert cased.fingerprint != tokenizer.fingerprint
+
+
+def test_special_ids_come_from_the_model(tokenizer):
+    ids = (tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id)
+    assert ids == (0, 1, 2, 3, 4)
+    assert [tokenizer.piece(i) for i in ids] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def test_published_vocabulary_on_real_lines(published_path, real_lines):
+    processor = SentencePieceProcessor(model_proto=published_path.read_bytes())
+    tokenizer = SentencePieceTokenizer(published_path.read_bytes())
+    expected = [published_ids(processor, line) for line in real_lines]
+    assert tokenizer.vocab_size == 30_000
+    assert tokenizer.encode_ids(real_lines) == expected
+    for line, ids, encoding in zip(real_lines, expected, tokenizer.encode_batch(real_lines), strict=True):
+        assert list(encoding.ids) == ids
+        # SentencePiece takes the byte-order mark at the head of the file for a space.
+        visible = "".join(line.replace("\ufeff", " ").split())
+        assert "".join(line[start:end] for start, end in encoding.spans) == visible
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda model: b"", "empty"),
+        (lambda model: b"not a model", "not a SentencePiece model"),
+        (lambda model: model[: len(model) // 2], "SentencePiece"),
+        (lambda model: train_model(LINES, control_symbols=["[CLS]", "[SEP]"]), r"has no \[MASK\]"),
+        (lambda model: train_model(LINES, pad_id=-1), "has no <pad>"),
+        (lambda model: train_model(LINES, model_type="bpe", vocab_size=100), "unigram"),
+    ],
+)
+def test_what_is_no_vocabulary_is_refused_in_one_line(model_bytes, damage, message):
+    with pytest.raises(FileFormatError, match=message) as caught:
+        SentencePieceTokenizer(damage(model_bytes), source="my/spiece.model")
+    assert str(caught.value).startswith("my/spiece.model: ")
+    assert "\n" not in str(caught.value)
