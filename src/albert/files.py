@@ -35,7 +35,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_dir(path: Path) -> Iterator[Path]:
-    """Yield a new folder beside `path`; it replaces `path` when the block ends well. A file there is refused."""
+    """Yield a new folder beside `path`, which is no file; it replaces `path` when the block ends well."""
     path = Path(path).resolve()  # of a link, what it leads to is replaced
     if path.exists() and not path.is_dir():
         raise FileFormatError(f"{path}: is a file, and a folder is to be written there; choose another path")

@@ -35,6 +35,12 @@ class _Dumper(yaml.SafeDumper):
     """YAML that the loader above reads back: a text that looks like its numbers is quoted."""
 
 
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    # Only double quotes keep the line breaks of Unicode, such as U+0085, apart from those of the file.
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"')
+
+
+_Dumper.add_representer(str, _represent_text)
 for _side in (_Loader, _Dumper):
     _side.add_implicit_resolver(
         "tag:yaml.org,2002:float",
@@ -61,7 +67,9 @@ def build_settings(
     except ValidationError as error:
         raise SettingsError(f"{source}: {_explain(cls, error)}") from error
     except (TypeError, ValueError) as error:
-        raise SettingsError(f"{source}: a value is not plain data ({error}); use numbers, texts, lists") from error
+        raise SettingsError(
+            f"{source}: a value is not plain data ({error}); use numbers, texts, lists"
+        ) from error
 
 
 def read_settings(cls: type[S], path: Path, *, overrides: Iterable[str] = ()) -> S:
@@ -75,7 +83,7 @@ def read_settings(cls: type[S], path: Path, *, overrides: Iterable[str] = ()) ->
 def parse_yaml(text: str, *, source: str) -> Any:
     """Parse YAML with plain scientific notation; refuse what is not YAML by its line."""
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+        return yaml.load(text, Loader=_Loader)  # a SafeLoader
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2020-13-45
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""

@@ -16,7 +16,11 @@ from albert.model.tokens import Tokens
 RATE = 0.25
 DROPPED = build_preset(
     "nano",
-    overrides=[f"hidden_dropout_prob={RATE}", f"classifier_dropout_prob={RATE}", "attention_probs_dropout_prob=0"],
+    overrides=[
+        f"hidden_dropout_prob={RATE}",
+        f"classifier_dropout_prob={RATE}",
+        "attention_probs_dropout_prob=0",
+    ],
 )
 TOKENS, WIDTH = 400, DROPPED.hidden_size
 

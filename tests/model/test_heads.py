@@ -21,7 +21,8 @@ def tokens():
 @pytest.fixture(scope="module")
 def model():
     return build_model(
-        SHAPE, heads={"mlm": None, "sop": None, "nsp": None, "classification": 3, "beam_span": None, "choice": None}
+        SHAPE,
+        heads={"mlm": None, "sop": None, "nsp": None, "classification": 3, "beam_span": None, "choice": None},
     )
 
 
@@ -74,8 +75,12 @@ def test_beam_spans_in_training_follow_the_formula_sequence_by_sequence(model, t
         assert torch.equal(torch.isfinite(start_logits), may)
         assert torch.equal(torch.isfinite(end_logits), may)
         torch.testing.assert_close(start_logits[may], head.start(x).squeeze(-1)[may])
-        torch.testing.assert_close(end_logits[may], spelled_out_end(head, x, start)[may], atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(unanswerable, spelled_out_answer(head, x, start_logits), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(
+            end_logits[may], spelled_out_end(head, x, start)[may], atol=1e-5, rtol=1e-5
+        )
+        torch.testing.assert_close(
+            unanswerable, spelled_out_answer(head, x, start_logits), atol=1e-5, rtol=1e-5
+        )
 
 
 def test_the_beam_is_that_of_an_exhaustive_search(model, tokens, allowed):

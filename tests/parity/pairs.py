@@ -25,7 +25,9 @@ class Pair:
     folder: FolderConfig
 
 
-def build_pair(their_class: Any, config: Any, path: Path, *, heads: dict[str, int | None] | None = None) -> Pair:
+def build_pair(
+    their_class: Any, config: Any, path: Path, *, heads: dict[str, int | None] | None = None
+) -> Pair:
     """Random weights, with biases and norms shaken too, so that no part is the identity by accident."""
     torch.manual_seed(11)
     theirs = their_class(config).eval()
@@ -89,7 +91,9 @@ def assert_same_gradients(pair: Pair, our_logits: Sequence[Tensor], their_logits
     assert set(ours) == set(theirs)
     for name, grad in theirs.items():
         difference = (ours[name] - grad).norm()
-        assert difference <= 1e-4 * grad.norm() + 1e-6 * total, f"{name}: {difference:.2e} of {grad.norm():.2e}"
+        assert difference <= 1e-4 * grad.norm() + 1e-6 * total, (
+            f"{name}: {difference:.2e} of {grad.norm():.2e}"
+        )
 
 
 Forward = Callable[[Pair, RaggedBatch], tuple[list[Tensor], list[Tensor]]]

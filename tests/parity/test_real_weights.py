@@ -77,7 +77,6 @@ def test_the_accuracy_on_everyday_chinese_is_the_one_in_the_docs(predictor):
     assert abs(among_five - AMONG_FIVE) <= 1
 
 
-
 def test_minilm_gives_the_hidden_states_of_transformers_through_the_bert_setting():
     path = fetch("minilm-l6")
     loaded = load_model(path)

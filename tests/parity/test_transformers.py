@@ -58,7 +58,10 @@ def pretraining_logits(pair: Pair, batch: RaggedBatch) -> tuple[list[Tensor], li
     everywhere = torch.arange(len(batch.tokens.ids_T))
     head = pair.ours.head("sop" if "sop" in pair.ours.heads else "nsp")
     return (
-        [pair.ours.word_logits(output.last_TD, everywhere), head(pair.ours.pool(output.last_TD, batch.tokens))],
+        [
+            pair.ours.word_logits(output.last_TD, everywhere),
+            head(pair.ours.pool(output.last_TD, batch.tokens)),
+        ],
         [theirs.prediction_logits[batch.is_real], pair_logits],
     )
 
@@ -89,7 +92,8 @@ def choice_logits(pair: Pair, batch: RaggedBatch) -> tuple[list[Tensor], list[Te
     """Eight sequences: two questions of four choices."""
     questions = {name: value.view(2, 4, -1) for name, value in batch.padded.items()}
     pooled = pair.ours.pool(pair.ours(batch.tokens).last_TD, batch.tokens)
-    ours = pair.ours.head("choice").score(pooled, num_choices=4)
+    head: Any = pair.ours.head("choice")
+    ours = head.score(pooled, num_choices=4)
     return [ours], [pair.theirs(**questions).logits]
 
 

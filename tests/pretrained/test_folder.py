@@ -103,7 +103,9 @@ def test_through_transformers_pretraining_class_and_back_is_bit_identical(change
 def test_bert_goes_through_its_pretraining_class_too(tmp_path):
     model = build(SHAPES["bert"], heads={"mlm": None, "nsp": None})
     save_model(tmp_path / "ours", model)
-    theirs, report = transformers.BertForPreTraining.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    theirs, report = transformers.BertForPreTraining.from_pretrained(
+        tmp_path / "ours", output_loading_info=True
+    )
     assert not report["missing_keys"]
     assert not report["unexpected_keys"]
     theirs.save_pretrained(tmp_path / "theirs")
@@ -121,7 +123,9 @@ def test_bert_goes_through_its_pretraining_class_too(tmp_path):
     ],
 )
 @pytest.mark.parametrize("shape", ["all shared", "bert"])
-def test_fine_tuned_heads_open_in_their_class_and_come_back_as_themselves(heads, their_class, shape, tmp_path):
+def test_fine_tuned_heads_open_in_their_class_and_come_back_as_themselves(
+    heads, their_class, shape, tmp_path
+):
     model = build(SHAPES[shape], heads=heads)
     labels = ("a", "b", "c") if next(iter(heads.values())) else ()
     save_model(tmp_path, model, labels=labels)

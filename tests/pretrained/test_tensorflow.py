@@ -71,7 +71,9 @@ def test_a_variable_that_the_model_has_no_place_for_is_listed(tmp_path):
     shutil.copytree(FOLDER, tmp_path / "m")
     config = (tmp_path / "m" / "albert_config.json").read_text()
     assert '"hidden_size": 16' in config
-    (tmp_path / "m" / "albert_config.json").write_text(config.replace('"hidden_size": 16', '"hidden_size": 32'))
+    (tmp_path / "m" / "albert_config.json").write_text(
+        config.replace('"hidden_size": 16', '"hidden_size": 32')
+    )
     with pytest.raises(WeightsError, match="config.json asks for"):
         load_model(tmp_path / "m")
 

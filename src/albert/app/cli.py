@@ -102,6 +102,8 @@ def _run(words: list[str]) -> int:
     is_debugging = "--debug" in words
     try:
         code = build_app()(args=words or ["--help"], standalone_mode=False)
+        if code == 130:  # typer's answer to Ctrl-C
+            raise KeyboardInterrupt
         sys.stdout.flush()  # a reader that has gone or a full disk shows here, and not at the very end
         return code if isinstance(code, int) else 0
     except AlbertError as error:

@@ -20,6 +20,7 @@ from albert.model.runtime import RuntimeSettings, autocast, select_device
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import check_vocabulary, load_model
 from albert.pretrained.vocabulary import load_vocabulary
+from albert.settings import build_settings
 from albert.text.encoding import Encoding, InputSequence
 from albert.text.tokenizer import MASK, Tokenizer
 
@@ -53,7 +54,9 @@ class Predictor:
         """For each text, for each `[MASK]` in it, the `top` likeliest pieces."""
         self.model.head("mlm")
         if not 1 <= top <= self.tokenizer.vocab_size:
-            raise InputError(f"top is {top}; it must be from 1 to the vocabulary's {self.tokenizer.vocab_size}")
+            raise InputError(
+                f"top is {top}; it must be from 1 to the vocabulary's {self.tokenizer.vocab_size}"
+            )
         for number, text in enumerate(texts, start=1):
             if MASK not in text:
                 raise InputError(f"text {number} has no {MASK}; put one where a word is to be guessed")
@@ -80,6 +83,8 @@ class Predictor:
     ) -> list[OrderAnswer]:
         """For each pair, how likely it is that the first text came before the second."""
         head = self.model.head("sop")
+        if self.model.config.type_vocab_size < 2:
+            raise InputError("this model has type_vocab_size 1 and cannot tell two texts apart; load another")
         sequences = [self._frame(*self.tokenizer.encode_batch(pair)) for pair in pairs]
 
         def read_order(tokens: Tokens, last_TD: Tensor) -> list[OrderAnswer]:
@@ -163,6 +168,7 @@ def load(
     """Open a folder, a weights file or a hub name for prediction, with the heads and vocabulary it has."""
     pretrained = load_model(source, revision=revision)
     tokenizer = load_vocabulary(pretrained.path)
-    return Predictor(
-        pretrained.model, tokenizer, runtime=RuntimeSettings(device=device, precision=precision)
+    runtime = build_settings(
+        RuntimeSettings, values={"device": device, "precision": precision}, source="albert.load"
     )
+    return Predictor(pretrained.model, tokenizer, runtime=runtime)

@@ -27,17 +27,18 @@ class SequenceEncoder(nn.Module):
         depth: int | None = None,
     ) -> list[Tensor]:
         """The last hidden states, one tensor [length, hidden_size] for each sequence."""
-        self._check_ids(ids)
+        _check_ids(ids, size=self.model.config.vocab_size, kind="id")
+        _check_ids(segments or (), size=self.model.config.type_vocab_size, kind="segment")
         device = self.model.encoder.embeddings.word.weight.device
         tokens = Tokens.from_lists(ids, segments, device=device)
         return list(self.model(tokens, depth=depth).last_TD.split(tokens.lengths))
 
-    def _check_ids(self, ids: Sequence[Sequence[int]]) -> None:
-        size = self.model.config.vocab_size
-        for number, sequence in enumerate(ids, start=1):
-            wrong = next((i for i in sequence if not 0 <= i < size), None)
-            if wrong is not None:
-                raise InputError(f"sequence {number} holds the id {wrong}; the model knows 0 to {size - 1}")
+
+def _check_ids(rows: Sequence[Sequence[int]], *, size: int, kind: str) -> None:
+    for number, row in enumerate(rows, start=1):
+        wrong = next((i for i in row if not 0 <= i < size), None)
+        if wrong is not None:
+            raise InputError(f"sequence {number} holds the {kind} {wrong}; the model knows 0 to {size - 1}")
 
 
 def load_encoder(source: str | Path, *, device: str = "auto", revision: str | None = None) -> SequenceEncoder:

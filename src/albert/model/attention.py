@@ -15,11 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from albert.model.layout import Layout
+from albert.model.opaque import opaque
 
 
-# Opaque to torch.compile: the borders between sequences are new in every batch, and nothing that depends
-# on them may become part of a compiled graph.
-@torch.compiler.disable
+@opaque
 def attend(
     query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, *, layout: Layout, dropout: float = 0.0
 ) -> Tensor:
@@ -38,7 +37,7 @@ def attend(
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
-@torch.compiler.disable
+@opaque
 def attend_visibly(
     query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, *, layout: Layout, dropout: float = 0.0
 ) -> tuple[Tensor, list[Tensor]]:

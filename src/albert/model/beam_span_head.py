@@ -1,6 +1,6 @@
 """SQuAD 2.0's head: hidden states come in; spans found by a beam, and whether there is an answer, go out.
 
-Shapes: T tokens, B sequences, L longest sequence, D hidden width, S starts in the beam, Z ends for each start.
+Shapes: T tokens, B sequences, L longest sequence, D hidden width, S starts in the beam, Z ends of each.
 Padding appears here only around single scalars, to rank the places of each sequence.
 """
 
@@ -26,7 +26,7 @@ class SpanLogits:
 
 @dataclass(frozen=True)
 class SpanBeam:
-    """Prediction: places count from the start of each sequence; a log-probability of −inf is an empty slot."""
+    """Prediction: places count from the start of each sequence; −inf marks an empty slot."""
 
     start_places_BS: Tensor
     start_log_probs_BS: Tensor
@@ -49,7 +49,9 @@ class BeamSpanHead(nn.Module):
         self.answer = nn.Linear(width, 1, bias=False)
         self.dropout = config.classifier_dropout_prob
 
-    def forward(self, x_TD: Tensor, tokens: Tokens, *, allowed_T: Tensor, true_starts_B: Tensor) -> SpanLogits:
+    def forward(
+        self, x_TD: Tensor, tokens: Tokens, *, allowed_T: Tensor, true_starts_B: Tensor
+    ) -> SpanLogits:
         """Logits for training. `allowed_T` marks the places an answer may touch: the passage, never the
         question or a separator; `true_starts_B` are places counted from the start of each sequence.
         """

@@ -3,26 +3,13 @@
 Shapes: T tokens, D hidden width, F feed-forward width, N heads, H width of a head.
 """
 
-from collections.abc import Callable
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from albert.model.activations import ACTIVATIONS
 from albert.model.attention import attend, attend_visibly
-from albert.model.config import Activation, ModelConfig
+from albert.model.config import ModelConfig
 from albert.model.layout import Layout
-
-
-def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU by the tanh approximation: `gelu` in ALBERT's own configs, `gelu_new` in Hugging Face's."""
-    return F.gelu(x, approximate="tanh")
-
-
-ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
-    "gelu_new": gelu_tanh,
-    "gelu": F.gelu,
-    "relu": F.relu,
-}
 
 
 class AttentionBlock(nn.Module):
@@ -42,7 +29,9 @@ class AttentionBlock(nn.Module):
         self.probability_dropout = config.attention_probs_dropout_prob
         self.dropout = config.hidden_dropout_prob
 
-    def forward(self, x_TD: Tensor, layout: Layout, probabilities: list[list[Tensor]] | None = None) -> Tensor:
+    def forward(
+        self, x_TD: Tensor, layout: Layout, probabilities: list[list[Tensor]] | None = None
+    ) -> Tensor:
         """Mix each sequence; where a list is given, the probabilities of this layer are added to it."""
         heads = (x_TD.shape[0], self.num_heads, -1)
         q_TNH, k_TNH, v_TNH = (part(x_TD).view(heads) for part in (self.query, self.key, self.value))

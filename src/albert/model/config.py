@@ -2,12 +2,15 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from albert.settings import Settings
 
 Sharing = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu_new", "gelu", "relu"]
+# Far above any model there is, and far below what overflows a tensor's size or takes minutes to count.
+Width = Annotated[int, Field(gt=0, le=2**24)]
+Count = Annotated[int, Field(gt=0, le=1024)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -18,21 +21,21 @@ class ModelConfig(Settings):
     with, `gelu` is the exact one of BERT.
     """
 
-    vocab_size: PositiveInt = 30_000
-    embedding_size: PositiveInt = 128
-    hidden_size: PositiveInt = 768
-    num_hidden_layers: PositiveInt = 12
-    num_hidden_groups: PositiveInt = 1
-    inner_group_num: PositiveInt = 1
-    num_attention_heads: PositiveInt = 12
-    intermediate_size: PositiveInt = 3072
+    vocab_size: Width = 30_000
+    embedding_size: Width = 128
+    hidden_size: Width = 768
+    num_hidden_layers: Count = 12
+    num_hidden_groups: Count = 1
+    inner_group_num: Count = 1
+    num_attention_heads: Count = 12
+    intermediate_size: Width = 3072
     sharing: Sharing = "all"
     hidden_act: Activation = "gelu_new"
     hidden_dropout_prob: Probability = 0.0
     attention_probs_dropout_prob: Probability = 0.0
     classifier_dropout_prob: Probability = 0.1
-    max_position_embeddings: PositiveInt = 512
-    type_vocab_size: PositiveInt = 2
+    max_position_embeddings: Width = 512
+    type_vocab_size: Width = 2
     initializer_range: PositiveFloat = 0.02
     layer_norm_eps: PositiveFloat = 1e-12
     pad_token_id: Annotated[int, Field(ge=0)] = 0

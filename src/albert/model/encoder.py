@@ -14,6 +14,7 @@ from albert.model.blocks import AttentionBlock, FeedForwardBlock
 from albert.model.config import ModelConfig
 from albert.model.embeddings import Embeddings
 from albert.model.layout import Layout, build_layout
+from albert.model.opaque import opaque
 from albert.model.sharing import Layer, build_sharing_table, count_blocks, select_layers
 from albert.model.tokens import Tokens
 
@@ -86,8 +87,7 @@ class Encoder(nn.Module):
             x_TD = self.ffn[block.ffn](x_TD)
         return x_TD
 
-    # Opaque to torch.compile, as all that looks at lengths: they are new in every batch.
-    @torch.compiler.disable
+    @opaque
     def _lay_out(self, tokens: Tokens) -> Layout:
         longest, limit = max(tokens.lengths), self.config.max_position_embeddings
         if longest > limit:
@@ -98,9 +98,7 @@ class Encoder(nn.Module):
         return build_layout(tokens.lengths)
 
 
-def _unsort_sequences(
-    layers: list[list[Tensor]], lengths: tuple[int, ...]
-) -> tuple[tuple[Tensor, ...], ...]:
+def _unsort_sequences(layers: list[list[Tensor]], lengths: tuple[int, ...]) -> tuple[tuple[Tensor, ...], ...]:
     """Per-sequence tensors from the computed order back into the order of the batch."""
     if build_layout(lengths).order_T is None:
         return tuple(tuple(layer) for layer in layers)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from albert.errors import InputError
-from albert.model.blocks import ACTIVATIONS
+from albert.model.activations import ACTIVATIONS
 from albert.model.config import ModelConfig
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from albert.model.opaque import opaque
+
 
 @dataclass(frozen=True)
 class Run:
@@ -42,17 +44,18 @@ class Layout:
         """The lengths in the computed order."""
         return tuple(length for run in self.runs for length in [run.length] * run.count)
 
-    @torch.compiler.disable
+    @opaque
     def sort(self, x_T: Tensor) -> Tensor:
         """Tokens of the batch in the computed order."""
         return x_T if self.order_T is None else x_T[self.order_T.to(x_T.device)]
 
-    @torch.compiler.disable
+    @opaque
     def unsort(self, x_TD: Tensor) -> Tensor:
         """Computed vectors in the order of the batch."""
         if self.order_T is None or self.inverse_T is None:
             return x_TD
-        result: Tensor = _Permute.apply(x_TD, self.inverse_T.to(x_TD.device), self.order_T.to(x_TD.device))
+        inverse_T, order_T = self.inverse_T.to(x_TD.device), self.order_T.to(x_TD.device)
+        result: Tensor = _Permute.apply(x_TD, inverse_T, order_T)  # type: ignore[no-untyped-call]
         return result
 
 
@@ -65,7 +68,7 @@ class _Permute(torch.autograd.Function):
         return x_TD.index_select(0, index_T)
 
     @staticmethod
-    def backward(ctx: Any, grad_TD: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad_TD: Tensor) -> tuple[Tensor, None, None]:
         (inverse_T,) = ctx.saved_tensors
         return grad_TD.index_select(0, inverse_T), None, None
 

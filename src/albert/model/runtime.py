@@ -13,7 +13,7 @@ Precision = Literal["float32", "bf16"]
 
 
 class RuntimeSettings(Settings):
-    """`device` is auto, cpu, cuda, cuda:N or mps; `precision` bf16 means autocast, the weights stay float32."""
+    """`device` is auto, cpu, cuda, cuda:N or mps; bf16 means autocast: weights stay float32."""
 
     device: str = "auto"
     precision: Precision = "float32"
@@ -66,7 +66,7 @@ def _has_bf16(device: "torch.device") -> bool:
     import torch
 
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "mps":
-        return torch.backends.mps.is_macos_or_newer(14, 0)
+        return bool(torch.backends.mps.is_macos_or_newer(14, 0))
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

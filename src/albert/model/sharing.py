@@ -26,7 +26,9 @@ def build_sharing_table(config: ModelConfig) -> tuple[Layer, ...]:
     inner = config.inner_group_num
     rows = []
     for layer in range(config.num_hidden_layers):
-        group = layer * config.num_hidden_groups // config.num_hidden_layers  # integers: floats misplace layers
+        group = (
+            layer * config.num_hidden_groups // config.num_hidden_layers
+        )  # integers: floats misplace layers
         owner_of_attention = group if config.sharing in ("all", "attention") else layer
         owner_of_ffn = group if config.sharing in ("all", "ffn") else layer
         rows.append(

@@ -55,10 +55,12 @@ class Tokens:
         return Tokens(ids_BL[mask_BL], positions_BL[mask_BL], segments_BL[mask_BL], lengths)
 
     @cached_property
-    def first_B(self) -> Tensor:
+    def first_B(self) -> Tensor:  # noqa: N802 - a tensor carries its shape in its name
         """Where each sequence begins: the place of its [CLS]."""
-        lengths_B = torch.tensor(self.lengths)
-        return (lengths_B.cumsum(0) - lengths_B).to(self.ids_T.device)
+        # Kept with the batch: made under inference mode it could not be trained with later.
+        with torch.inference_mode(False):
+            lengths_B = torch.tensor(self.lengths)
+            return (lengths_B.cumsum(0) - lengths_B).to(self.ids_T.device)
 
     def to(self, device: torch.device | str) -> "Tokens":
         """The same batch on another device."""

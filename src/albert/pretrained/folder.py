@@ -16,8 +16,8 @@ from albert.model.config import ModelConfig
 from albert.model.init import init_weights
 from albert.pretrained import tensorflow
 from albert.pretrained.card import format_card
-from albert.pretrained.huggingface import FolderConfig, choose_layout, format_config, parse_config
 from albert.pretrained.hub import resolve_source
+from albert.pretrained.huggingface import FolderConfig, choose_layout, format_config, parse_config
 from albert.pretrained.translate import to_ours, to_theirs
 from albert.pretrained.weights_file import SAFETENSORS_NAME, find_weights, read_weights, write_weights
 from albert.text.folder import save_tokenizer
@@ -64,8 +64,7 @@ def load_model(
     if heads is not None:
         folder = _prefer_classifier(folder, heads)
     ours = {
-        name: tensor.to(torch.float32)
-        for name, tensor in to_ours(tensors, folder, source=str(path)).items()
+        name: tensor.to(torch.float32) for name, tensor in to_ours(tensors, folder, source=str(path)).items()
     }
     found = _find_heads(ours)
     wanted = found if heads is None else dict(heads)
@@ -124,14 +123,20 @@ def _fill(
     fresh = tuple(f"{part}." for part in new_parts)
     missing = sorted(name for name in expected if name not in tensors and not name.startswith(fresh))
     if missing:
-        raise WeightsError(f"{source}: lacks {', '.join(missing)}; the file is incomplete, or of another shape")
+        raise WeightsError(
+            f"{source}: lacks {', '.join(missing)}; the file is incomplete, or of another shape than its "
+            "config.json: fetch both again"
+        )
     for name, tensor in tensors.items():
         if name not in expected:
-            raise WeightsError(f"{source}: {name} has no place in this model; it is of another shape")
+            raise WeightsError(
+                f"{source}: {name} has no place in this model; it is of another shape than its config.json: "
+                "fetch both again"
+            )
         if tensor.shape != expected[name].shape:
             raise WeightsError(
                 f"{source}: {name} is {list(tensor.shape)} and config.json asks for "
-                f"{list(expected[name].shape)}; the two are not of one model"
+                f"{list(expected[name].shape)}; the two are not of one model: fetch both again"
             )
     generator = torch.Generator().manual_seed(seed)
     for part in new_parts:

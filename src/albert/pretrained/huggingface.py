@@ -1,4 +1,4 @@
-"""Hugging Face's config.json ↔ ModelConfig: its keys come in and go out; what it cannot say has a key of ours."""
+"""Hugging Face's config.json ↔ ModelConfig; what its keys cannot say has a key of ours."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +70,8 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
     _refuse_other_arithmetic(values, source)
     keys = (*_SHARED_KEYS, *_ALBERT_KEYS) if layout == "albert" else _SHARED_KEYS
     ours = {key: values[key] for key in keys if values.get(key) is not None}
-    ours["hidden_act"] = _ACTIVATIONS[values.get("hidden_act") or ("gelu_new" if layout == "albert" else "gelu")]
+    activation = values.get("hidden_act") or ("gelu_new" if layout == "albert" else "gelu")
+    ours["hidden_act"] = _ACTIVATIONS[activation]
     if layout == "bert":
         ours |= {"embedding_size": ours["hidden_size"], "sharing": "none", "has_embedding_map": False}
         ours["classifier_dropout_prob"] = _bert_classifier_dropout(values)
@@ -113,9 +114,7 @@ def _find_layout(values: dict[str, Any], source: Path) -> Layout:
 def _refuse_other_arithmetic(values: dict[str, Any], source: Path) -> None:
     activation = values.get("hidden_act")
     if activation is not None and activation not in tuple(_ACTIVATIONS):  # it may be of any type
-        raise FileFormatError(
-            f"{source}: hidden_act is {activation!r}; there are {', '.join(_ACTIVATIONS)}"
-        )
+        raise FileFormatError(f"{source}: hidden_act is {activation!r}; there are {', '.join(_ACTIVATIONS)}")
     positions = values.get("position_embedding_type", "absolute")
     if positions != "absolute":
         raise FileFormatError(f"{source}: position_embedding_type is {positions!r}; only absolute is known")

@@ -32,24 +32,24 @@ _TF_GROUP = "bert/encoder/transformer/group_{group}/inner_group_{inner}"
 
 # fmt: off
 ROWS = (
-    Row("table", "encoder.embeddings.word", "albert.embeddings.word_embeddings", "bert.embeddings.word_embeddings", "bert/embeddings/word_embeddings"),  # noqa: E501
-    Row("table", "encoder.embeddings.position", "albert.embeddings.position_embeddings", "bert.embeddings.position_embeddings", "bert/embeddings/position_embeddings"),  # noqa: E501
-    Row("table", "encoder.embeddings.segment", "albert.embeddings.token_type_embeddings", "bert.embeddings.token_type_embeddings", "bert/embeddings/token_type_embeddings"),  # noqa: E501
-    Row("norm", "encoder.embeddings.norm", "albert.embeddings.LayerNorm", "bert.embeddings.LayerNorm", "bert/embeddings/LayerNorm"),  # noqa: E501
-    Row("linear", "encoder.embeddings.map", "albert.encoder.embedding_hidden_mapping_in", "", "bert/encoder/embedding_hidden_mapping_in"),  # noqa: E501
-    Row("linear", "encoder.attention.{attention}.query", f"{_GROUP}.attention.query", f"{_LAYER}.attention.self.query", f"{_TF_GROUP}/attention_1/self/query"),  # noqa: E501
-    Row("linear", "encoder.attention.{attention}.key", f"{_GROUP}.attention.key", f"{_LAYER}.attention.self.key", f"{_TF_GROUP}/attention_1/self/key"),  # noqa: E501
-    Row("linear", "encoder.attention.{attention}.value", f"{_GROUP}.attention.value", f"{_LAYER}.attention.self.value", f"{_TF_GROUP}/attention_1/self/value"),  # noqa: E501
-    Row("linear", "encoder.attention.{attention}.output", f"{_GROUP}.attention.dense", f"{_LAYER}.attention.output.dense", f"{_TF_GROUP}/attention_1/output/dense"),  # noqa: E501
-    Row("norm", "encoder.attention.{attention}.norm", f"{_GROUP}.attention.LayerNorm", f"{_LAYER}.attention.output.LayerNorm", f"{_TF_GROUP}/LayerNorm"),  # noqa: E501
-    Row("linear", "encoder.ffn.{ffn}.inner", f"{_GROUP}.ffn", f"{_LAYER}.intermediate.dense", f"{_TF_GROUP}/ffn_1/intermediate/dense"),  # noqa: E501
-    Row("linear", "encoder.ffn.{ffn}.output", f"{_GROUP}.ffn_output", f"{_LAYER}.output.dense", f"{_TF_GROUP}/ffn_1/intermediate/output/dense"),  # noqa: E501
-    Row("norm", "encoder.ffn.{ffn}.norm", f"{_GROUP}.full_layer_layer_norm", f"{_LAYER}.output.LayerNorm", f"{_TF_GROUP}/LayerNorm_1"),  # noqa: E501
+    Row("table", "encoder.embeddings.word", "albert.embeddings.word_embeddings", "bert.embeddings.word_embeddings", "bert/embeddings/word_embeddings"),
+    Row("table", "encoder.embeddings.position", "albert.embeddings.position_embeddings", "bert.embeddings.position_embeddings", "bert/embeddings/position_embeddings"),
+    Row("table", "encoder.embeddings.segment", "albert.embeddings.token_type_embeddings", "bert.embeddings.token_type_embeddings", "bert/embeddings/token_type_embeddings"),
+    Row("norm", "encoder.embeddings.norm", "albert.embeddings.LayerNorm", "bert.embeddings.LayerNorm", "bert/embeddings/LayerNorm"),
+    Row("linear", "encoder.embeddings.map", "albert.encoder.embedding_hidden_mapping_in", "", "bert/encoder/embedding_hidden_mapping_in"),
+    Row("linear", "encoder.attention.{attention}.query", f"{_GROUP}.attention.query", f"{_LAYER}.attention.self.query", f"{_TF_GROUP}/attention_1/self/query"),
+    Row("linear", "encoder.attention.{attention}.key", f"{_GROUP}.attention.key", f"{_LAYER}.attention.self.key", f"{_TF_GROUP}/attention_1/self/key"),
+    Row("linear", "encoder.attention.{attention}.value", f"{_GROUP}.attention.value", f"{_LAYER}.attention.self.value", f"{_TF_GROUP}/attention_1/self/value"),
+    Row("linear", "encoder.attention.{attention}.output", f"{_GROUP}.attention.dense", f"{_LAYER}.attention.output.dense", f"{_TF_GROUP}/attention_1/output/dense"),
+    Row("norm", "encoder.attention.{attention}.norm", f"{_GROUP}.attention.LayerNorm", f"{_LAYER}.attention.output.LayerNorm", f"{_TF_GROUP}/LayerNorm"),
+    Row("linear", "encoder.ffn.{ffn}.inner", f"{_GROUP}.ffn", f"{_LAYER}.intermediate.dense", f"{_TF_GROUP}/ffn_1/intermediate/dense"),
+    Row("linear", "encoder.ffn.{ffn}.output", f"{_GROUP}.ffn_output", f"{_LAYER}.output.dense", f"{_TF_GROUP}/ffn_1/intermediate/output/dense"),
+    Row("norm", "encoder.ffn.{ffn}.norm", f"{_GROUP}.full_layer_layer_norm", f"{_LAYER}.output.LayerNorm", f"{_TF_GROUP}/LayerNorm_1"),
     Row("linear", "pooler", "albert.pooler", "bert.pooler.dense", "bert/pooler/dense"),
-    Row("linear", "heads.mlm.dense", "predictions.dense", "cls.predictions.transform.dense", "cls/predictions/transform/dense"),  # noqa: E501
-    Row("norm", "heads.mlm.norm", "predictions.LayerNorm", "cls.predictions.transform.LayerNorm", "cls/predictions/transform/LayerNorm"),  # noqa: E501
+    Row("linear", "heads.mlm.dense", "predictions.dense", "cls.predictions.transform.dense", "cls/predictions/transform/dense"),
+    Row("norm", "heads.mlm.norm", "predictions.LayerNorm", "cls.predictions.transform.LayerNorm", "cls/predictions/transform/LayerNorm"),
     Row("tensor", "heads.mlm.bias", "predictions.bias", "cls.predictions.bias", "cls/predictions/output_bias"),
-    Row("logits", "heads.sop.linear", "sop_classifier.classifier", "sop_classifier.classifier", "cls/seq_relationship"),  # noqa: E501
+    Row("logits", "heads.sop.linear", "sop_classifier.classifier", "sop_classifier.classifier", "cls/seq_relationship"),
     # From here on `transformers` has no class that holds both our head and this name, or no class at all;
     # the last three share one name there, and the folder's `architectures` says which is meant.
     Row("logits", "heads.nsp.linear", "nsp_classifier.classifier", "cls.seq_relationship"),

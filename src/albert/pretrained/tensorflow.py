@@ -55,7 +55,9 @@ def read_tensorflow_weights(folder: Path) -> dict[str, Tensor]:
     """Every variable of the model under its own name; the optimiser's and the step counter stay behind."""
     index = _find(folder, _WEIGHT_PATTERNS)
     if index is None:
-        raise FileFormatError(f"{folder}: no checkpoint (a file that ends in .index); is it the right folder?")
+        raise FileFormatError(
+            f"{folder}: no checkpoint (a file that ends in .index); is it the right folder?"
+        )
     arrays = read_tensor_bundle(index.with_suffix(""), wanted=_is_weight)
     return {name.removeprefix(_HUB_PREFIX): torch.from_numpy(array) for name, array in arrays.items()}
 

@@ -36,7 +36,10 @@ def to_ours(tensors: Mapping[str, Tensor], folder: FolderConfig, *, source: str)
         ours.setdefault(pair.ours, tensor)
         origin.setdefault(pair.ours, pair.theirs)
     if theirs:
-        raise WeightsError(f"{source}: unknown tensors {_list(theirs)}; it is no {folder.layout} of this shape")
+        raise WeightsError(
+            f"{source}: unknown tensors {_list(theirs)}; it is no {folder.layout} of this shape: take the "
+            "config.json and the weights of one model"
+        )
     _drop_identity_map(ours, folder.model, source)
     return ours
 

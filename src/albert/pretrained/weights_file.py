@@ -1,5 +1,6 @@
-"""Files of tensors: a safetensors or pickled file comes in, tensors by name go out; and back to safetensors."""
+"""Files of tensors: a safetensors or pickled file comes in, tensors by name go out; and back again."""
 
+import warnings
 from pathlib import Path
 
 import torch
@@ -21,13 +22,13 @@ def find_weights(folder: Path) -> Path:
             return folder / name
     if (folder / f"{SAFETENSORS_NAME}.index.json").exists():
         raise FileFormatError(
-            f"{folder}: the weights are split over several files; save the model once as one {SAFETENSORS_NAME}"
+            f"{folder}: the weights are in several files; save the model once as one {SAFETENSORS_NAME}"
         )
     raise FileFormatError(f"{folder}: no {SAFETENSORS_NAME} and no {PICKLED_NAME}; is it a model folder?")
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """All tensors of a file. A truncated or foreign file is refused; a pickle may hold nothing but tensors."""
+    """All tensors of a file. A truncated or foreign file is refused; a pickle may hold only tensors."""
     tensors = _read_pickled(path) if path.suffix in (".bin", ".pt", ".pth") else _read_safetensors(path)
     if not tensors:
         raise FileFormatError(f"{path}: holds no tensors; fetch or save it again")
@@ -46,11 +47,14 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 
 def _read_pickled(path: Path) -> dict[str, Tensor]:
     try:
-        values = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what torch suspects of a file, the error below says
+            values = torch.load(path, map_location="cpu", weights_only=True)
     # A damaged pickle is a broken program: what it stumbles over (KeyError, IndexError, …) is past listing.
     except Exception as error:
+        # The kind alone: torch's own text advises to load the file without this protection.
         raise FileFormatError(
-            f"{path}: truncated, or holds more than weights ({_first_line(error)}); "
+            f"{path}: truncated, or holds more than weights ({type(error).__name__}); "
             "fetch it again, or save it as safetensors"
         ) from error
     if not isinstance(values, dict) or not all(isinstance(value, Tensor) for value in values.values()):

@@ -81,7 +81,9 @@ def build_row(
 def list_sizes() -> list[SizeRow]:
     """Tables 1 and 2: the sizes of ALBERT and BERT."""
     return [
-        build_row(name, build_preset(name), paper=paper, heads=("mlm", "nsp" if "bert-" == name[:5] else "sop"))
+        build_row(
+            name, build_preset(name), paper=paper, heads=("mlm", "nsp" if name[:5] == "bert-" else "sop")
+        )
         for name, paper in PAPER_SIZES.items()
     ]
 

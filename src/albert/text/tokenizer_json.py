@@ -21,7 +21,7 @@ def build_unigram_json(
 
     `transformers` makes SentencePiece's user-defined symbols added tokens, which start a new word where
     SentencePiece does not; here they are pieces whose score is the one that SentencePiece gives them.
-    What may still differ is a tie: SentencePiece adds scores as 32-bit floats, `tokenizers` as 64-bit ones.
+    What may still differ is a near tie in a long text, whose scores SentencePiece adds as 32-bit floats.
     """
     id_of = {piece: i for i, piece in enumerate(model.pieces)}
     scores = _adjust_scores(model, never=never)

@@ -60,7 +60,9 @@ def sentence_order(
     def render(console: Any) -> None:
         for row in data:
             verdict = "in order" if row["in_order"] >= 0.5 else "swapped"
-            console.print(f"{verdict} ({row['in_order']:.1%} in order): {row['first']} | {row['second']}", markup=False)
+            console.print(
+                f"{verdict} ({row['in_order']:.1%} in order): {row['first']} | {row['second']}", markup=False
+            )
 
     return CommandResult(data, render)
 
@@ -82,7 +84,7 @@ def embed(
 
     words = _read_texts(texts)
     predictor = _load(model, device, revision)
-    vectors = predictor.embed(words, pooling=pooling, is_normalised=normalise, depth=depth)  # type: ignore[arg-type]
+    vectors = predictor.embed(words, pooling=pooling, is_normalised=normalise, depth=depth)
     data: dict[str, Any] = {"count": len(vectors), "width": vectors.shape[1]}
     if out is not None:
         with atomic_path(out) as aside, aside.open("wb") as file:

@@ -11,7 +11,8 @@ from albert.errors import InputError
 
 def convert(
     source: Annotated[
-        str, typer.Argument(metavar="SRC", help="a folder, a weights file, an original checkpoint or a hub name")
+        str,
+        typer.Argument(metavar="SRC", help="a folder, a weights file, an original checkpoint or a hub name"),
     ],
     target: Annotated[Path, typer.Argument(metavar="DST", help="the folder to write")],
     half: Annotated[bool, typer.Option("--half", help="write the weights in half precision")] = False,

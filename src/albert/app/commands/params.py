@@ -1,7 +1,7 @@
 """`albert params`: presets and overrides come in, exact sizes go out, without torch."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -44,7 +44,7 @@ def _row_data(row: Any) -> dict[str, Any]:
     return {**dataclasses.asdict(row), "agrees": row.agrees}
 
 
-def _render(console: Any, tables: dict[str, Sequence[Any]]) -> None:
+def _render(console: Any, tables: Mapping[str, Sequence[Any]]) -> None:
     from rich.table import Table
 
     for title, rows in tables.items():

@@ -14,7 +14,9 @@ SIMILAR = ("我喜欢吃苹果。", "我爱吃水果。", "火车几点开？")
 
 
 def quickstart(
-    out: Annotated[Path, typer.Option("--out", help="where to write the converted model")] = Path("quickstart"),
+    out: Annotated[Path, typer.Option("--out", help="where to write the converted model")] = Path(
+        "quickstart"
+    ),
 ) -> CommandResult:
     """See it work on real weights: count, fetch, convert, fill masks, turn the dial of depth."""
     from albert.errors import AlbertError
@@ -105,11 +107,12 @@ def _say(message: str) -> None:
 def _render(console: Any, stages: dict[str, Any]) -> None:
     small, large = stages["sizes"]["albert-large"], stages["sizes"]["bert-large"]
     console.print(
-        f"\nThe same depth and width: albert-large {small:,} parameters, bert-large {large:,} ({large / small:.0f}×)"
+        f"\nOf the same depth and width: albert-large has {small:,} parameters, "
+        f"bert-large {large:,} ({large / small:.0f}×)"
     )
     if not stages["is_trained"]:
         console.print(
-            f"A nano model of {stages['parameters']:,} parameters gave hidden states {stages['hidden_states']}; "
+            f"A nano model of {stages['parameters']:,} parameters gave states {stages['hidden_states']}; "
             "with a network, this shows a trained one."
         )
         return
@@ -121,7 +124,9 @@ def _render(console: Any, stages: dict[str, Any]) -> None:
     console.print("Vectors of similar sentences lie closer:")
     for pair, cosine in stages["similarity"].items():
         console.print(f"  {cosine:.2f}  {pair}")
-    times = "  ".join(f"depth {depth}: {seconds * 1000:.0f} ms" for depth, seconds in stages["seconds_by_depth"].items())
+    times = "  ".join(
+        f"depth {depth}: {seconds * 1000:.0f} ms" for depth, seconds in stages["seconds_by_depth"].items()
+    )
     console.print(f"Depth is a dial (the model was trained at 4): {times}")
     console.print(
         f'\nGo on with:\n  albert fill-mask --model {folder["folder"]} "我很高[MASK]认识你。"\n'

@@ -1,0 +1,1 @@
+"""Side by side with the alternatives, in one run: `make bench`."""

@@ -1,0 +1,1 @@
+"""documents → shards: untidy files come in, tokenized Arrow shards with a manifest go out."""

@@ -1,0 +1,45 @@
+"""A prepared corpus: its folder comes in, all its shards as one long row of pieces go out."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from albert.corpus.manifest import Manifest, read_manifest
+from albert.corpus.shards import ShardPart, read_shard
+from albert.errors import FileFormatError
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The parts of all shards in order; `starts[k]` is the number of pieces before part k."""
+
+    folder: Path
+    manifest: Manifest
+    parts: tuple[ShardPart, ...]
+    starts: NDArray[np.int64]
+
+    @property
+    def num_pieces(self) -> int:
+        """Pieces in all."""
+        return int(self.starts[-1])
+
+
+def open_corpus(folder: Path, *, fingerprint: str | None = None) -> Corpus:
+    """Map a corpus into memory; refused: a missing or cut shard, and another vocabulary's corpus."""
+    folder = Path(folder)
+    manifest = read_manifest(folder, fingerprint=fingerprint)
+    parts: list[ShardPart] = []
+    for entry in manifest.shards:
+        path = folder / entry.name
+        if not path.exists():
+            raise FileFormatError(f"{path}: missing; copy it back, or prepare the corpus again")
+        if path.stat().st_size != entry.num_bytes:
+            raise FileFormatError(
+                f"{path}: {path.stat().st_size} bytes and the manifest says {entry.num_bytes}; "
+                "it was cut short or changed: copy it again, or prepare the corpus again"
+            )
+        parts += read_shard(path)
+    counts = np.array([len(part.pieces) for part in parts], dtype=np.int64)
+    return Corpus(folder, manifest, tuple(parts), np.concatenate([[0], counts.cumsum()]))

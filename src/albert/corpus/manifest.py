@@ -1,0 +1,73 @@
+"""The manifest of a prepared corpus: written last, so a corpus with one is whole."""
+
+from pathlib import Path
+
+from albert.errors import FileFormatError, InputError
+from albert.files import read_json, write_json
+from albert.settings import Settings, build_settings
+
+MANIFEST_NAME = "manifest.json"
+FORMAT_VERSION = 1
+
+
+class ShardEntry(Settings):
+    """One shard: its file, what it holds, and the checksum of its bytes."""
+
+    name: str
+    num_documents: int
+    num_sentences: int
+    num_pieces: int
+    num_bytes: int
+    sha256: str
+
+
+class SourceEntry(Settings):
+    """One source as it was read: a change of its size or content is seen."""
+
+    name: str
+    num_bytes: int
+    sha256: str
+    layout: str = ""
+
+
+class Manifest(Settings):
+    """What a prepared corpus is: vocabulary, shards, sources and what was dropped on the way."""
+
+    format_version: int = FORMAT_VERSION
+    vocabulary: str
+    vocab_size: int
+    num_documents: int
+    num_sentences: int
+    num_pieces: int
+    num_unknown: int = 0
+    num_characters: int = 0
+    dropped: dict[str, int] = {}
+    settings: dict[str, str | int | float | bool | None] = {}
+    sources: tuple[SourceEntry, ...] = ()
+    shards: tuple[ShardEntry, ...]
+
+
+def read_manifest(folder: Path, *, fingerprint: str | None = None) -> Manifest:
+    """The manifest of a corpus; one of another vocabulary than `fingerprint` is refused."""
+    path = Path(folder) / MANIFEST_NAME
+    if not path.exists():
+        raise FileFormatError(
+            f"{folder}: no {MANIFEST_NAME}; it is no prepared corpus, or preparing did not finish: "
+            "run `albert corpus prepare` again to continue"
+        )
+    manifest = build_settings(Manifest, values=read_json(path), source=str(path))
+    if manifest.format_version != FORMAT_VERSION:
+        raise FileFormatError(
+            f"{path}: format {manifest.format_version}, and this albert reads {FORMAT_VERSION}; prepare it again"
+        )
+    if fingerprint is not None and manifest.vocabulary != fingerprint:
+        raise InputError(
+            f"{folder}: prepared with another vocabulary ({manifest.vocabulary[:12]}…, not {fingerprint[:12]}…); "
+            "give the vocabulary it was prepared with, or prepare it again"
+        )
+    return manifest
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest: the last act of preparing."""
+    write_json(Path(folder) / MANIFEST_NAME, manifest.model_dump(mode="json"))

@@ -1,0 +1,101 @@
+"""`albert fill-mask`, `sentence-order` and `embed`, from the words typed to the answer printed."""
+
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import albert
+
+MASKED = ["the [MASK] left.", "a [MASK] and a [MASK]"]
+TEXTS = ["the ship left the town", "two children", "it was cold, and they went to the house by the river"]
+
+
+@pytest.fixture
+def type_lines(monkeypatch):
+    def put(*lines: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+
+    return put
+
+
+def read(done):
+    assert (done.code, done.err) == (0, "")
+    return json.loads(done.out)
+
+
+def test_fill_mask_gives_the_answers_of_python(run_albert, tiny_folder):
+    rows = read(run_albert("fill-mask", "--model", tiny_folder, *MASKED, "--top", "3", "--json"))
+    assert [row["text"] for row in rows] == MASKED
+    assert [len(row["masks"]) for row in rows] == [1, 2]
+    answers = albert.load(tiny_folder).fill_mask(MASKED, top=3)
+    for row, masks in zip(rows, answers, strict=True):
+        for guesses, expected in zip(row["masks"], masks, strict=True):
+            assert [(guess["text"], guess["id"]) for guess in guesses] == [(g.text, g.id) for g in expected]
+            assert [g["probability"] for g in guesses] == pytest.approx([g.probability for g in expected])
+
+
+def test_fill_mask_for_a_person(run_albert, tiny_folder):
+    done = run_albert("fill-mask", "--model", tiny_folder, *MASKED, "--top", "2")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert [lines[0], lines[2]] == MASKED
+    assert [line.split(":")[0] for line in (lines[1], *lines[3:])] == ["  mask 1", "  mask 1", "  mask 2"]
+    assert lines[1].count("%") == 2
+
+
+def test_sentence_order_takes_pairs(run_albert, tiny_folder):
+    rows = read(run_albert("sentence-order", "-m", tiny_folder, "one", "two", "two", "one", "--json"))
+    assert [(row["first"], row["second"]) for row in rows] == [("one", "two"), ("two", "one")]
+    answers = albert.load(tiny_folder).sentence_order([("one", "two"), ("two", "one")])
+    assert [row["in_order"] for row in rows] == pytest.approx([answer.in_order for answer in answers])
+
+
+def test_sentence_order_for_a_person(run_albert, tiny_folder):
+    done = run_albert("sentence-order", "-m", tiny_folder, "one", "two")
+    (answer,) = albert.load(tiny_folder).sentence_order([("one", "two")])
+    verdict = "swapped" if answer.is_swapped else "in order"
+    assert done.out == f"{verdict} ({answer.in_order:.1%} in order): one | two\n"
+
+
+def test_embed_prints_vectors(run_albert, tiny_folder):
+    data = read(run_albert("embed", "--model", tiny_folder, *TEXTS, "--json"))
+    assert (data["count"], data["width"]) == (3, 32)
+    assert [row["text"] for row in data["vectors"]] == TEXTS
+    vectors = np.array([row["vector"] for row in data["vectors"]])
+    np.testing.assert_allclose(vectors, albert.load(tiny_folder).embed(TEXTS), atol=1e-6)
+
+
+def test_embed_writes_a_file_of_vectors(run_albert, tiny_folder, tmp_path):
+    file = tmp_path / "new" / "vectors.npy"
+    words = ["--pooling", "cls", "--normalise", "--depth", "2"]
+    data = read(run_albert("embed", "--model", tiny_folder, *TEXTS, *words, "--out", file, "--json"))
+    assert data == {"count": 3, "width": 32, "file": str(file)}
+    expected = albert.load(tiny_folder).embed(TEXTS, pooling="cls", is_normalised=True, depth=2)
+    np.testing.assert_allclose(np.load(file), expected, atol=1e-6)
+    assert [path.name for path in file.parent.iterdir()] == ["vectors.npy"]
+
+
+def test_a_dash_reads_a_text_from_each_line(run_albert, tiny_folder, type_lines):
+    type_lines(*TEXTS)
+    rows = read(run_albert("embed", "--model", tiny_folder, "-", "--json"))["vectors"]
+    assert [row["text"] for row in rows] == TEXTS
+    type_lines("one", "two")
+    assert len(read(run_albert("sentence-order", "--model", tiny_folder, "-", "--json"))) == 1
+
+
+def test_texts_are_shown_as_they_are_and_not_as_markup(run_albert, tiny_folder):
+    done = run_albert("embed", "--model", tiny_folder, "a [bold]dog[/bold] [/oops]")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("(32 numbers): a [bold]dog[/bold] [/oops]\n")
+
+
+def test_the_whole_road_in_a_process_of_its_own(tiny_folder):
+    words = [sys.executable, "-m", "albert", "fill-mask", "--model", str(tiny_folder), "-", "--json"]
+    done = subprocess.run(words, input="the [MASK] left.\n", capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    ((guesses,),) = [row["masks"] for row in json.loads(done.stdout)]
+    assert len(guesses) == 5

@@ -1,0 +1,260 @@
+"""`albert.load`: texts in, answers out; batching, company and order of the texts change nothing."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import albert
+from albert.errors import AlbertError, InputError, SettingsError
+from albert.inference import predictor as predictor_module
+from albert.inference.answers import OrderAnswer
+from albert.inference.predictor import Predictor
+from albert.model.albert_model import build_model
+from albert.model.config import ModelConfig
+from albert.model.tokens import Tokens
+from albert.pretrained.folder import load_model, save_model
+from albert.text.folder import load_tokenizer
+from tests.conftest import WORDS
+
+MASKED = [
+    "the [MASK] went to the sea.",
+    "she [MASK] a small dog by the old [MASK], and it was [MASK]!",
+    "[MASK]",
+    "one day a man came from the cold hill to the town and saw the [MASK] of the river in the night.",
+    "it is [MASK].",
+]
+TEXTS = [text.replace("[MASK]", "river") for text in MASKED]
+PAIRS = [("the man left.", "he came to the sea and found a ship."), ("a dog.", "it is big."), ("one", "two")]
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_folder) -> Predictor:
+    return albert.load(tiny_folder)
+
+
+def flatten(answers) -> list[list[tuple[int, float]]]:
+    return [[(guess.id, guess.probability) for guess in mask] for masks in answers for mask in masks]
+
+
+def assert_same_vectors(ours: np.ndarray, theirs: np.ndarray) -> None:
+    assert ours.shape == theirs.shape
+    assert np.abs(ours - theirs).max() <= 1e-6 * np.abs(theirs).max()
+
+
+def test_a_mask_gets_its_likeliest_pieces_first(tiny):
+    for masks in tiny.fill_mask(MASKED, top=4):
+        for mask in masks:
+            probabilities = [guess.probability for guess in mask]
+            assert len(mask) == 4
+            assert probabilities == sorted(probabilities, reverse=True)
+            assert min(probabilities) > 0
+            assert sum(probabilities) <= 1 + 1e-6
+
+
+def test_all_pieces_together_are_certain(tiny):
+    ((mask,),) = tiny.fill_mask(MASKED[:1], top=len(WORDS))
+    assert sorted(guess.id for guess in mask) == list(range(len(WORDS)))
+    assert sum(guess.probability for guess in mask) == pytest.approx(1, abs=1e-6)
+
+
+def test_a_guess_has_the_text_of_its_id(tiny):
+    ((mask,),) = tiny.fill_mask(["the [MASK] left."], top=len(WORDS))
+    spelled = {guess.id: guess.text for guess in mask}
+    assert spelled[WORDS.index("ship")] == "ship"
+    assert spelled[WORDS.index("house")] == "house"
+
+
+def test_every_mask_of_a_text_is_answered_in_its_place(tiny):
+    answers = tiny.fill_mask(MASKED, top=len(WORDS))
+    assert [len(masks) for masks in answers] == [1, 3, 1, 1, 1]
+    # The second text once more, by hand.
+    sequence = tiny.tokenizer.build_sequence(tiny.tokenizer.encode(MASKED[1], masks=True))
+    places = [i for i, piece in enumerate(sequence.ids) if piece == tiny.tokenizer.mask_id]
+    with torch.inference_mode():
+        hidden = tiny.model(Tokens.from_lists([sequence.ids])).last_TD
+        expected = tiny.model.word_logits(hidden, torch.tensor(places)).softmax(-1)
+    found = [[guess.probability for guess in sorted(mask, key=lambda g: g.id)] for mask in answers[1]]
+    np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
+    assert (expected[0] - expected[1]).abs().max() > 0.01  # else the places could be mixed up unseen
+    assert (expected[1] - expected[2]).abs().max() > 0.01
+
+
+def test_the_order_of_texts_is_a_probability(tiny):
+    answers = tiny.sentence_order(PAIRS)
+    assert len(answers) == len(PAIRS)
+    assert all(0 < answer.in_order < 1 for answer in answers)
+    assert len({answer.in_order for answer in answers}) == len(PAIRS)
+
+
+def test_the_second_text_of_a_pair_is_the_second_segment(tiny):
+    first, second = tiny.tokenizer.encode_batch(PAIRS[0])
+    sequence = tiny.tokenizer.build_sequence(first, second)
+    num_first = len(first.ids) + 2  # with [CLS] and [SEP]
+    segments = [0] * num_first + [1] * (len(sequence.ids) - num_first)
+    with torch.inference_mode():
+        tokens = Tokens.from_lists([sequence.ids], [segments])
+        logits = tiny.model.head("sop")(tiny.model.pool(tiny.model(tokens).last_TD, tokens))
+    (answer, *_) = tiny.sentence_order(PAIRS)
+    assert answer.in_order == pytest.approx(logits.softmax(-1)[0, 0].item(), abs=1e-6)
+
+
+def test_the_two_texts_of_a_pair_are_not_exchangeable(tiny):
+    there, back = tiny.sentence_order([PAIRS[0], PAIRS[0][::-1]])
+    assert there.in_order != pytest.approx(back.in_order, abs=1e-4)
+
+
+def test_swapped_is_what_is_less_likely_in_order():
+    assert OrderAnswer(in_order=0.4).is_swapped
+    assert not OrderAnswer(in_order=0.6).is_swapped
+
+
+def test_a_text_is_one_vector_of_the_models_width(tiny):
+    vectors = tiny.embed(TEXTS)
+    assert vectors.shape == (len(TEXTS), 32)
+    assert vectors.dtype == np.float32
+    assert np.isfinite(vectors).all()
+
+
+def test_the_poolings_are_the_mean_the_first_token_and_the_pooler(tiny, tiny_folder):
+    ids = tiny.tokenizer.build_sequence(tiny.tokenizer.encode(TEXTS[0])).ids
+    with torch.inference_mode():
+        (hidden,) = albert.load_encoder(tiny_folder)([ids])
+        pooled = torch.tanh(tiny.model.pooler(hidden[0]))
+    assert_same_vectors(tiny.embed(TEXTS[:1])[0], hidden.mean(0).numpy())
+    assert_same_vectors(tiny.embed(TEXTS[:1], pooling="cls")[0], hidden[0].numpy())
+    assert_same_vectors(tiny.embed(TEXTS[:1], pooling="pooler")[0], pooled.numpy())
+
+
+def test_normalised_vectors_have_length_1_and_the_same_direction(tiny):
+    plain, unit = tiny.embed(TEXTS), tiny.embed(TEXTS, is_normalised=True)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(
+        unit * np.linalg.norm(plain, axis=1, keepdims=True), plain, rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("budget", [1, 20, 45])
+def test_answers_follow_the_order_of_the_texts_however_they_are_batched(budget, tiny, monkeypatch):
+    vectors, order, masks = tiny.embed(TEXTS), tiny.sentence_order(PAIRS), flatten(tiny.fill_mask(MASKED))
+    monkeypatch.setattr(predictor_module, "MAX_BATCH_TOKENS", budget)
+    assert_same_vectors(tiny.embed(TEXTS), vectors)
+    for one, other in zip(tiny.sentence_order(PAIRS), order, strict=True):
+        assert one.in_order == pytest.approx(other.in_order, abs=1e-6)
+    for mine, theirs in zip(flatten(tiny.fill_mask(MASKED)), masks, strict=True):
+        assert [piece for piece, _ in mine] == [piece for piece, _ in theirs]
+        assert [p for _, p in mine] == pytest.approx([p for _, p in theirs], abs=1e-6)
+
+
+def test_turning_the_texts_around_turns_the_answers_around(tiny):
+    assert_same_vectors(tiny.embed(TEXTS[::-1]), tiny.embed(TEXTS)[::-1])
+
+
+def test_a_text_alone_gets_the_answer_that_it_gets_among_others(tiny):
+    together = tiny.embed(TEXTS)
+    for text, vector in zip(TEXTS, together, strict=True):
+        assert_same_vectors(tiny.embed([text])[0], vector)
+    assert np.abs(together[0] - together[1]).max() > 0.01
+
+
+def test_equal_texts_get_equal_answers_within_one_call(tiny):
+    vectors = tiny.embed([TEXTS[0], TEXTS[3], TEXTS[0]])
+    assert_same_vectors(vectors[0], vectors[2])
+
+
+def test_no_texts_get_no_answers(tiny):
+    assert tiny.fill_mask([]) == []
+    assert tiny.sentence_order([]) == []
+    assert tiny.embed([]).shape == (0, 32)
+
+
+def test_an_empty_text_is_a_text(tiny):
+    assert np.isfinite(tiny.embed([""])).all()
+
+
+def test_depth_is_a_dial(tiny):
+    by_depth = {depth: tiny.embed(TEXTS, depth=depth) for depth in (1, 2, 3, 6)}
+    assert_same_vectors(by_depth[3], tiny.embed(TEXTS))
+    for shallow, deep in [(1, 2), (2, 3), (3, 6)]:
+        assert np.abs(by_depth[shallow] - by_depth[deep]).max() > 0.01
+    order = [tiny.sentence_order(PAIRS[:1], depth=depth)[0].in_order for depth in (1, 3)]
+    assert order[0] != pytest.approx(order[1], abs=1e-4)
+    assert flatten(tiny.fill_mask(MASKED[:1], depth=1)) != flatten(tiny.fill_mask(MASKED[:1]))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 6])
+def test_a_depth_is_what_a_model_of_that_many_layers_does(depth, tiny, tiny_copy):
+    config = json.loads((tiny_copy / "config.json").read_text())
+    (tiny_copy / "config.json").write_text(json.dumps(config | {"num_hidden_layers": depth}))
+    assert_same_vectors(albert.load(tiny_copy).embed(TEXTS), tiny.embed(TEXTS, depth=depth))
+
+
+def test_rows_of_the_table_beyond_the_vocabulary_are_never_guessed(tmp_path, tiny_folder):
+    shape = load_model(tiny_folder).config.model_dump() | {"vocab_size": len(WORDS) + 20}
+    model = build_model(ModelConfig(**shape), heads={"mlm": None}, seed=1)
+    save_model(tmp_path / "wide", model, tokenizer=load_tokenizer(tiny_folder))
+    ((mask,),) = albert.load(tmp_path / "wide").fill_mask(["a [MASK]"], top=len(WORDS))
+    assert max(guess.id for guess in mask) == len(WORDS) - 1
+    assert sum(guess.probability for guess in mask) < 1
+
+
+def test_a_weights_file_is_as_good_as_its_folder(tiny, tiny_folder):
+    assert_same_vectors(albert.load(tiny_folder / "model.safetensors").embed(TEXTS), tiny.embed(TEXTS))
+    assert_same_vectors(albert.load(str(tiny_folder)).embed(TEXTS), tiny.embed(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda model: model.fill_mask(["a [MASK]", "none here"]), "text 2 has no [MASK]"),
+        (lambda model: model.fill_mask(["[MASK]"], top=0), "top is 0; it must be from 1 to"),
+        (lambda model: model.fill_mask(["[MASK]"], top=1000), "top is 1000; it must be from 1 to"),
+        (lambda model: model.embed(["a"], pooling="max"), "pooling is 'max'; there are mean, cls, pooler"),
+        (lambda model: model.embed(["a"], depth=0), "depth is 0; it must be at least 1"),
+        (lambda model: model.embed(["a", "sea " * 39]), "text 2 has 41 pieces with its borders"),
+        (lambda model: model.sentence_order([("sea " * 20, "sea " * 20)]), "text 1 has 43 pieces"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(ask, said, tiny):
+    with pytest.raises(InputError) as caught:
+        ask(tiny)
+    assert said in str(caught.value)
+
+
+def test_the_longest_text_that_fits_is_answered(tiny):
+    assert tiny.embed(["sea " * 38]).shape == (1, 32)
+
+
+def test_a_model_of_one_segment_reads_no_pairs(tmp_path, tiny_folder):
+    shape = load_model(tiny_folder).config.model_dump() | {"type_vocab_size": 1}
+    model = build_model(ModelConfig(**shape), heads={"sop": None})
+    save_model(tmp_path / "single", model, tokenizer=load_tokenizer(tiny_folder))
+    with pytest.raises(InputError, match="type_vocab_size 1"):
+        albert.load(tmp_path / "single").sentence_order(PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"device": "tpu"}, "unknown device 'tpu'; use auto, cpu, cuda"),
+        ({"device": "meta"}, "device 'meta' is not supported; use auto, cpu"),
+        ({"precision": "half"}, "precision is 'half': input should be 'float32' or 'bf16'"),
+        ({"revision": "v2"}, "is a local path and has no revision 'v2'"),
+    ],
+)
+def test_a_way_to_run_that_there_is_not_is_refused(options, said, tiny_folder):
+    with pytest.raises(AlbertError) as caught:
+        albert.load(tiny_folder, **options)
+    assert said in str(caught.value)
+
+
+def test_wrong_settings_are_settings_errors(tiny_folder):
+    with pytest.raises(SettingsError, match=r"albert\.load: device is 3: input should be a valid string"):
+        albert.load(tiny_folder, device=3)
+
+
+def test_an_absent_folder_is_refused(tmp_path):
+    with pytest.raises(AlbertError, match="absent' does not exist; check the path"):
+        albert.load(Path(tmp_path / "absent"))
