@@ -66,6 +66,10 @@ class SentencePieceTokenizer(Tokenizer):
         """The piece of an id, spelled as in the vocabulary."""
         return self._pieces[piece_id]
 
+    def begins_word(self, piece_id: int) -> bool:
+        """Whether a piece carries the border of a word in front of it."""
+        return self._pieces[piece_id].startswith(BORDER)
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text that the ids spell; padding, [CLS] and [SEP] are left out, [MASK] is not."""
         silent = {self.pad_id, self.cls_id, self.sep_id}

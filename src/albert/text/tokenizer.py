@@ -70,6 +70,10 @@ class Tokenizer(ABC):
     def piece(self, piece_id: int) -> str:
         """The piece of an id, spelled as in the vocabulary."""
 
+    def begins_word(self, piece_id: int) -> bool:
+        """Whether a piece begins a word: what whole-word masking keeps together. Here, every piece does."""
+        return True
+
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
         """The text that the ids spell; padding, [CLS] and [SEP] are left out, [MASK] is not."""

@@ -67,6 +67,10 @@ class WordPieceTokenizer(Tokenizer):
         """The piece of an id, spelled as in the vocabulary."""
         return self._pieces[piece_id]
 
+    def begins_word(self, piece_id: int) -> bool:
+        """Whether a piece does not continue the one before it."""
+        return not self._pieces[piece_id].startswith("##")
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text that the ids spell; padding, [CLS] and [SEP] are left out, [MASK] is not."""
         silent = {self.pad_id, self.cls_id, self.sep_id}

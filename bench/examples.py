@@ -1,0 +1,105 @@
+"""Shards to ready batches: pieces a second on one core, ours and in the published style."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from albert.corpus.corpus import Corpus
+from albert.examples.settings import ExampleSettings
+from albert.examples.source import ExampleSource, build_source
+from albert.settings import build_settings
+from albert.text.tokenizer import Tokenizer
+from bench.published_examples import build_examples
+
+LENGTHS = (512, 128)
+BATCH_SIZES = (32, 256)
+ROUNDS = 5
+NUM_DOCUMENTS = 10  # for the published style, which makes a few thousand examples of them
+
+
+def measure(corpus: Corpus, tokenizer: Tokenizer) -> list[dict[str, Any]]:
+    """One row for each length and batch size: the median over rounds taken in turns, by processor time."""
+    rows = []
+    documents = read_documents(corpus, NUM_DOCUMENTS)
+    for length in LENGTHS:
+        settings = build_settings(ExampleSettings, values={"max_length": length})
+        source = build_source(corpus, tokenizer, settings=settings)
+        theirs: list[float] = []
+        ours: dict[int, list[float]] = {size: [] for size in BATCH_SIZES}
+        for round_number in range(ROUNDS):
+            theirs.append(time_published(source, documents, tokenizer.vocab_size))
+            for size in BATCH_SIZES:
+                ours[size].append(time_ours(source, batch_size=size, first_step=round_number * 1000))
+        rows += [
+            {
+                "max_length": length,
+                "batch_size": size,
+                "ours": float(np.median(ours[size])),
+                "published": float(np.median(theirs)),
+            }
+            for size in BATCH_SIZES
+        ]
+    return rows
+
+
+def time_ours(source: ExampleSource, *, batch_size: int, first_step: int) -> float:
+    """Pieces a second over about a million of them."""
+    start, pieces, step = time.process_time(), 0, first_step
+    while pieces < 1_000_000:
+        pieces += sum(len(batch.ids_T) for batch in source.build_step(step, batch_size=batch_size))
+        step += 1
+    return pieces / (time.process_time() - start)
+
+
+def time_published(source: ExampleSource, documents: list[list[list[int]]], vocab_size: int) -> float:
+    """Pieces a second of examples that are ready to be put into a batch."""
+    start = time.process_time()
+    examples = build_examples(
+        documents,
+        max_length=source.settings.max_length,
+        begins_word=source.table.begins_word.tolist(),
+        cls_id=source.table.cls_id,
+        sep_id=source.table.sep_id,
+        mask_id=source.table.mask_id,
+        vocab_size=vocab_size,
+    )
+    return sum(len(example.ids) for example in examples) / (time.process_time() - start)
+
+
+def read_documents(corpus: Corpus, count: int) -> list[list[list[int]]]:
+    """The first documents as lists of lists."""
+    documents = []
+    for part in corpus.parts:
+        for a, b in zip(part.document_starts[:-1], part.document_starts[1:], strict=True):
+            sentences = range(int(a), int(b))
+            documents.append(
+                [
+                    part.pieces[part.sentence_starts[s] : part.sentence_starts[s + 1]].tolist()
+                    for s in sentences
+                ]
+            )
+            if len(documents) == count:
+                return documents
+    return documents
+
+
+def format_rows(rows: list[dict[str, Any]], *, source: Path | str) -> str:
+    """The table of docs/benchmarks.md."""
+    lines = [
+        "## Examples: shards to ready batches, one core",
+        "",
+        f"Million pieces a second of processor time, median of {ROUNDS} rounds in turns, on {source}. Needed: 2 at "
+        "length 512, 1 at 128. *Published style*: sentences in memory, Python lists, static masks "
+        "(`bench/published_examples.py`).",
+        "",
+        "| length | batch | ours | published style | ratio |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row['max_length']} | {row['batch_size']} | **{row['ours'] / 1e6:.2f}** | "
+            f"{row['published'] / 1e6:.3f} | {row['ours'] / row['published']:.0f}× |"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""shards → batches: masked, ordered pairs made on the fly, by index."""

@@ -1,0 +1,43 @@
+"""What pretraining examples are made of: the settings of this room."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from albert.settings import Settings
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class ExampleSettings(Settings):
+    """The defaults are the paper's: segments, sentence order, n-gram masking of 15%.
+
+    `max_length` counts [CLS] and both [SEP]. `objective` none makes ordered pairs without a sentence label,
+    so that an ablation differs in nothing but the loss. `unit` sentences pairs two neighbouring sentences,
+    as was done before segments.
+    """
+
+    max_length: Annotated[int, Field(ge=8, le=65_536)] = 512
+    objective: Literal["sop", "nsp", "none"] = "sop"
+    unit: Literal["segments", "sentences"] = "segments"
+    masking: Literal["ngram", "token"] = "ngram"
+    mask_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.15
+    max_ngram: Annotated[int, Field(ge=1, le=10)] = 3
+    short_share: Share = 0.1
+    replace_with_mask: Share = 0.8
+    replace_with_random: Share = 0.1
+
+    @model_validator(mode="after")
+    def _check_shares(self) -> "ExampleSettings":
+        total = self.replace_with_mask + self.replace_with_random
+        if total > 1.0 + 1e-9:
+            raise ValueError(
+                f"replace_with_mask {self.replace_with_mask} and replace_with_random "
+                f"{self.replace_with_random} are {total:.3g} together; of the same pieces, at most 1"
+            )
+        return self
+
+    @property
+    def target_pieces(self) -> int:
+        """Pieces of both segments together: what the three special tokens leave."""
+        return self.max_length - 3

@@ -1,0 +1,86 @@
+"""Examples by number: an epoch and example numbers come in, the same batch always goes out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from albert.corpus.corpus import Corpus
+from albert.errors import InputError
+from albert.examples.batches import PretrainingBatch, build_batch
+from albert.examples.masking import PieceTable
+from albert.examples.order import ExampleOrder
+from albert.examples.pairs import build_pairs
+from albert.examples.randomness import Stream, below, derive
+from albert.examples.settings import ExampleSettings
+from albert.examples.windows import Ints
+from albert.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class ExampleSource:
+    """A corpus seen as a row of examples; nothing but (seed, epoch, number) decides what an example is."""
+
+    corpus: Corpus
+    table: PieceTable
+    settings: ExampleSettings
+    seed: int = 0
+
+    @property
+    def num_examples(self) -> int:
+        """Examples in an epoch: about as many as fill the corpus once."""
+        return max(1, self.corpus.num_pieces // self.settings.target_pieces)
+
+    @property
+    def order(self) -> ExampleOrder:
+        """In which order an epoch takes them."""
+        return ExampleOrder(self.num_examples, self.seed)
+
+    def build(self, numbers: Ints, *, epoch: int) -> PretrainingBatch:
+        """The examples with these numbers in this epoch, as one batch."""
+        target = self.settings.target_pieces
+        base = derive(np.uint64(self.seed), epoch)
+        jitter = below(derive(base, Stream.JITTER).reshape(1), target)
+        positions = (numbers * target + jitter) % self.corpus.num_pieces
+        keys = derive(base, numbers)
+        pairs = build_pairs(self.corpus, positions, keys, self.settings)
+        return build_batch(self.corpus, pairs, keys, self.table, self.settings)
+
+    def build_step(self, step: int, *, batch_size: int) -> list[PretrainingBatch]:
+        """The examples of one step; two batches where an epoch ends inside it."""
+        return [
+            self.build(numbers, epoch=epoch)
+            for epoch, numbers in self.order.step(step, batch_size=batch_size)
+        ]
+
+
+def build_source(
+    corpus: Corpus, tokenizer: Tokenizer, *, settings: ExampleSettings | None = None, seed: int = 0
+) -> ExampleSource:
+    """Refuse a corpus of another vocabulary, an empty one, and NSP over a single document."""
+    settings = settings or ExampleSettings()
+    if corpus.manifest.vocabulary != tokenizer.fingerprint:
+        raise InputError(
+            f"{corpus.folder}: prepared with another vocabulary; use the one in its vocab folder, "
+            "or prepare it again"
+        )
+    if corpus.num_pieces == 0:
+        raise InputError(f"{corpus.folder}: holds no text; prepare a corpus with some")
+    if settings.objective == "nsp" and corpus.manifest.num_documents < 2:
+        raise InputError(
+            f"{corpus.folder}: one document, and objective nsp takes every second segment from another; "
+            "use objective=sop, or separate documents by blank lines"
+        )
+    return ExampleSource(corpus, build_piece_table(tokenizer), settings, seed)
+
+
+def build_piece_table(tokenizer: Tokenizer) -> PieceTable:
+    """Look at every piece once."""
+    special = {tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id}
+    ids = range(tokenizer.vocab_size)
+    return PieceTable(
+        begins_word=np.array([tokenizer.begins_word(i) for i in ids]),
+        ordinary=np.array([i for i in ids if i not in special], dtype=np.int64),
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+        mask_id=tokenizer.mask_id,
+    )

@@ -1,0 +1,75 @@
+"""A corpus of random documents, whose pieces tell where they come from."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from albert.corpus.corpus import Corpus, open_corpus
+from albert.corpus.manifest import Manifest, ShardEntry, write_manifest
+from albert.corpus.shards import write_shard
+from albert.text.folder import load_tokenizer
+from albert.text.tokenizer import Tokenizer
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+NUM_ORDINARY = 2000
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory) -> Tokenizer:
+    """Every third ordinary piece continues a word."""
+    folder = tmp_path_factory.mktemp("vocabulary")
+    pieces = [f"##p{i}" if i % 3 == 0 else f"p{i}" for i in range(NUM_ORDINARY)]
+    (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *pieces]) + "\n", encoding="utf-8")
+    return load_tokenizer(folder)
+
+
+def write_corpus(folder: Path, documents, tokenizer: Tokenizer, *, per_shard: int = 100) -> Corpus:
+    """Documents of sentences of ids as a prepared corpus, in several shards."""
+    entries = []
+    for start in range(0, len(documents), per_shard):
+        chosen = documents[start : start + per_shard]
+        path = folder / f"shard-{start:05d}.arrow"
+        write_shard(path, chosen, id_type=pa.uint16())
+        entries.append(
+            ShardEntry(
+                name=path.name,
+                num_documents=len(chosen),
+                num_sentences=sum(map(len, chosen)),
+                num_pieces=sum(len(sentence) for document in chosen for sentence in document),
+                num_bytes=path.stat().st_size,
+                sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+            )
+        )
+    write_manifest(
+        folder,
+        Manifest(
+            vocabulary=tokenizer.fingerprint,
+            vocab_size=tokenizer.vocab_size,
+            num_documents=len(documents),
+            num_sentences=sum(entry.num_sentences for entry in entries),
+            num_pieces=sum(entry.num_pieces for entry in entries),
+            shards=tuple(entries),
+        ),
+    )
+    return open_corpus(folder, fingerprint=tokenizer.fingerprint)
+
+
+def random_documents(count: int, *, seed: int = 0):
+    """Documents of 2 to 40 sentences of 3 to 40 pieces; the first piece of a sentence begins a word."""
+    draw = np.random.default_rng(seed)
+    documents = []
+    for _ in range(count):
+        lengths = draw.integers(3, 41, size=draw.integers(2, 41))
+        sentences = [5 + draw.integers(0, NUM_ORDINARY, size=n) for n in lengths]
+        for sentence in sentences:
+            sentence[0] = 5 + 1 + 3 * draw.integers(0, NUM_ORDINARY // 3)
+        documents.append([sentence.tolist() for sentence in sentences])
+    return documents
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory, tokenizer) -> Corpus:
+    return write_corpus(tmp_path_factory.mktemp("corpus"), random_documents(600), tokenizer)
