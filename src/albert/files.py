@@ -1,8 +1,10 @@
 """Files in, files out: whatever is written appears whole or not at all."""
 
+import ctypes
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,18 +55,31 @@ def atomic_dir(path: Path) -> Iterator[Path]:
 
 
 def _replace_dir(new: Path, path: Path) -> None:
-    # A folder with content cannot be replaced in one call: the old one steps aside first.
+    """Put `new` at `path`; what was there goes away afterwards."""
     if not path.exists():
         os.replace(new, path)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-    os.replace(path, old)
-    try:
-        os.replace(new, path)
-    except OSError:
-        os.replace(old, path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+    elif not _exchange(new, path):  # where it worked, the old folder now stands at `new` and is removed there
+        # Without an exchange in one call the old folder steps aside first: a crash between the two leaves
+        # it there, whole, under a hidden name.
+        old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+        os.replace(path, old)
+        try:
+            os.replace(new, path)
+        except OSError:
+            os.replace(old, path)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two folders' names in one step, where the system can (Linux); else say so."""
+    rename = (
+        getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    )
+    if rename is None:
+        return False
+    here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return int(rename(here, os.fsencode(one), here, os.fsencode(other), swap)) == 0
 
 
 def sync(path: Path) -> None:
@@ -77,9 +92,14 @@ def sync(path: Path) -> None:
 
 
 def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
+    try:
+        with open("/proc/self/status", encoding="ascii") as file:
+            return int(next(line for line in file if line.startswith("Umask:")).split()[1], 8)
+    except (OSError, StopIteration):
+        # Asking for it changes it for a moment, which other threads can see.
+        current = os.umask(0)
+        os.umask(current)
+        return current
 
 
 def write_text(path: Path, text: str) -> None:

@@ -43,7 +43,17 @@ def register(monkeypatch) -> Callable[[Callable[[], CommandResult]], None]:
 def test_help_lists_every_command(run_albert):
     done = run_albert("--help")
     assert (done.code, done.err) == (0, "")
-    assert [name for name in NAMES if f" {name} " not in done.out] == []
+    assert [name for name in NAMES if f" {name.split()[0]} " not in done.out] == []
+
+
+@pytest.mark.parametrize("group", cli.GROUPS)
+def test_a_group_alone_lists_its_commands(group, run_albert):
+    done = run_albert(group)
+    assert (done.code, done.err) == (0, "")
+    assert done == run_albert(group, "--help")
+    members = [name.removeprefix(f"{group} ") for name in NAMES if name.startswith(f"{group} ")]
+    assert members
+    assert [name for name in members if f" {name} " not in done.out] == []
 
 
 def test_no_words_at_all_mean_help(run_albert):
@@ -52,7 +62,7 @@ def test_no_words_at_all_mean_help(run_albert):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_command_explains_itself_and_has_the_common_options(name, run_albert):
-    done = run_albert(name, "--help")
+    done = run_albert(*name.split(), "--help")
     assert (done.code, done.err) == (0, "")
     assert "--json" in done.out
     assert "--debug" in done.out
@@ -134,7 +144,7 @@ def test_a_file_that_cannot_be_used_is_named(register, run_albert, tmp_path):
 @pytest.mark.parametrize("where", ["in a command", "at standard input"])
 def test_an_interrupt_exits_with_130(where, register, run_albert, monkeypatch):
     class Terminal:
-        def __iter__(self) -> "Terminal":
+        def read(self) -> str:
             raise KeyboardInterrupt
 
     def extra() -> CommandResult:

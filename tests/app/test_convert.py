@@ -87,9 +87,16 @@ def test_an_existing_target_is_left_alone(run_albert, tiny_folder, tiny_copy):
 
 def test_overwrite_replaces_a_model_folder(run_albert, tiny_folder, tiny_copy):
     (tiny_copy / "model.safetensors").write_bytes(b"damaged")
-    (tiny_copy / "stale.txt").write_text("of the model before")
+    (tiny_copy / "special_tokens_map.json").write_text("of the model before")
     assert run_albert("convert", tiny_folder, tiny_copy, "--overwrite").code == 0
     assert read_tree(tiny_copy) == read_tree(tiny_folder)
+
+
+def test_overwrite_does_not_remove_what_is_no_models(run_albert, tiny_folder, tiny_copy):
+    (tiny_copy / "notes.md").write_text("mine")
+    before = read_tree(tiny_copy)
+    assert "holds notes.md" in run_albert("convert", tiny_folder, tiny_copy, "--overwrite").error
+    assert read_tree(tiny_copy) == before
 
 
 def test_overwrite_can_rewrite_a_folder_from_itself(run_albert, tiny_folder, tiny_copy):
@@ -132,7 +139,7 @@ def test_a_failed_conversion_leaves_everything_as_it_was(
 
 
 def test_a_disk_that_fills_up_leaves_everything_as_it_was(tiny_folder, tiny_copy, tmp_path):
-    (tiny_copy / "mine.txt").write_text("mine")
+    (tiny_copy / "README.md").write_text("mine")
     before = read_tree(tmp_path)
     size = (tiny_folder / "model.safetensors").stat().st_size // 2
 

@@ -258,3 +258,26 @@ def test_wrong_settings_are_settings_errors(tiny_folder):
 def test_an_absent_folder_is_refused(tmp_path):
     with pytest.raises(AlbertError, match="absent' does not exist; check the path"):
         albert.load(Path(tmp_path / "absent"))
+
+
+def test_one_text_is_not_taken_letter_by_letter(tiny_folder, tmp_path):
+    predictor = albert.load(tiny_folder)
+    for call in (predictor.embed, predictor.fill_mask):
+        with pytest.raises(InputError, match="is one text; give a list"):
+            call("a [MASK] b")
+    with pytest.raises(InputError, match="text 2 is None"):
+        predictor.embed(["a", None])
+    with pytest.raises(InputError, match="pair 1 has 3 texts"):
+        predictor.sentence_order([("a", "b", "c")])
+
+
+def test_texts_may_come_from_a_generator(tiny_folder):
+    predictor = albert.load(tiny_folder)
+    texts = ["a [MASK] b", "[MASK]"]
+    assert predictor.fill_mask(text for text in texts) == predictor.fill_mask(texts)
+
+
+def test_what_is_saved_is_what_is_loaded(tiny_folder, tmp_path):
+    predictor = albert.load(tiny_folder)
+    predictor.save(tmp_path / "copy")
+    assert np.array_equal(albert.load(tmp_path / "copy").embed(["a b"]), predictor.embed(["a b"]))

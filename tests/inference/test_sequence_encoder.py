@@ -1,5 +1,6 @@
 """`albert.load_encoder`: lists of ids in, hidden states out, as an ordinary torch module."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -92,3 +93,14 @@ def test_ids_that_it_cannot_read_are_refused(ids, segments, said, encoder):
     with pytest.raises(InputError) as caught:
         encoder(ids, segments=segments)
     assert said in str(caught.value)
+
+
+def test_tensors_and_arrays_of_ids_are_taken_too(tiny_folder):
+    encoder = albert.load_encoder(tiny_folder)
+    rows = [[2, 7, 3], [2, 9, 3]]
+    expected = encoder(rows)
+    for same in (torch.tensor(rows), np.array(rows), [torch.tensor(row) for row in rows]):
+        for one, other in zip(expected, encoder(same), strict=True):
+            assert torch.equal(one, other)
+    with pytest.raises(InputError, match="sequence 1 is 2; give a list of ids"):
+        encoder([2, 3])

@@ -6,8 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.errors import InputError
+from albert.model.activations import gelu_tanh, gelu_tanh_in_place
 from albert.model.albert_model import build_model
 from albert.model.layout import build_layout
+from albert.model.padded import PaddedModel
 from albert.model.presets import build_preset
 from albert.model.tokens import Tokens
 
@@ -71,6 +73,30 @@ def test_padding_is_dropped_at_the_border():
     assert tokens.ids_T.tolist() == [5, 6, 7, 8, 9]
     assert tokens.positions_T.tolist() == [0, 1, 2, 0, 1]
     assert tokens.lengths == (3, 2)
+
+
+def test_left_padding_is_dropped_and_a_batch_wider_than_the_positions_refused(model):
+    ids = torch.tensor([[0, 0, 5, 6], [7, 8, 9, 4]])
+    tokens = Tokens.from_padded(ids, ids != 0, torch.zeros_like(ids))
+    assert tokens.positions_T.tolist() == [2, 3, 0, 1, 2, 3]  # as `transformers` counts them
+    with pytest.raises(InputError, match="600 wide and the model has 512 positions"):
+        PaddedModel(model)(torch.ones(1, 600, dtype=torch.long))
+
+
+def test_a_hook_sees_what_a_layer_gave_and_not_what_became_of_it(model):
+    inner = model.encoder.ffn[0].inner
+    seen = []
+    handle = inner.register_forward_hook(lambda module, inputs, output: seen.append((inputs[0], output)))
+    with torch.no_grad():
+        model(Tokens.from_lists(random_ids([6])))
+    handle.remove()
+    inputs, output = seen[0]
+    torch.testing.assert_close(output, torch.nn.functional.linear(inputs, inner.weight, inner.bias))
+
+
+def test_the_two_forms_of_gelu_are_one_function():
+    x = torch.linspace(-12, 12, 4001)
+    torch.testing.assert_close(gelu_tanh_in_place(x.clone()), gelu_tanh(x), atol=2e-6, rtol=0)
 
 
 def test_gradient_checkpointing_changes_memory_and_not_gradients():

@@ -275,3 +275,66 @@ def test_a_vocabulary_that_does_not_fit_is_refused_before_anything_is_written(tm
     with pytest.raises(WeightsError, match="30 pieces and the embedding table 29 rows"):
         save_model(tmp_path / "m", build({"vocab_size": 29}), tokenizer=tokenizer)
     assert not (tmp_path / "m").exists()
+
+
+def test_a_folder_that_holds_anything_else_is_never_replaced(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match=r"holds thesis\.tex, which saving a model there would remove"):
+        save_model(tmp_path, build({}))
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_loaded_model_does_not_change_when_its_file_is_written_over(tmp_path):
+    save_model(tmp_path / "one", build({}, seed=1))
+    save_model(tmp_path / "other", build({}, seed=2))
+    loaded = load_model(tmp_path / "one").model
+    before = loaded.pooler.weight.clone()
+    (tmp_path / "one" / "model.safetensors").write_bytes(
+        (tmp_path / "other" / "model.safetensors").read_bytes()
+    )
+    assert torch.equal(loaded.pooler.weight, before)
+
+
+def test_a_declared_head_is_not_taken_for_another(tmp_path):
+    save_model(tmp_path, build({}, heads={"classification": 3}))
+    with pytest.warns(NewWeightsWarning, match=r"heads\.token_classification"):
+        load_model(tmp_path, heads={"token_classification": 3})
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["architectures"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert load_model(tmp_path, heads={"token_classification": 3}).new_parts == ()
+
+
+def test_a_task_with_other_labels_starts_from_a_fine_tuned_model(tmp_path):
+    """As RTE, with two labels, starts from MNLI, with three."""
+    model = build({}, heads={"classification": 3})
+    save_model(tmp_path, model)
+    with pytest.warns(NewWeightsWarning, match=r"heads\.classification"):
+        loaded = load_model(tmp_path, heads={"classification": 2})
+    assert loaded.model.head("classification").linear.weight.shape == (2, 16)
+    assert torch.equal(loaded.model.pooler.weight, model.pooler.weight)
+
+
+@pytest.mark.parametrize("num_labels", [1, 3])
+def test_heads_without_named_labels_open_in_transformers_too(num_labels, tmp_path):
+    save_model(tmp_path, build({}, heads={"classification": num_labels}))
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    assert theirs.config.num_labels == num_labels
+
+
+def test_a_pooler_that_nothing_reads_stays_behind(tmp_path):
+    save_model(tmp_path, build({}))
+    assert load_model(tmp_path, heads={"mlm": None}).model.pooler is None
+    assert load_model(tmp_path, heads={"mlm": None, "sop": None}).model.pooler is not None
+
+
+def test_a_pair_head_of_the_other_family_is_declared_as_masked_words_only(tmp_path):
+    """AlbertForPreTraining would draw the sentence-order head that this folder lacks."""
+    save_model(tmp_path, build({}, heads={"mlm": None, "nsp": None}))
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["AlbertForMaskedLM"]
+    assert list(load_model(tmp_path).model.heads) == ["mlm", "nsp"]
+
+
+def test_checkpointing_is_a_setting_of_loading(tmp_path):
+    save_model(tmp_path, build({}))
+    assert load_model(tmp_path, gradient_checkpointing=True).model.encoder.gradient_checkpointing

@@ -95,3 +95,33 @@ def test_the_table_of_names_is_one_to_one_on_every_side():
         if layout != "bert":  # BERT has no groups to be told apart by
             assert len(set(others)) == len(others)
     assert len({row.ours for row in ROWS}) == len(ROWS)
+
+
+def test_parameters_lie_contiguously_whichever_way_round_they_came():
+    assert all(parameter.is_contiguous() for parameter in load_model(FOLDER).model.parameters())
+
+
+def test_of_several_checkpoints_one_must_be_named(tmp_path):
+    shutil.copytree(FOLDER, tmp_path / "m")
+    for file in FOLDER.glob("model.ckpt-best.*"):
+        shutil.copy(file, tmp_path / "m" / file.name.replace("best", "1000"))
+    with pytest.raises(FileFormatError, match=r"holds 2 checkpoints .* name the \.index file"):
+        load_model(tmp_path / "m")
+    assert list(load_model(tmp_path / "m" / "model.ckpt-best.index").model.heads) == ["mlm", "sop"]
+
+
+def test_the_layout_of_tf_hub_is_read_too(tmp_path):
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "variables").mkdir()
+    shutil.copy(FOLDER / "albert_config.json", tmp_path / "assets")
+    for file in FOLDER.glob("model.ckpt-best.*"):
+        shutil.copy(file, tmp_path / "variables" / file.name.replace("model.ckpt-best", "variables"))
+    assert list(load_model(tmp_path).model.heads) == ["mlm", "sop"]
+
+
+@pytest.mark.parametrize("content", ["5", "[]", '{"vocab_size": 50}', '{"hidden_act": ["gelu"]}'])
+def test_a_broken_configuration_is_named(content, tmp_path):
+    shutil.copytree(FOLDER, tmp_path / "m")
+    (tmp_path / "m" / "albert_config.json").write_text(content)
+    with pytest.raises(FileFormatError, match=r"albert_config\.json"):
+        load_model(tmp_path / "m")

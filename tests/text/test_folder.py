@@ -114,7 +114,7 @@ def test_a_folder_without_options_has_the_published_ones(tmp_path, model_bytes, 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "has no spiece.model, vocab.txt or tokenizer.json"),
+        ({}, "has no spiece.model, vocab.txt, symbols.txt or tokenizer.json"),
         ({"spiece.model": ""}, "spiece.model: empty"),
         ({"tokenizer.json": "{"}, "line 1 is not valid JSON"),
         ({"tokenizer.json": "[]"}, "holds a list, not an object"),

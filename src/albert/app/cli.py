@@ -22,7 +22,10 @@ from albert.errors import AlbertError
 
 @dataclass(frozen=True)
 class Command:
-    """A command's words and the function behind them, as `module:function` below albert.app.commands."""
+    """A command's words and the function behind them, as `module:function` below albert.app.commands.
+
+    Of two words, the first is a group of commands.
+    """
 
     name: str
     target: str
@@ -35,7 +38,17 @@ COMMANDS = (
     Command("fill-mask", "ask:fill_mask"),
     Command("sentence-order", "ask:sentence_order"),
     Command("embed", "ask:embed"),
+    Command("vocab train", "vocab:train"),
+    Command("vocab tokenize", "vocab:tokenize"),
+    Command("corpus prepare", "corpus:prepare"),
+    Command("corpus show", "corpus:show"),
+    Command("corpus overlap", "corpus:overlap"),
 )
+
+GROUPS = {
+    "vocab": "Vocabularies: train one, see how it cuts a text.",
+    "corpus": "Corpora: from untidy text to shards of pieces.",
+}
 
 # typer keeps its click in different places from version to version; its public exception leads there.
 UsageError: Any = typer.BadParameter.__base__
@@ -54,10 +67,15 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_main_options)
+    groups = {"": app}
     for command in COMMANDS:
         module, function = command.target.split(":")
         target = getattr(importlib.import_module(f"albert.app.commands.{module}"), function)
-        app.command(command.name)(_with_common_options(target))
+        group, _, name = command.name.rpartition(" ")
+        if group not in groups:
+            groups[group] = typer.Typer(help=GROUPS[group])
+            app.add_typer(groups[group], name=group)
+        groups[group].command(name)(_with_common_options(target))
     return app
 
 
@@ -101,7 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(words: list[str]) -> int:
     is_debugging = "--debug" in words
     try:
-        code = build_app()(args=words or ["--help"], standalone_mode=False)
+        asks_for_help = " ".join(words) in ("", *GROUPS)
+        code = build_app()(args=[*words, "--help"] if asks_for_help else words, standalone_mode=False)
         if code == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
         sys.stdout.flush()  # a reader that has gone or a full disk shows here, and not at the very end

@@ -25,7 +25,9 @@ def print_result(result: CommandResult, *, as_json: bool) -> None:
         print()
         return
     # A pipe has no width of its own: wide enough that no table is folded.
-    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False, soft_wrap=False)
+    console = Console(
+        width=None if sys.stdout.isatty() else 140, highlight=False, emoji=False, soft_wrap=False
+    )
     result.render(console)
 
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from pydantic import Field
+
 from albert.errors import FileFormatError, InputError
 from albert.files import read_json, write_json
 from albert.settings import Settings, build_settings
@@ -22,12 +24,13 @@ class ShardEntry(Settings):
 
 
 class SourceEntry(Settings):
-    """One source as it was read: a change of its size or content is seen."""
+    """One source as it was read: a change is seen by its hash; `skipped` is why it was not read."""
 
     name: str
     num_bytes: int
     sha256: str
     layout: str = ""
+    skipped: str = ""
 
 
 class Manifest(Settings):
@@ -41,8 +44,8 @@ class Manifest(Settings):
     num_pieces: int
     num_unknown: int = 0
     num_characters: int = 0
-    dropped: dict[str, int] = {}
-    settings: dict[str, str | int | float | bool | None] = {}
+    dropped: dict[str, int] = Field(default_factory=dict)
+    settings: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
     sources: tuple[SourceEntry, ...] = ()
     shards: tuple[ShardEntry, ...]
 
@@ -58,12 +61,12 @@ def read_manifest(folder: Path, *, fingerprint: str | None = None) -> Manifest:
     manifest = build_settings(Manifest, values=read_json(path), source=str(path))
     if manifest.format_version != FORMAT_VERSION:
         raise FileFormatError(
-            f"{path}: format {manifest.format_version}, and this albert reads {FORMAT_VERSION}; prepare it again"
+            f"{path}: format {manifest.format_version}, and only {FORMAT_VERSION} is read; prepare it again"
         )
     if fingerprint is not None and manifest.vocabulary != fingerprint:
         raise InputError(
-            f"{folder}: prepared with another vocabulary ({manifest.vocabulary[:12]}…, not {fingerprint[:12]}…); "
-            "give the vocabulary it was prepared with, or prepare it again"
+            f"{folder}: prepared with another vocabulary ({manifest.vocabulary[:12]}…, "
+            f"not {fingerprint[:12]}…); give the vocabulary it was prepared with, or prepare it again"
         )
     return manifest
 

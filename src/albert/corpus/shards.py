@@ -6,12 +6,13 @@ A shard is an Arrow IPC file, uncompressed, in bounded record batches, with one 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from albert.errors import FileFormatError
 from albert.files import atomic_path
@@ -42,45 +43,64 @@ def choose_id_type(vocab_size: int) -> pa.DataType:
 
 def write_shard(path: Path, documents: Iterable[Sequence[Sequence[int]]], *, id_type: pa.DataType) -> None:
     """Write documents (lists of sentences, each a list of ids), whole or not at all."""
+    write_parts(path, _iter_parts(documents, id_type), id_type=id_type)
+
+
+def write_parts(path: Path, parts: Iterable[ShardPart], *, id_type: pa.DataType) -> None:
+    """Write parts, one record batch each, whole or not at all."""
     schema = pa.schema([(COLUMN, pa.list_(pa.list_(id_type)))])
     with (
         atomic_path(path) as aside,
         pa.OSFile(str(aside), "wb") as sink,
         pa.ipc.new_file(sink, schema) as writer,
     ):
-        for batch in _iter_record_batches(documents, schema):
-            writer.write_batch(batch)
+        for part in parts:
+            inner = pa.ListArray.from_arrays(
+                pa.array(part.sentence_starts), pa.array(part.pieces, type=id_type)
+            )
+            outer = pa.ListArray.from_arrays(pa.array(part.document_starts), inner)
+            writer.write_batch(pa.record_batch([outer], schema=schema))
 
 
-def _iter_record_batches(
-    documents: Iterable[Sequence[Sequence[int]]], schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
+def join_parts(parts: Sequence[ShardPart]) -> ShardPart:
+    """Several parts as one, in their order."""
+    sentences = np.concatenate([np.diff(part.sentence_starts) for part in parts])
+    documents = np.concatenate([np.diff(part.document_starts) for part in parts])
+    return ShardPart(
+        np.concatenate([part.pieces for part in parts]), find_starts(sentences), find_starts(documents)
+    )
+
+
+def find_starts(lengths: ArrayLike) -> NDArray[np.int32]:
+    """Where things of these lengths begin when they lie end to end, and where the last one ends."""
+    counts = np.asarray(lengths, dtype=np.int64)
+    return np.concatenate([[0], counts.cumsum()]).astype(np.int32)
+
+
+def _iter_parts(documents: Iterable[Sequence[Sequence[int]]], id_type: pa.DataType) -> Iterator[ShardPart]:
     gathered: list[Sequence[Sequence[int]]] = []
     num_pieces = 0
     for document in documents:
         gathered.append(document)
         num_pieces += sum(map(len, document))
         if num_pieces >= MAX_BATCH_PIECES:
-            yield _build_batch(gathered, schema)
+            yield build_part(gathered, id_type=id_type)
             gathered, num_pieces = [], 0
     if gathered:
-        yield _build_batch(gathered, schema)
+        yield build_part(gathered, id_type=id_type)
 
 
-def _build_batch(documents: Sequence[Sequence[Sequence[int]]], schema: pa.Schema) -> pa.RecordBatch:
-    id_type = schema.field(COLUMN).type.value_type.value_type
-    sentences = [sentence for document in documents for sentence in document]
-    pieces = np.fromiter(
-        (piece for sentence in sentences for piece in sentence), dtype=id_type.to_pandas_dtype()
+def build_part(documents: Sequence[Sequence[Sequence[int]]], *, id_type: pa.DataType) -> ShardPart:
+    """Documents of sentences of ids as one part."""
+    sentences = list(chain.from_iterable(documents))
+    lengths = list(map(len, sentences))
+    return ShardPart(
+        pieces=np.fromiter(
+            chain.from_iterable(sentences), dtype=id_type.to_pandas_dtype(), count=sum(lengths)
+        ),
+        sentence_starts=find_starts(lengths),
+        document_starts=find_starts(list(map(len, documents))),
     )
-    inner = pa.ListArray.from_arrays(pa.array(_starts(map(len, sentences))), pa.array(pieces))
-    outer = pa.ListArray.from_arrays(pa.array(_starts(map(len, documents))), inner)
-    return pa.record_batch([outer], schema=schema)
-
-
-def _starts(lengths: Iterable[int]) -> NDArray[np.int32]:
-    counts = np.fromiter(lengths, dtype=np.int64)
-    return np.concatenate([[0], counts.cumsum()]).astype(np.int32)
 
 
 def read_shard(path: Path) -> list[ShardPart]:

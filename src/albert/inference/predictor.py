@@ -3,7 +3,7 @@
 Shapes: T tokens, B sequences, M masks, D hidden width, V vocabulary.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -18,7 +18,7 @@ from albert.inference.batching import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, autocast, select_device
 from albert.model.tokens import Tokens
-from albert.pretrained.folder import check_vocabulary, load_model
+from albert.pretrained.folder import check_vocabulary, load_model, save_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.settings import build_settings
 from albert.text.encoding import Encoding, InputSequence
@@ -49,10 +49,11 @@ class Predictor:
         self.tokenizer = tokenizer
 
     def fill_mask(
-        self, texts: Sequence[str], *, top: int = 5, depth: int | None = None
+        self, texts: Iterable[str], *, top: int = 5, depth: int | None = None
     ) -> list[list[list[Candidate]]]:
         """For each text, for each `[MASK]` in it, the `top` likeliest pieces."""
         self.model.head("mlm")
+        texts = _as_texts(texts)
         if not 1 <= top <= self.tokenizer.vocab_size:
             raise InputError(
                 f"top is {top}; it must be from 1 to the vocabulary's {self.tokenizer.vocab_size}"
@@ -63,7 +64,8 @@ class Predictor:
         sequences = [self._frame(self.tokenizer.encode(text, masks=True)) for text in texts]
 
         def read_masks(tokens: Tokens, last_TD: Tensor) -> list[list[list[Candidate]]]:
-            places_M = (tokens.ids_T == self.tokenizer.mask_id).nonzero().squeeze(1)
+            is_mask_T = tokens.ids_T == self.tokenizer.mask_id
+            places_M = is_mask_T.nonzero().squeeze(1)
             probabilities_MV = self.model.word_logits(last_TD, places_M).float().softmax(-1)
             # A table may have more rows than the vocabulary has pieces.
             best = probabilities_MV[:, : self.tokenizer.vocab_size].topk(top)
@@ -71,21 +73,21 @@ class Predictor:
                 [self._candidate(i, p) for i, p in zip(ids, values, strict=True)]
                 for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
             ]
-            is_mask_T = tokens.ids_T == self.tokenizer.mask_id
-            counts = [int(part.sum()) for part in is_mask_T.split(tokens.lengths)]
+            counts = [int(part.sum()) for part in is_mask_T.cpu().split(tokens.lengths)]
             rest = iter(found)
             return [[next(rest) for _ in range(count)] for count in counts]
 
         return self._run(sequences, read_masks, depth=depth)
 
     def sentence_order(
-        self, pairs: Sequence[tuple[str, str]], *, depth: int | None = None
+        self, pairs: Iterable[tuple[str, str]], *, depth: int | None = None
     ) -> list[OrderAnswer]:
         """For each pair, how likely it is that the first text came before the second."""
         head = self.model.head("sop")
         if self.model.config.type_vocab_size < 2:
             raise InputError("this model has type_vocab_size 1 and cannot tell two texts apart; load another")
-        sequences = [self._frame(*self.tokenizer.encode_batch(pair)) for pair in pairs]
+        checked = [_as_pair(pair, number) for number, pair in enumerate(pairs, start=1)]
+        sequences = [self._frame(*self.tokenizer.encode_batch(pair)) for pair in checked]
 
         def read_order(tokens: Tokens, last_TD: Tensor) -> list[OrderAnswer]:
             logits_B2 = head(self.model.pool(last_TD, tokens)).float()
@@ -95,7 +97,7 @@ class Predictor:
 
     def embed(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         *,
         pooling: Pooling = "mean",
         is_normalised: bool = False,
@@ -104,7 +106,7 @@ class Predictor:
         """One vector a text: the mean of its tokens, its [CLS], or the pooler's."""
         if pooling not in get_args(Pooling):
             raise InputError(f"pooling is {pooling!r}; there are {', '.join(get_args(Pooling))}")
-        sequences = [self._frame(encoding) for encoding in self.tokenizer.encode_batch(texts)]
+        sequences = [self._frame(encoding) for encoding in self.tokenizer.encode_batch(_as_texts(texts))]
 
         def read_vectors(tokens: Tokens, last_TD: Tensor) -> list[Tensor]:
             if pooling == "mean":
@@ -119,6 +121,10 @@ class Predictor:
         if is_normalised:
             stacked_BD /= np.linalg.norm(stacked_BD, axis=1, keepdims=True)
         return stacked_BD
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model and its vocabulary as a folder that `transformers` opens."""
+        save_model(Path(folder), self.model, tokenizer=self.tokenizer)
 
     def _candidate(self, piece_id: int, probability: float) -> Candidate:
         return Candidate(self.tokenizer.decode([piece_id]), piece_id, probability)
@@ -156,6 +162,24 @@ class Predictor:
                     f"text {number} has {len(sequence.ids)} pieces with its borders and the model reads "
                     f"{limit}; shorten it, or split it into several texts"
                 )
+
+
+def _as_texts(texts: Iterable[str]) -> list[str]:
+    """The texts as a list; one text alone, which would be taken letter by letter, is refused."""
+    if isinstance(texts, str):
+        raise InputError(f"{texts[:40]!r} is one text; give a list of texts")
+    listed = list(texts)
+    for number, text in enumerate(listed, start=1):
+        if not isinstance(text, str):
+            raise InputError(f"text {number} is {text!r}; give texts (str)")
+    return listed
+
+
+def _as_pair(pair: Iterable[str], number: int) -> list[str]:
+    texts = _as_texts(pair)
+    if len(texts) != 2:
+        raise InputError(f"pair {number} has {len(texts)} texts; give two")
+    return texts
 
 
 def load(

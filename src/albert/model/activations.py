@@ -1,4 +1,4 @@
-"""The non-linearities by their names in config.json: a fresh tensor comes in and may be overwritten."""
+"""The non-linearities by their names in config.json."""
 
 import math
 from collections.abc import Callable
@@ -17,22 +17,30 @@ _CHUNK = 1 << 18
 
 def gelu_tanh(x: Tensor) -> Tensor:
     """GELU by the tanh approximation: `gelu` in ALBERT's own configs, `gelu_new` in Hugging Face's."""
-    if x.requires_grad or x.device.type != "cpu" or x.dtype != torch.float32 or torch.compiler.is_compiling():
-        return F.gelu(x, approximate="tanh")
-    return _gelu_tanh_in_place(x)
+    return F.gelu(x, approximate="tanh")
 
 
-def _gelu_tanh_in_place(x: Tensor) -> Tensor:
-    """The same as x·σ(2√(2/π)(x + 0.044715·x³)), piece by piece in the cache.
+def gelu_tanh_in_place(x: Tensor) -> Tensor:
+    """The same as x·σ(2√(2/π)(x + 0.044715·x³)), over x itself and piece by piece in the cache.
 
-    On CPUs without a fast tanh, which is most of them, this and the saved copy make the feed-forward block
-    6% faster without gradients; with them, torch's own kernel was the faster one (docs/log.md).
+    For CPUs, without gradients: most have no fast tanh, and this and the saved copy make the feed-forward
+    block 6% faster. With gradients torch's own kernel was the faster one (docs/log.md).
     """
     for part in x.view(-1).split(_CHUNK):
         gate = part * part
         gate.mul_(_CUBE).add_(_SLOPE).mul_(part).sigmoid_()
         part.mul_(gate)
     return x
+
+
+def can_overwrite(x: Tensor) -> bool:
+    """Whether `gelu_tanh_in_place` is right and worth it for this tensor."""
+    return (
+        not x.requires_grad
+        and x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and not torch.compiler.is_compiling()
+    )
 
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {

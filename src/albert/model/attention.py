@@ -3,9 +3,9 @@
 Shapes: T tokens, N heads, H width of a head, R sequences in a run, L length of a run's sequences.
 
 The way was chosen by measurement (bench/attention.py, docs/benchmarks.md): sequences of equal length
-together, each run a view of the flat tensors and one call of the fused kernel. On the CPU it is as fast as
-a loop over single sequences on long ragged batches and twice as fast on short ones; padding the batch costs
-up to three times as much, nested tensors more still.
+together, each run a view of the flat tensors and one call of the fused kernel. On the CPU it is about as
+fast as a loop over single sequences on long ragged batches and nearly twice as fast on many short ones;
+padding the batch costs up to four times as much, nested tensors far more.
 """
 
 import math
@@ -23,7 +23,7 @@ def attend(
     query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, *, layout: Layout, dropout: float = 0.0
 ) -> Tensor:
     """Softmax attention of every token over its own sequence; `dropout` acts on the probabilities."""
-    if _has_varlen_kernel(query_TNH) and dropout == 0.0:
+    if dropout == 0.0 and query_TNH.is_cuda and _fits_varlen_kernel(query_TNH):
         return _attend_varlen(query_TNH, key_TNH, value_TNH, layout)
     sizes = layout.run_sizes
     outputs = []
@@ -55,17 +55,24 @@ def attend_visibly(
     return torch.cat(outputs), probabilities
 
 
-def _has_varlen_kernel(query_TNH: Tensor) -> bool:
-    # Flash attention over ragged sequences exists on CUDA, in half precision. Never run on a GPU here.
-    return query_TNH.is_cuda and query_TNH.dtype in (torch.float16, torch.bfloat16)
+def _fits_varlen_kernel(query_TNH: Tensor) -> bool:
+    """Flash attention over ragged sequences: half precision, from Ampere on, widths in eights up to 256.
+
+    Never run on a GPU here; its gradients are not the same from run to run.
+    """
+    width = query_TNH.shape[-1]
+    return (
+        query_TNH.dtype in (torch.float16, torch.bfloat16)
+        and width % 8 == 0
+        and width <= 256
+        and torch.cuda.get_device_capability(query_TNH.device) >= (8, 0)
+    )
 
 
 def _attend_varlen(query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, layout: Layout) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn
 
-    lengths = torch.tensor((0, *layout.lengths), dtype=torch.int32, device=query_TNH.device)
-    borders = lengths.cumsum(0, dtype=torch.int32)
-    longest = max(layout.lengths)
+    borders, longest = layout.borders, max(run.length for run in layout.runs)
     mixed = varlen_attn(query_TNH, key_TNH, value_TNH, borders, borders, longest, longest)
     assert isinstance(mixed, Tensor)
     return mixed

@@ -105,7 +105,9 @@ class BeamSpanHead(nn.Module):
 
 
 def _softmax_or_zero(logits_L: Tensor) -> Tensor:
-    return torch.softmax(logits_L, 0) if torch.isfinite(logits_L).any() else torch.zeros_like(logits_L)
+    is_somewhere = torch.isfinite(logits_L).any()
+    # Through finite numbers on both branches: a NaN that is only passed over would still spoil gradients.
+    return torch.softmax(torch.where(is_somewhere, logits_L, 0.0), 0) * is_somewhere
 
 
 def _spread(x_BD: Tensor, tokens: Tokens) -> Tensor:
@@ -117,7 +119,7 @@ def _spread(x_BD: Tensor, tokens: Tokens) -> Tensor:
 def _best(logits_T: Tensor, tokens: Tokens, count: int) -> tuple[Tensor, Tensor]:
     """Log-probabilities and places of the `count` best tokens of each sequence."""
     rows = [
-        torch.log_softmax(logits, 0) if torch.isfinite(logits).any() else logits
+        torch.log_softmax(logits, 0).nan_to_num(nan=-torch.inf, neginf=-torch.inf)
         for logits in logits_T.split(tokens.lengths)
     ]
     padded_BL = pad_sequence(rows, batch_first=True, padding_value=-torch.inf)

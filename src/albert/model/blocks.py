@@ -6,7 +6,7 @@ Shapes: T tokens, D hidden width, F feed-forward width, N heads, H width of a he
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from albert.model.activations import ACTIVATIONS
+from albert.model.activations import ACTIVATIONS, can_overwrite, gelu_tanh, gelu_tanh_in_place
 from albert.model.attention import attend, attend_visibly
 from albert.model.config import ModelConfig
 from albert.model.layout import Layout
@@ -59,6 +59,12 @@ class FeedForwardBlock(nn.Module):
 
     def forward(self, x_TD: Tensor) -> Tensor:
         """Transform each token by itself."""
-        y_TD = self.output(self.activation(self.inner(x_TD)))
+        y_TD = self.output(self._activate(self.inner(x_TD)))
         result: Tensor = self.norm(x_TD + F.dropout(y_TD, self.dropout, self.training))
         return result
+
+    def _activate(self, inner_TF: Tensor) -> Tensor:
+        # A hook may have kept what the linear map gave: only where nobody looks is it overwritten.
+        if self.activation is gelu_tanh and can_overwrite(inner_TF) and not self.inner._forward_hooks:
+            return gelu_tanh_in_place(inner_TF)
+        return self.activation(inner_TF)

@@ -95,7 +95,7 @@ class Encoder(nn.Module):
                 f"a sequence has {longest} pieces and the model reads at most {limit}; "
                 "shorten it, or split it into windows"
             )
-        return build_layout(tokens.lengths)
+        return build_layout(tokens.lengths, tokens.ids_T.device)
 
 
 def _unsort_sequences(layers: list[list[Tensor]], lengths: tuple[int, ...]) -> tuple[tuple[Tensor, ...], ...]:

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from albert.model.opaque import opaque
 
+_CPU = torch.device("cpu")
+
 
 @dataclass(frozen=True)
 class Run:
@@ -31,6 +33,7 @@ class Layout:
     """
 
     runs: tuple[Run, ...]
+    borders: Tensor  # where sequences begin and end in the computed order, as kernels want it
     order_T: Tensor | None  # token at place i of the computed order; None: already in order
     inverse_T: Tensor | None
 
@@ -47,15 +50,14 @@ class Layout:
     @opaque
     def sort(self, x_T: Tensor) -> Tensor:
         """Tokens of the batch in the computed order."""
-        return x_T if self.order_T is None else x_T[self.order_T.to(x_T.device)]
+        return x_T if self.order_T is None else x_T[self.order_T]
 
     @opaque
     def unsort(self, x_TD: Tensor) -> Tensor:
         """Computed vectors in the order of the batch."""
         if self.order_T is None or self.inverse_T is None:
             return x_TD
-        inverse_T, order_T = self.inverse_T.to(x_TD.device), self.order_T.to(x_TD.device)
-        result: Tensor = _Permute.apply(x_TD, inverse_T, order_T)  # type: ignore[no-untyped-call]
+        result: Tensor = _Permute.apply(x_TD, self.inverse_T, self.order_T)  # type: ignore[no-untyped-call]
         return result
 
 
@@ -74,19 +76,27 @@ class _Permute(torch.autograd.Function):
 
 
 @lru_cache(maxsize=256)
-def build_layout(lengths: tuple[int, ...]) -> Layout:
-    """Sort the sequences by length, unless equal lengths are neighbours already."""
+def build_layout(lengths: tuple[int, ...], device: torch.device = _CPU) -> Layout:
+    """Sort the sequences by length, unless equal lengths are neighbours already; indices live on `device`."""
     values = np.array(lengths)
-    if len(_find_runs(values)) == len(np.unique(values)):
-        return Layout(_find_runs(values), None, None)
-    order = np.argsort(values, kind="stable")
-    starts = np.cumsum(values) - values
-    order_T = np.concatenate([np.arange(starts[i], starts[i] + values[i]) for i in order])
-    inverse_T = np.empty_like(order_T)
-    inverse_T[order_T] = np.arange(len(order_T))
+    runs = _find_runs(values)
+    order_T = inverse_T = None
+    if len(runs) > len(np.unique(values)):
+        order = np.argsort(values, kind="stable")
+        starts = np.cumsum(values) - values
+        order_T = np.concatenate([np.arange(starts[i], starts[i] + values[i]) for i in order])
+        inverse_T = np.empty_like(order_T)
+        inverse_T[order_T] = np.arange(len(order_T))
+        values = values[order]
+        runs = _find_runs(values)
+    borders = np.concatenate([[0], values.cumsum()]).astype(np.int32)
+
+    def place(array: "np.ndarray[Any, Any] | None") -> Any:
+        return None if array is None else torch.from_numpy(array).to(device)
+
     # A layout outlives the call that made it: made under inference mode it could not be trained with later.
     with torch.inference_mode(False):
-        return Layout(_find_runs(values[order]), torch.from_numpy(order_T), torch.from_numpy(inverse_T))
+        return Layout(runs, place(borders), place(order_T), place(inverse_T))
 
 
 def _find_runs(lengths: "np.ndarray[Any, np.dtype[np.int64]]") -> tuple[Run, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
 from albert.model.tokens import Tokens
 
@@ -34,6 +35,11 @@ class PaddedModel(nn.Module):
         token_type_ids: Tensor | None = None,
     ) -> PaddedOutput:
         """`attention_mask` is 1 at real tokens (all by default), `token_type_ids` the segments (0)."""
+        limit = self.model.config.max_position_embeddings
+        if input_ids.shape[1] > limit:
+            raise InputError(
+                f"a padded batch is {input_ids.shape[1]} wide and the model has {limit} positions; shorten it"
+            )
         mask_BL = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         segments_BL = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         tokens = Tokens.from_padded(input_ids, mask_BL, segments_BL)

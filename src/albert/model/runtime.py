@@ -17,7 +17,6 @@ class RuntimeSettings(Settings):
 
     device: str = "auto"
     precision: Precision = "float32"
-    gradient_checkpointing: bool = False
 
 
 def select_device(name: str = "auto") -> "torch.device":
@@ -66,7 +65,8 @@ def _has_bf16(device: "torch.device") -> bool:
     import torch
 
     if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+        with torch.cuda.device(device):
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "mps":
         return bool(torch.backends.mps.is_macos_or_newer(14, 0))
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

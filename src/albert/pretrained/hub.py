@@ -18,7 +18,7 @@ PUBLISHED = tuple(
     for size in ("base", "large", "xlarge", "xxlarge")
 )
 _PATH_STARTS = ("/", "./", "../", "~", ".\\", "..\\")
-_PATH_ENDS = ("/", "\\", ".safetensors", ".bin")
+_PATH_ENDS = ("/", "\\", ".safetensors", ".bin", ".index")
 _DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 
 

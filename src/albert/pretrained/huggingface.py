@@ -6,7 +6,7 @@ from typing import Any
 
 from albert.errors import FileFormatError
 from albert.model.config import ModelConfig
-from albert.pretrained.names import Layout
+from albert.pretrained.names import NameLayout
 from albert.settings import build_settings
 
 # Their sections are closed to us, their configs are not: what their classes cannot express goes here.
@@ -29,16 +29,16 @@ _ACTIVATIONS = {
 }
 
 # The class of `transformers` that opens a folder, by the heads in it; the first whose heads are all there.
-_ARCHITECTURES: tuple[tuple[frozenset[str], str], ...] = (
-    (frozenset({"classification"}), "ForSequenceClassification"),
-    (frozenset({"token_classification"}), "ForTokenClassification"),
-    (frozenset({"choice"}), "ForMultipleChoice"),
-    (frozenset({"span"}), "ForQuestionAnswering"),
-    (frozenset({"beam_span"}), "ForBeamQuestionAnswering"),  # ours alone; AutoModel opens the encoder
-    (frozenset({"mlm", "sop"}), "ForPreTraining"),
-    (frozenset({"mlm", "nsp"}), "ForPreTraining"),
-    (frozenset({"mlm"}), "ForMaskedLM"),
-    (frozenset(), "Model"),
+_ARCHITECTURES: tuple[tuple[frozenset[str], str, tuple[NameLayout, ...]], ...] = (
+    (frozenset({"classification"}), "ForSequenceClassification", ("albert", "bert")),
+    (frozenset({"token_classification"}), "ForTokenClassification", ("albert", "bert")),
+    (frozenset({"choice"}), "ForMultipleChoice", ("albert", "bert")),
+    (frozenset({"span"}), "ForQuestionAnswering", ("albert", "bert")),
+    (frozenset({"beam_span"}), "ForBeamQuestionAnswering", ("albert", "bert")),  # ours alone
+    (frozenset({"mlm", "sop"}), "ForPreTraining", ("albert",)),
+    (frozenset({"mlm", "nsp"}), "ForPreTraining", ("bert",)),
+    (frozenset({"mlm"}), "ForMaskedLM", ("albert", "bert")),
+    (frozenset(), "Model", ("albert", "bert")),
 )
 # Which head the shared name `classifier` means, by the architecture that a folder declares.
 _CLASSIFIERS = {
@@ -53,8 +53,9 @@ class FolderConfig:
     """What a config.json says: the shape, the other side's layout of names, and the labels of its head."""
 
     model: ModelConfig
-    layout: Layout
+    layout: NameLayout
     classifier_head: str = "classification"
+    is_classifier_declared: bool = False
     labels: tuple[str, ...] = ()
     problem_type: str | None = None
 
@@ -84,10 +85,12 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
     model = build_settings(ModelConfig, values=ours, source=str(source))
     if model.has_embedding_map == (model.embedding_size != model.hidden_size):
         model = model.model_copy(update={"has_embedding_map": None})  # what the widths imply need not be said
+    classifier = _find_classifier(values)
     return FolderConfig(
         model=model,
         layout=layout,
-        classifier_head=_find_classifier(values),
+        classifier_head=classifier or "classification",
+        is_classifier_declared=classifier is not None,
         labels=_read_labels(values.get("id2label") or {}, source),
         problem_type=values.get("problem_type"),
     )
@@ -104,7 +107,7 @@ def _read_labels(labels: Any, source: Path) -> tuple[str, ...]:
     return tuple(str(labels[key]) for key in sorted(labels, key=int))
 
 
-def _find_layout(values: dict[str, Any], source: Path) -> Layout:
+def _find_layout(values: dict[str, Any], source: Path) -> NameLayout:
     kind = values.get("model_type") or ("albert" if "embedding_size" in values else "bert")
     if kind not in ("albert", "bert"):
         raise FileFormatError(f"{source}: model_type is {kind!r}; only albert and bert folders can be read")
@@ -122,16 +125,16 @@ def _refuse_other_arithmetic(values: dict[str, Any], source: Path) -> None:
         raise FileFormatError(f"{source}: is_decoder is true; only encoders can be read")
 
 
-def _find_classifier(values: dict[str, Any]) -> str:
+def _find_classifier(values: dict[str, Any]) -> str | None:
     names = values.get("architectures")
     for name in names if isinstance(names, list) else ():
         for ending, head in _CLASSIFIERS.items():
             if str(name).endswith(ending):
                 return head
-    return "classification"
+    return None
 
 
-def choose_layout(config: ModelConfig) -> Layout:
+def choose_layout(config: ModelConfig) -> NameLayout:
     """Nothing shared and no factorised embedding is BERT to them; everything else is ALBERT."""
     return "bert" if config.is_bert else "albert"
 
@@ -140,7 +143,7 @@ def format_config(folder: FolderConfig, *, heads: set[str]) -> dict[str, Any]:
     """The config.json of a folder with these heads."""
     model, layout = folder.model, folder.layout
     family = "Albert" if layout == "albert" else "Bert"
-    ending = next(name for needed, name in _ARCHITECTURES if needed <= heads)
+    ending = next(name for needed, name, known in _ARCHITECTURES if needed <= heads and layout in known)
     values: dict[str, Any] = {"architectures": [family + ending], "model_type": layout}
     values |= {key: getattr(model, key) for key in _SHARED_KEYS}
     values["hidden_act"] = model.hidden_act

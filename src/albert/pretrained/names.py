@@ -11,7 +11,7 @@ from typing import Literal
 from albert.model.config import ModelConfig
 from albert.model.sharing import BlockIds, build_sharing_table
 
-Layout = Literal["albert", "bert", "tensorflow"]
+NameLayout = Literal["albert", "bert", "tensorflow"]
 Kind = Literal["linear", "norm", "table", "tensor", "logits", "weight"]
 
 
@@ -67,7 +67,7 @@ ROWS = (
 # fmt: on
 
 # What the other side keeps a second time; checked to be equal, then dropped.
-ALIASES: dict[Layout, dict[str, str]] = {
+COPIES: dict[NameLayout, dict[str, str]] = {
     "albert": {
         "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
         "predictions.decoder.bias": "predictions.bias",
@@ -99,7 +99,7 @@ class NamePair:
     is_transposed: bool
 
 
-def iter_names(config: ModelConfig, layout: Layout) -> Iterator[NamePair]:
+def iter_names(config: ModelConfig, layout: NameLayout) -> Iterator[NamePair]:
     """Every tensor that a model of `config` with every head may have, in the order of the table.
 
     Where the other side cannot share what we share, one of our names comes with several of theirs.

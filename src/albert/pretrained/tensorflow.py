@@ -17,64 +17,85 @@ from albert.settings import build_settings
 _WEIGHT_PATTERNS = ("*.index", "variables/*.index")
 _CONFIG_PATTERNS = ("albert_config*.json", "assets/albert_config*.json")
 _VOCABULARY_PATTERNS = ("*.model", "assets/*.model", "vocab*.txt", "assets/vocab*.txt")
+_INDEX = ".index"
 _HUB_PREFIX = "module/"
 _OPTIMIZER_ENDINGS = ("/adam_m", "/adam_v")
 
+_REQUIRED = (
+    "vocab_size", "embedding_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+    "intermediate_size",
+)  # fmt: skip
 _KEYS = (
-    "vocab_size", "embedding_size", "hidden_size", "num_hidden_layers", "num_hidden_groups",
-    "inner_group_num", "num_attention_heads", "intermediate_size", "hidden_dropout_prob",
+    *_REQUIRED, "num_hidden_groups", "inner_group_num", "hidden_dropout_prob",
     "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size", "initializer_range",
 )  # fmt: skip
 # What ALBERT's own configs call gelu is the tanh approximation.
 _ACTIVATIONS = {"gelu": "gelu_new", "relu": "relu"}
 
 
-def is_tensorflow_dir(folder: Path) -> bool:
-    """Whether a folder holds an original checkpoint and no config.json of Hugging Face's."""
-    return not (folder / "config.json").exists() and _find(folder, _WEIGHT_PATTERNS) is not None
+def is_tensorflow_source(path: Path) -> bool:
+    """Whether this is an original checkpoint: its .index file, or a folder with one and no config.json."""
+    if path.suffix == _INDEX:
+        return True
+    return path.is_dir() and not (path / "config.json").exists() and bool(_list(path, _WEIGHT_PATTERNS))
 
 
-def read_tensorflow_config(folder: Path) -> FolderConfig:
+def read_tensorflow_config(path: Path) -> FolderConfig:
     """The configuration beside an original checkpoint."""
-    path = _find(folder, _CONFIG_PATTERNS)
-    if path is None:
-        raise FileFormatError(f"{folder}: no albert_config.json beside the checkpoint; copy it there")
-    values: dict[str, Any] = read_json(path)
-    missing = [key for key in ("vocab_size", "hidden_size", "num_hidden_layers") if key not in values]
+    found = [file for folder in _folders(path) for file in _list(folder, _CONFIG_PATTERNS)]
+    if not found:
+        raise FileFormatError(f"{path}: no albert_config.json beside the checkpoint; copy it there")
+    config_path = found[0]
+    values: Any = read_json(config_path)
+    if not isinstance(values, dict):
+        raise FileFormatError(f"{config_path}: holds no object of keys; is it an albert_config.json?")
+    missing = [key for key in _REQUIRED if values.get(key) is None]
     if missing:
-        raise FileFormatError(f"{path}: lacks {', '.join(missing)}; is it an albert_config.json?")
+        raise FileFormatError(f"{config_path}: lacks {', '.join(missing)}; is it an albert_config.json?")
     activation = values.get("hidden_act", "gelu")
-    if activation not in _ACTIVATIONS:
-        raise FileFormatError(f"{path}: hidden_act is {activation!r}; there are {', '.join(_ACTIVATIONS)}")
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+        raise FileFormatError(
+            f"{config_path}: hidden_act is {activation!r}; there are {', '.join(_ACTIVATIONS)}"
+        )
     ours = {key: values[key] for key in _KEYS if key in values}
     ours["hidden_act"] = _ACTIVATIONS[activation]
-    return FolderConfig(model=build_settings(ModelConfig, values=ours, source=str(path)), layout="tensorflow")
+    model = build_settings(ModelConfig, values=ours, source=str(config_path))
+    return FolderConfig(model=model, layout="tensorflow")
 
 
-def read_tensorflow_weights(folder: Path) -> dict[str, Tensor]:
+def read_tensorflow_weights(path: Path) -> dict[str, Tensor]:
     """Every variable of the model under its own name; the optimiser's and the step counter stay behind."""
-    index = _find(folder, _WEIGHT_PATTERNS)
-    if index is None:
+    found = [path] if path.suffix == _INDEX else _list(path, _WEIGHT_PATTERNS)
+    if not found:
+        raise FileFormatError(f"{path}: no checkpoint (a file that ends in .index); is it the right folder?")
+    if len(found) > 1:
+        names = ", ".join(file.name for file in found[:5])
         raise FileFormatError(
-            f"{folder}: no checkpoint (a file that ends in .index); is it the right folder?"
+            f"{path}: holds {len(found)} checkpoints ({names}); name the .index file you mean"
         )
-    arrays = read_tensor_bundle(index.with_suffix(""), wanted=_is_weight)
+    arrays = read_tensor_bundle(found[0].with_suffix(""), wanted=_is_weight)
     return {name.removeprefix(_HUB_PREFIX): torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def find_tensorflow_vocabulary(folder: Path) -> Path | None:
+def find_tensorflow_vocabulary(path: Path) -> Path | None:
     """The SentencePiece model or vocab.txt that came with the checkpoint."""
-    return _find(folder, _VOCABULARY_PATTERNS)
+    found = [file for folder in _folders(path) for file in _list(folder, _VOCABULARY_PATTERNS)]
+    return found[0] if found else None
 
 
 def _is_weight(name: str) -> bool:
     return name.rpartition("/")[2] != "global_step" and not name.endswith(_OPTIMIZER_ENDINGS)
 
 
-def _find(folder: Path, patterns: tuple[str, ...]) -> Path | None:
-    """The one file that matches; of several, the first by name."""
+def _folders(path: Path) -> list[Path]:
+    """Where the other files of a checkpoint are: its folder, and the one around a TF-Hub `variables`."""
+    return [path] if path.is_dir() else [path.parent, path.parent.parent]
+
+
+def _list(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
+    """The files that match the first pattern that any file matches, in the order of their names."""
     for pattern in patterns:
         found = sorted(folder.glob(pattern))
         if found:
-            return found[0]
-    return None
+            return found
+    return []

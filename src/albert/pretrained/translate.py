@@ -8,13 +8,15 @@ from torch import Tensor
 from albert.errors import WeightsError
 from albert.model.config import ModelConfig
 from albert.pretrained.huggingface import OUR_KEY, FolderConfig
-from albert.pretrained.names import ALIASES, Layout, NamePair, iter_names
+from albert.pretrained.names import COPIES, NameLayout, NamePair, iter_names
 
 _PREFIXES = {"albert": "albert.", "bert": "bert."}
 # Buffers and old spellings that older files of `transformers` hold.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 _OLD_SPELLINGS = ((".LayerNorm.gamma", ".LayerNorm.weight"), (".LayerNorm.beta", ".LayerNorm.bias"))
 _MAP = "encoder.embeddings.map"
+# Heads that share the name `classifier` on the other side; a folder has room for one of them.
+SHARED_CLASSIFIERS = ("classification", "token_classification", "choice")
 
 
 def to_ours(tensors: Mapping[str, Tensor], folder: FolderConfig, *, source: str) -> dict[str, Tensor]:
@@ -61,13 +63,12 @@ def to_theirs(tensors: Mapping[str, Tensor], folder: FolderConfig) -> dict[str, 
 
 def _iter_pairs(folder: FolderConfig) -> Iterable[NamePair]:
     """The table for this folder; of the heads that share the name `classifier`, the one it means."""
-    others = {"classification", "token_classification", "choice"} - {folder.classifier_head}
-    unmeant = tuple(f"heads.{head}." for head in others)
+    unmeant = tuple(f"heads.{head}." for head in SHARED_CLASSIFIERS if head != folder.classifier_head)
     pairs = iter_names(folder.model, folder.layout)
     return [pair for pair in pairs if not pair.ours.startswith(unmeant)]
 
 
-def _respell(tensors: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]:
+def _respell(tensors: Mapping[str, Tensor], layout: NameLayout) -> dict[str, Tensor]:
     """Undo what differs between files of one layout: an absent prefix, old norms, buffers."""
     prefix = _PREFIXES.get(layout, "")
     bare = bool(prefix) and not any(name.startswith(prefix) for name in tensors)
@@ -83,8 +84,8 @@ def _respell(tensors: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]
     return respelled
 
 
-def _drop_aliases(theirs: dict[str, Tensor], layout: Layout, source: str) -> None:
-    for alias, original in ALIASES[layout].items():
+def _drop_aliases(theirs: dict[str, Tensor], layout: NameLayout, source: str) -> None:
+    for alias, original in COPIES[layout].items():
         if alias not in theirs:
             continue
         if original not in theirs and alias.endswith("bias"):
@@ -99,7 +100,7 @@ def _drop_aliases(theirs: dict[str, Tensor], layout: Layout, source: str) -> Non
 
 
 def _drop_identity_map(ours: dict[str, Tensor], config: ModelConfig, source: str) -> None:
-    if config.maps_embeddings or f"{_MAP}.weight" not in ours:
+    if config.maps_embeddings or not {f"{_MAP}.weight", f"{_MAP}.bias"} <= set(ours):
         return
     weight, bias = ours.pop(f"{_MAP}.weight"), ours.pop(f"{_MAP}.bias")
     if not torch.equal(weight, torch.eye(len(weight), dtype=weight.dtype)) or bias.any():

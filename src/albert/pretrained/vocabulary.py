@@ -3,17 +3,17 @@
 from pathlib import Path
 
 from albert.errors import FileFormatError
-from albert.pretrained.tensorflow import find_tensorflow_vocabulary, is_tensorflow_dir
+from albert.pretrained.tensorflow import find_tensorflow_vocabulary, is_tensorflow_source
 from albert.text.folder import has_tokenizer, load_tokenizer
 from albert.text.tokenizer import Tokenizer
 
 
 def find_vocabulary(path: Path) -> Tokenizer | None:
     """The tokenizer of a folder, of the folder around a weights file, or of an original checkpoint."""
-    directory = path if path.is_dir() else path.parent
-    if is_tensorflow_dir(directory):
-        file = find_tensorflow_vocabulary(directory)
+    if is_tensorflow_source(path):
+        file = find_tensorflow_vocabulary(path)
         return None if file is None else load_tokenizer(file)
+    directory = path if path.is_dir() else path.parent
     return load_tokenizer(directory) if has_tokenizer(directory) else None
 
 

@@ -10,10 +10,13 @@ from albert.settings import build_settings
 from albert.text.normalise import Normalisation
 from albert.text.sentencepiece_model import rebuild_model
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from albert.text.symbol_tokenizer import SymbolOptions, SymbolTokenizer
 from albert.text.tokenizer import Tokenizer
 from albert.text.wordpiece_tokenizer import WordPieceOptions, WordPieceTokenizer
 
-_VOCAB_NAMES = (SentencePieceTokenizer.vocab_name, WordPieceTokenizer.vocab_name)
+VOCABULARY_NAMES = (
+    SentencePieceTokenizer.vocab_name, WordPieceTokenizer.vocab_name, SymbolTokenizer.vocab_name,
+)  # fmt: skip
 _JSON_NAME = "tokenizer.json"
 _CONFIG_NAME = "tokenizer_config.json"
 
@@ -21,28 +24,28 @@ _CONFIG_NAME = "tokenizer_config.json"
 def load_tokenizer(path: Path) -> Tokenizer:
     """Open the tokenizer of a folder, or a vocabulary file itself (`*.model` or `*.txt`).
 
-    In a folder, `spiece.model` goes before `vocab.txt` and that before `tokenizer.json`; the options are
-    those of `tokenizer_config.json`, or the published ones.
+    In a folder, `spiece.model` goes before `vocab.txt`, that before `symbols.txt` and that before
+    `tokenizer.json`; the options are those of `tokenizer_config.json`, or the published ones.
     """
     path = Path(path)
     if path.is_file():
         return _open_vocab(path, config={})
     config_path = path / _CONFIG_NAME
     config = _read_object(config_path) if config_path.exists() else {}
-    for name in _VOCAB_NAMES:
+    for name in VOCABULARY_NAMES:
         if (path / name).exists():
             return _open_vocab(path / name, config=config)
     if (path / _JSON_NAME).exists():
         return _open_json(path / _JSON_NAME, config=config)
     raise FileFormatError(
-        f"{path}: has no {', '.join(_VOCAB_NAMES)} or {_JSON_NAME}; "
+        f"{path}: has no {', '.join(VOCABULARY_NAMES)} or {_JSON_NAME}; "
         "give the folder of a model or of a vocabulary, or a vocabulary file"
     )
 
 
 def has_tokenizer(folder: Path) -> bool:
     """Whether `load_tokenizer` would find a vocabulary in the folder."""
-    return any((Path(folder) / name).exists() for name in (*_VOCAB_NAMES, _JSON_NAME))
+    return any((Path(folder) / name).exists() for name in (*VOCABULARY_NAMES, _JSON_NAME))
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int = 512) -> None:
@@ -50,7 +53,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int 
     folder = Path(folder)
     with atomic_path(folder / tokenizer.vocab_name) as aside:
         aside.write_bytes(tokenizer.vocab_bytes)
-    for name in _VOCAB_NAMES:
+    for name in VOCABULARY_NAMES:
         if name != tokenizer.vocab_name:  # another tokenizer's, which would be opened instead
             (folder / name).unlink(missing_ok=True)
     write_text(folder / _JSON_NAME, tokenizer.to_tokenizer_json())
@@ -76,6 +79,8 @@ def _open_vocab(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
         raise FileFormatError(f"{path}: {error.strerror or error}; check the path") from error
     if path.suffix == ".model":
         return _build_sentencepiece(vocab_bytes, config=config, source=path)
+    if path.name == SymbolTokenizer.vocab_name:
+        return _build_symbols(vocab_bytes, config=config, source=path)
     if path.suffix == ".txt":
         return _build_wordpiece(vocab_bytes, config=config, source=path)
     raise FileFormatError(f"{path}: a vocabulary's name ends in .model (SentencePiece) or .txt (WordPiece)")
@@ -87,11 +92,15 @@ def _open_json(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
     model = content.get("model") or {}
     if model.get("type") == "Unigram":
         return _build_sentencepiece(rebuild_model(content, source=str(path)), config=config, source=path)
+    if model.get("type") == "WordLevel":
+        found = {"is_per_character": (content.get("pre_tokenizer") or {}).get("type") == "Sequence"}
+        vocab_bytes = _join_vocab(model.get("vocab"), path)
+        return _build_symbols(vocab_bytes, config={**found, **config}, source=path)
     normalizer = content.get("normalizer") or {}
     if model.get("type") != "WordPiece" or normalizer.get("type") != "BertNormalizer":
         raise FileFormatError(
             f"{path}: holds a {model.get('type')} model with a {normalizer.get('type')} normalizer; "
-            "albert opens Unigram, and WordPiece with BERT's: add spiece.model or vocab.txt"
+            "albert opens Unigram, WordLevel, and WordPiece with BERT's: add spiece.model or vocab.txt"
         )
     found = {
         "do_lower_case": normalizer.get("lowercase"),
@@ -117,6 +126,12 @@ def _build_wordpiece(vocab_bytes: bytes, *, config: Mapping[str, Any], source: P
     values = {key: config[key] for key in WordPieceOptions.model_fields if config.get(key) is not None}
     options = build_settings(WordPieceOptions, values=values, source=str(source.parent / _CONFIG_NAME))
     return WordPieceTokenizer(vocab_bytes, options=options, source=str(source))
+
+
+def _build_symbols(vocab_bytes: bytes, *, config: Mapping[str, Any], source: Path) -> Tokenizer:
+    values = {key: config[key] for key in SymbolOptions.model_fields if config.get(key) is not None}
+    options = build_settings(SymbolOptions, values=values, source=str(source.parent / _CONFIG_NAME))
+    return SymbolTokenizer(vocab_bytes, options=options, source=str(source))
 
 
 def _read_object(path: Path) -> dict[str, Any]:

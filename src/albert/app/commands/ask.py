@@ -14,6 +14,9 @@ Model = Annotated[str, typer.Option("--model", "-m", help="a folder, a weights f
 Texts = Annotated[list[str], typer.Argument(metavar="TEXT…", help="texts, or - to read one from each line")]
 Depth = Annotated[int | None, typer.Option("--depth", help="layers to run; fewer is faster")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps")]
+PrecisionOption = Annotated[
+    str, typer.Option("--precision", help="float32, or bf16 where the hardware has it")
+]
 Revision = Annotated[str | None, typer.Option("--revision", help="of a hub name: a tag, branch or commit")]
 
 
@@ -23,11 +26,12 @@ def fill_mask(
     top: Annotated[int, typer.Option("--top", help="candidates for each mask")] = 5,
     depth: Depth = None,
     device: Device = "auto",
+    precision: PrecisionOption = "float32",
     revision: Revision = None,
 ) -> CommandResult:
     """Guess the words at each [MASK] of the texts."""
     words = _read_texts(texts)
-    answers = _load(model, device, revision).fill_mask(words, top=top, depth=depth)
+    answers = _load(model, device, precision, revision).fill_mask(words, top=top, depth=depth)
     data = [
         {"text": text, "masks": [[dataclasses.asdict(candidate) for candidate in mask] for mask in masks]}
         for text, masks in zip(words, answers, strict=True)
@@ -35,23 +39,28 @@ def fill_mask(
 
     def render(console: Any) -> None:
         for text, masks in zip(words, answers, strict=True):
-            console.print(text, markup=False)
+            console.print(text, markup=False, soft_wrap=True)
             for number, mask in enumerate(masks, start=1):
                 guesses = "  ".join(f"{guess.text} {guess.probability:.1%}" for guess in mask)
-                console.print(f"  mask {number}: {guesses}", markup=False)
+                console.print(f"  mask {number}: {guesses}", markup=False, soft_wrap=True)
 
     return CommandResult(data, render)
 
 
 def sentence_order(
-    texts: Texts, model: Model, depth: Depth = None, device: Device = "auto", revision: Revision = None
+    texts: Texts,
+    model: Model,
+    depth: Depth = None,
+    device: Device = "auto",
+    precision: PrecisionOption = "float32",
+    revision: Revision = None,
 ) -> CommandResult:
     """Tell whether the second text of each pair follows the first, or came before it."""
     words = _read_texts(texts)
     if len(words) % 2:
         raise InputError(f"{len(words)} texts do not make pairs; give an even number: A B A B …")
     pairs = list(zip(words[::2], words[1::2], strict=True))
-    answers = _load(model, device, revision).sentence_order(pairs, depth=depth)
+    answers = _load(model, device, precision, revision).sentence_order(pairs, depth=depth)
     data = [
         {"first": a, "second": b, "in_order": answer.in_order}
         for (a, b), answer in zip(pairs, answers, strict=True)
@@ -75,6 +84,7 @@ def embed(
     normalise: Annotated[bool, typer.Option("--normalise", help="scale each vector to length 1")] = False,
     depth: Depth = None,
     device: Device = "auto",
+    precision: PrecisionOption = "float32",
     revision: Revision = None,
 ) -> CommandResult:
     """Turn each text into one vector."""
@@ -83,7 +93,7 @@ def embed(
     from albert.files import atomic_path
 
     words = _read_texts(texts)
-    predictor = _load(model, device, revision)
+    predictor = _load(model, device, precision, revision)
     vectors = predictor.embed(words, pooling=pooling, is_normalised=normalise, depth=depth)
     data: dict[str, Any] = {"count": len(vectors), "width": vectors.shape[1]}
     if out is not None:
@@ -107,14 +117,26 @@ def embed(
 
 
 def _read_texts(words: list[str]) -> list[str]:
-    """The texts themselves, or the lines of standard input."""
-    texts = [line.rstrip("\r\n") for line in sys.stdin] if words == ["-"] else list(words)
+    """The texts themselves, or the lines of standard input, up to the last that is not blank."""
+    texts = _read_lines() if words == ["-"] else list(words)
     if not texts:
         raise InputError("no text on standard input; give at least one line")
     return texts
 
 
-def _load(model: str, device: str, revision: str | None) -> Any:
+def _read_lines() -> list[str]:
+    try:
+        content = (
+            sys.stdin.buffer.read().decode("utf-8") if hasattr(sys.stdin, "buffer") else sys.stdin.read()
+        )
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"standard input is not UTF-8 text (byte {error.start}); convert it first"
+        ) from error
+    return content.rstrip().splitlines()
+
+
+def _load(model: str, device: str, precision: Any, revision: str | None) -> Any:
     from albert.inference.predictor import load
 
-    return load(model, device=device, revision=revision)
+    return load(model, device=device, precision=precision, revision=revision)

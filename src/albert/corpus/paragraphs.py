@@ -1,0 +1,213 @@
+"""Lines of a known layout come in, documents of paragraphs go out, with wrapped words put together again."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from albert.corpus.layouts import MAX_WRAPPED_WIDTH, Layout, begins_paragraph, ends_sentence
+
+# No document is held in memory beyond this: a longer one is cut between two paragraphs.
+MAX_DOCUMENT_CHARACTERS = 1 << 22
+_BLANK = re.compile(r"\n[ \t\u00a0]*\n\s*")
+_WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_HYPHEN_END = re.compile(r"([^\W\d_]+)-$")
+_WORD_START = re.compile(r"[^\W\d_]+")
+_HAS_WORD = re.compile(r"\w")
+
+
+@dataclass(frozen=True, slots=True)
+class RawDocument:
+    """A document as it was read: its paragraphs, or its sentences where the source had one to a line."""
+
+    paragraphs: Sequence[str]
+    is_split: bool = False
+
+
+class Joiner:
+    """Joins wrapped lines; a hyphen at a line's end is judged by the words of the text's first part.
+
+    `read_sample` gives that part: most texts have no such hyphen, and it is never asked for.
+    """
+
+    def __init__(self, read_sample: Callable[[], str]) -> None:
+        self._read_sample = read_sample
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words of the sample, compounds among them."""
+        return frozenset(_WORDS.findall(self._read_sample().lower()))
+
+    def join(self, lines: Sequence[str]) -> str:
+        """One line of them all; a word cut by the wrapping is whole again, a compound keeps its hyphen."""
+        framed = "\n".join(lines)
+        if "-\n" not in framed:
+            return framed.replace("\n", " ")
+        text = lines[0]
+        for line in lines[1:]:
+            text = self._append(text, line)
+        return text
+
+    def _append(self, text: str, line: str) -> str:
+        head, tail = _HYPHEN_END.search(text[-60:]), _WORD_START.match(line)
+        if head is None or tail is None or not tail[0][0].islower():
+            return f"{text} {line}"
+        first, second = head[1].lower(), tail[0].lower()
+        is_compound = f"{first}-{second}" in self.words or (first in self.words and second in self.words)
+        if f"{first}{second}" not in self.words and is_compound:
+            return text + line
+        return text[:-1] + line
+
+
+def iter_raw_documents(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[RawDocument]:
+    """The documents of a text that comes in chunks of whole lines."""
+    if layout.name in ("sentences", "paragraphs"):
+        documents = _iter_line_documents(chunks, is_split=layout.name == "sentences")
+    else:
+        documents = _gather(mend_paragraphs(_BOOK_READERS[layout.name](chunks, layout, joiner)))
+    for paragraphs in documents:
+        yield RawDocument(paragraphs, is_split=layout.name == "sentences")
+
+
+def iter_blocks(chunks: Iterable[str]) -> Iterator[str]:
+    """The texts between blank lines; one that is too long for a document is cut after a line."""
+    rest = ""
+    for chunk in chunks:
+        *blocks, rest = _BLANK.split(rest + chunk)
+        yield from blocks
+        if len(rest) > MAX_DOCUMENT_CHARACTERS:
+            cut = rest.rfind("\n") + 1 or len(rest)
+            yield rest[:cut]
+            rest = rest[cut:]
+    yield rest
+
+
+def split_lines(block: str) -> list[str]:
+    """The lines of a block that are not blank, without the white space at their ends."""
+    return list(filter(None, map(str.strip, block.split("\n"))))
+
+
+def _iter_line_documents(chunks: Iterable[str], *, is_split: bool) -> Iterator[list[str]]:
+    waiting: list[str] = []
+    for block in iter_blocks(chunks):
+        lines = split_lines(block)
+        if not lines:
+            continue
+        if not is_split:
+            lines = list(mend_paragraphs(lines))
+        if waiting and not is_split and _goes_on(waiting[-1], lines[0]):  # a page break, not a border
+            lines[0] = f"{waiting.pop()} {lines[0]}"
+            waiting += lines
+        else:
+            if waiting:
+                yield waiting
+            waiting = lines
+        if sum(map(len, waiting)) > MAX_DOCUMENT_CHARACTERS:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
+
+
+def _iter_wrapped(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
+    longest = max(MAX_WRAPPED_WIDTH, layout.width + layout.width // 3)
+    for block in iter_blocks(chunks):
+        lines = split_lines(block)
+        if lines and max(map(len, lines)) <= longest:
+            yield joiner.join(lines)
+        elif lines:
+            yield from _join_runs(lines, lambda before, line: max(len(before), len(line)) <= longest, joiner)
+
+
+def _iter_spaced(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
+    """Every line is a paragraph, but for a stretch of wrapped ones here and there."""
+
+    def goes_on(before: str, line: str) -> bool:
+        return len(before) <= layout.width and not ends_sentence(before)
+
+    for block in iter_blocks(chunks):
+        lines = split_lines(block)
+        if len(lines) < 2:
+            yield from lines
+        elif max(map(len, lines)) <= layout.width and not all(map(ends_sentence, lines)):
+            yield joiner.join(lines)
+        else:
+            yield from _join_runs(lines, goes_on, joiner)
+
+
+def _join_runs(lines: list[str], goes_on: Callable[[str, str], bool], joiner: Joiner) -> Iterator[str]:
+    """Join each line to the one before where `goes_on` says so."""
+    run = [lines[0]]
+    for before, line in pairwise(lines):
+        if not goes_on(before, line):
+            yield joiner.join(run)
+            run = []
+        run.append(line)
+    yield joiner.join(run)
+
+
+def _iter_dense(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
+    gathered: list[str] = []
+    num_characters = 0
+    before = ""
+    for chunk in chunks:
+        for line in chunk.split("\n")[:-1]:
+            is_blank = not line or line.isspace()
+            if gathered and (
+                is_blank or begins_paragraph(before, line, layout) or num_characters > MAX_DOCUMENT_CHARACTERS
+            ):
+                yield joiner.join(gathered)
+                gathered, num_characters = [], 0
+            if not is_blank:
+                before = line.rstrip()
+                gathered.append(before.lstrip())
+                num_characters += len(before)
+    if gathered:
+        yield joiner.join(gathered)
+
+
+_BOOK_READERS = {"wrapped": _iter_wrapped, "spaced": _iter_spaced, "dense": _iter_dense}
+
+
+def mend_paragraphs(paragraphs: Iterable[str]) -> Iterator[str]:
+    """Join what a page break cut: an unfinished paragraph, and one that begins with a small letter."""
+    before = ""
+    for paragraph in paragraphs:
+        if before and _goes_on(before, paragraph):
+            before = f"{before} {paragraph}"
+            continue
+        if before:
+            yield before
+        before = paragraph
+    if before:
+        yield before
+
+
+def _goes_on(before: str, paragraph: str) -> bool:
+    return (
+        paragraph[0].islower()
+        and (before[-1].isalnum() or before[-1] in ",;-")
+        and len(before) < MAX_DOCUMENT_CHARACTERS
+    )
+
+
+def _gather(paragraphs: Iterable[str]) -> Iterator[list[str]]:
+    """All paragraphs as one document, cut where it would grow too long."""
+    gathered: list[str] = []
+    num_characters = 0
+    for paragraph in paragraphs:
+        gathered.append(paragraph)
+        num_characters += len(paragraph)
+        if num_characters > MAX_DOCUMENT_CHARACTERS:
+            yield gathered
+            gathered, num_characters = [], 0
+    if gathered:
+        yield gathered
+
+
+def drop_ornaments(document: RawDocument, count: Callable[[int], None]) -> RawDocument:
+    """The document without paragraphs that hold no letter and no digit, such as `* * *`."""
+    kept = [paragraph for paragraph in document.paragraphs if _HAS_WORD.search(paragraph)]
+    count(len(document.paragraphs) - len(kept))
+    return RawDocument(kept, is_split=document.is_split)

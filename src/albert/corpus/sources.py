@@ -1,0 +1,80 @@
+"""Paths and names come in, the sources of text behind them go out, in an order that never changes."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from albert.corpus.decompress import OPENERS
+from albert.errors import InputError
+
+KINDS = {".txt": "txt", ".jsonl": "jsonl", ".parquet": "parquet"}
+DATASET_PREFIX = "hf:"
+_READ = "albert reads .txt, .jsonl and .parquet, plain or as .gz, .zst or .xz"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file or dataset: its name in messages, where it lies, and what kind of content it has."""
+
+    name: str
+    path: str
+    kind: str
+
+
+def find_sources(paths: Iterable[str | Path]) -> list[Source]:
+    """The sources of files, folders (searched to the bottom, in sorted order) and `hf:NAME[:SPLIT]`.
+
+    Refused: what does not exist, a file of another kind, and folders without a single file to read.
+    """
+    names = [str(path) for path in paths]
+    sources = [source for name in names for source in _find(name)]
+    if not sources:
+        raise InputError(f"{', '.join(names) or 'no path'}: nothing to read there; {_READ}")
+    return sources
+
+
+def find_ignored(paths: Iterable[str | Path]) -> Counter[str]:
+    """How many files of each other kind lie in the folders and are left alone."""
+    folders = [Path(path) for path in paths if Path(path).is_dir()]
+    files = [file for folder in folders for file in _iter_files(folder)]
+    return Counter(file.suffix or file.name for file in files if find_kind(file) is None)
+
+
+def find_kind(path: Path) -> str | None:
+    """What a file's name promises, if albert reads it."""
+    suffixes = path.suffixes
+    if suffixes and suffixes[-1] in OPENERS:
+        suffixes = suffixes[:-1]
+    return KINDS.get(suffixes[-1]) if suffixes else None
+
+
+def _find(name: str) -> Sequence[Source]:
+    if name.startswith(DATASET_PREFIX):
+        return [Source(name, name.removeprefix(DATASET_PREFIX), "dataset")]
+    path = Path(name)
+    if path.is_dir():
+        top = path.resolve()
+        return [
+            Source(f"{top.name}/{file.relative_to(path).as_posix()}", str(file), kind)
+            for file in _iter_files(path)
+            if (kind := find_kind(file)) is not None
+        ]
+    if not path.exists():
+        raise InputError(f"{name}: no such file or folder; check the path (a dataset's name begins with hf:)")
+    kind = find_kind(path)
+    if kind is None:
+        raise InputError(f"{name}: a kind of file that is not read; {_READ}")
+    return [Source(path.name, str(path), kind)]
+
+
+def _iter_files(folder: Path) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        raise InputError(f"{error.filename}: {error.strerror}; make the folder readable, or leave it out")
+
+    for place, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if not name.startswith("."):
+                yield Path(place) / name

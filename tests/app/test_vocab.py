@@ -1,0 +1,137 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from transformers import AutoTokenizer
+
+from albert.text.folder import load_tokenizer
+from tests.conftest import read_tree
+from tests.text.conftest import LINES
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.txt").write_text("\n".join(LINES * 5), encoding="utf-8-sig")
+    (folder / "b.txt").write_text("\r\n".join(LINES * 5), encoding="utf-8")
+    return folder
+
+
+def test_train_then_tokenize(run_albert, corpus, tmp_path):
+    out = tmp_path / "vocab"
+    done = run_albert("vocab", "train", corpus, "--out", out, "--size", 150, "--json")
+    assert done.code == 0, done
+    result = json.loads(done.out)
+    assert (result["folder"], result["size"]) == (str(out), 150)
+    assert "100 sentences" in done.err
+    assert "training: " in done.err
+    assert "LOG(INFO)" not in done.err
+    tokenizer = load_tokenizer(out)
+    assert tokenizer.fingerprint == result["fingerprint"]
+    assert set(read_tree(out)) == {"spiece.model", "tokenizer.json", "tokenizer_config.json"}
+    text = "The  Café – [MASK] was"
+    shown = run_albert("vocab", "tokenize", "--vocab", out, text, "two", "--json")
+    first, second = json.loads(shown.out)
+    assert (first["text"], second["text"]) == (text, "two")
+    ids = [piece["id"] for piece in first["pieces"]]
+    assert ids == list(tokenizer.encode(text, masks=True).ids)
+    assert ids == AutoTokenizer.from_pretrained(out)(text, add_special_tokens=False)["input_ids"]
+    assert tokenizer.mask_id in ids
+    for piece in first["pieces"]:
+        assert piece["piece"] == tokenizer.piece(piece["id"])
+        assert piece["text"] == text[piece["start"] : piece["end"]]
+    assert "".join(piece["text"] for piece in first["pieces"]) == text.replace(" ", "")
+    picture = run_albert("vocab", "tokenize", "--vocab", out, text)
+    assert picture.code == 0
+    assert "[MASK]" in picture.out
+
+
+def test_options_reach_the_vocabulary(run_albert, corpus, tmp_path):
+    words = ("vocab", "train", corpus / "a.txt", "--size", 120, "--out")
+    assert run_albert(*words, tmp_path / "cased", "--cased", "--accents").code == 0
+    config = json.loads((tmp_path / "cased" / "tokenizer_config.json").read_text())
+    assert (config["do_lower_case"], config["keep_accents"]) == (False, True)
+    assert run_albert(*words, tmp_path / "few", "--sample", 40, "--seed", 3).code == 0
+    assert run_albert(*words, tmp_path / "same", "--sample", 40, "--seed", 3).code == 0
+    assert read_tree(tmp_path / "few") == read_tree(tmp_path / "same")
+    assert run_albert(*words, tmp_path / "other", "--sample", 40, "--seed", 4).code == 0
+    assert read_tree(tmp_path / "few") != read_tree(tmp_path / "other")
+
+
+def test_symbols(run_albert, tmp_path):
+    (tmp_path / "phonemes.txt").write_text("DH AH0 SH IH1 P\nDH AH0\n")
+    words = ("vocab", "train", tmp_path / "phonemes.txt", "--kind", "symbols", "--out")
+    done = run_albert(*words, tmp_path / "v", "--min-count", 2)
+    assert (done.code, done.err) == (0, "")
+    assert (tmp_path / "v" / "symbols.txt").read_text().split()[5:] == ["AH0", "DH"]
+    assert run_albert(*words, tmp_path / "w", "--characters", "--json").code == 0
+    assert load_tokenizer(tmp_path / "w").encode("H D").ids == load_tokenizer(tmp_path / "w").encode("HD").ids
+    shown = json.loads(run_albert("vocab", "tokenize", "--vocab", tmp_path / "v", "DH ZZ", "--json").out)
+    assert [piece["piece"] for piece in shown[0]["pieces"]] == ["DH", "<unk>"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--kind", "bpe"], "unknown kind 'bpe'; --kind is sentencepiece or symbols"),
+        (["--kind", "symbols", "--cased"], "--lower/--cased is not for --kind symbols; leave it out"),
+        (["--min-count", "2"], "--min-count is not for --kind sentencepiece; leave it out"),
+        (["--size", "5"], "vocab train: size is 5: input should be greater than or equal to 16"),
+        (["--out", "{corpus}"], "{corpus} exists; choose another folder, or add --overwrite"),
+        (["--out", "{corpus}", "--overwrite"], "{corpus} holds more than a vocabulary"),
+        (["{corpus}/absent"], "{corpus}/absent: "),
+    ],
+)
+def test_a_users_mistake_is_told_before_any_work(words, message, run_albert, corpus, tmp_path):
+    words = [word.format(corpus=corpus) for word in words]
+    before = read_tree(tmp_path)
+    error = run_albert("vocab", "train", corpus, "--out", tmp_path / "out", *words).error
+    assert error.startswith(message.format(corpus=corpus))
+    assert read_tree(tmp_path) == before
+
+
+def test_a_size_too_large_leaves_nothing_behind(run_albert, corpus, tmp_path):
+    before = read_tree(tmp_path)
+    done = run_albert("vocab", "train", corpus, "--out", tmp_path / "out")
+    assert done.code == 2
+    last = done.err.splitlines()[-1]
+    assert last.startswith("error: 30,000 pieces are more than the 100 sentences of the corpus give")
+    assert read_tree(tmp_path) == before
+
+
+def test_a_vocabulary_is_replaced_only_when_asked(run_albert, corpus, tmp_path):
+    words = ("vocab", "train", corpus, "--out", tmp_path / "out", "--size")
+    assert run_albert(*words, 120).code == 0
+    assert "add --overwrite" in run_albert(*words, 130).error
+    assert run_albert(*words, 130, "--overwrite").code == 0
+    assert load_tokenizer(tmp_path / "out").vocab_size == 130
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe that never ends")
+def test_an_interrupt_leaves_nothing_behind(tmp_path):
+    os.mkfifo(tmp_path / "endless.txt")
+    out = tmp_path / "out"
+    words = [
+        sys.executable,
+        "-m",
+        "albert",
+        "vocab",
+        "train",
+        str(tmp_path / "endless.txt"),
+        "--out",
+        str(out),
+    ]
+    child = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    with (tmp_path / "endless.txt").open("w") as pipe:  # opens when the command reads
+        pipe.write("\n".join(LINES))
+        pipe.flush()
+        time.sleep(0.2)
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=20)
+    assert (child.returncode, errors.splitlines()[-1]) == (130, "error: interrupted")
+    assert os.listdir(tmp_path) == ["endless.txt"]

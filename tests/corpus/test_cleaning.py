@@ -1,0 +1,122 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert.corpus.cleaning import (
+    MAX_TOKEN_BYTES,
+    clean_bytes,
+    clean_text,
+    drop_licence,
+    drop_page_furniture,
+    find_running_heads,
+    looks_binary,
+)
+
+
+def clean(data):
+    counts = Counter()
+    return clean_bytes(data, counts), dict(counts)
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "counts"),
+    [
+        (b"\xef\xbb\xbfone\r\ntwo\rthree\n", "one\ntwo\nthree\n", {"byte_order_marks": 1}),
+        (b"a\x00b\x0cc\x1b\td\n", "abc\td\n", {"control_characters": 3}),
+        ("a\u0080b\u00adc".encode(), "abc", {"control_characters": 1, "soft_hyphens": 1}),
+        ("a\u200bb\u2060c".encode(), "abc", {"invisible_characters": 2}),
+        ("a\u0085b\u2028c".encode(), "a\nb\nc", {}),
+        (b"caf\xe9 and \xff\xfe", "caf\ufffd and \ufffd\ufffd", {"broken_characters": 3}),
+        ("a \ufffd of its own".encode(), "a \ufffd of its own", {}),
+        ("می\u200cخواهم £5 “so”".encode(), "می\u200cخواهم £5 “so”", {}),
+        (b"x " + b"A" * 201 + b" y", "x  y", {"long_tokens": 1}),
+        (b"x " + b"A" * 200 + b" y", "x " + "A" * 200 + " y", {}),
+        (b"", "", {}),
+    ],
+)  # fmt: skip
+def test_each_kind_is_taken_away_and_counted(data, text, counts):
+    assert clean(data) == (text, counts)
+
+
+def test_a_language_without_spaces_has_no_tokens_that_are_too_long():
+    text = "这是一个没有空格的句子。" * 100
+    assert clean(text.encode()) == (text, {})
+
+
+@given(st.integers(0, 50), st.integers(0, 3 * MAX_TOKEN_BYTES), st.integers(0, 50))
+def test_a_token_is_dropped_if_and_only_if_it_is_too_long(before, length, after):
+    data = b"a " * before + b"x" * length + b" a" * after
+    kept, counts = clean(data)
+    assert ("x" in kept) == (0 < length <= MAX_TOKEN_BYTES)
+    assert counts == ({"long_tokens": 1} if length > MAX_TOKEN_BYTES else {})
+
+
+@given(
+    st.text(
+        alphabet=st.characters(min_codepoint=32, exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp", "Co"]),
+        max_size=80,
+    )
+)
+def test_text_that_is_clean_stays_as_it_is(text):
+    assert clean(text.encode()) == (text, {})
+
+
+def test_half_a_surrogate_pair_from_a_record_is_broken_text():
+    counts = Counter()
+    assert set(clean_text("a\ud800b", counts)) == {"a", "\ufffd", "b"}
+    assert counts["broken_characters"] > 0
+
+
+def test_lines_that_are_only_a_number_go_and_numbers_in_text_stay():
+    counts = Counter()
+    text = "In\n12\nthe year 1815\n- 13 -\n[14]\nPage 15\n  16  \n1815 was cold\n12345\n3.\n"
+    assert drop_page_furniture(text, counts) == "In\nthe year 1815\n1815 was cold\n12345\n3.\n"
+    assert counts == {"page_numbers": 5}
+
+
+def test_running_heads_are_found_and_dropped_whatever_their_page_number():
+    pages = [
+        f"{n} THE OLD HOUSE\nSome text that differs, {n} times.\n'Yes, sir.'\nand goes on\n"
+        for n in range(40)
+    ]
+    sample = "".join(pages)
+    heads = find_running_heads(sample)
+    assert heads == ("# THE OLD HOUSE",)
+    counts = Counter()
+    kept = drop_page_furniture(sample, counts, heads=heads)
+    assert counts == {"running_heads": 40}
+    assert "OLD HOUSE" not in kept
+    assert kept.count("'Yes, sir.'") == 40
+
+
+def test_chapter_headings_are_no_running_heads():
+    text = "".join(
+        f"CHAPTER {n}\n" + "A line of a chapter, and no other line is like it.\n" * 200 for n in range(30)
+    )
+    assert find_running_heads(text.replace("it.", "it,")) == ()
+
+
+def test_a_licence_is_cut_off_on_both_sides():
+    text = (
+        "Title\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\nOnce upon a time.\n"
+        "*** END OF THE PROJECT GUTENBERG EBOOK X ***\nSmall print.\n"
+    )
+    counts = Counter()
+    assert drop_licence(text, counts) == ("Once upon a time.\n", True)
+    assert counts["licence_characters"] == len(text) - len("Once upon a time.\n")
+    assert drop_licence("No licence here.\n", Counter()) == ("No licence here.\n", False)
+
+
+@pytest.mark.parametrize(
+    ("head", "is_binary"),
+    [
+        (b"text", False),
+        (b"PNG\x00\x01", True),
+        (bytes(range(128, 256)) * 4, True),
+        ("naïve".encode("latin-1"), False),
+    ],
+)  # fmt: skip
+def test_binary_files_are_told_from_text(head, is_binary):
+    assert looks_binary(head) is is_binary

@@ -1,0 +1,96 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert.corpus import paragraphs as module
+from albert.corpus.layouts import Layout, detect_layout
+from albert.corpus.paragraphs import Joiner, iter_raw_documents, mend_paragraphs
+from tests.corpus.conftest import PARAGRAPHS, wrap
+from tests.corpus.test_layouts import SAMPLES
+
+WORDS = Joiner(lambda: "a beautiful drawing-room; the well known draw of a room")
+
+
+def read(text, layout=None, *, chunk=10**9):
+    lines = text.splitlines(keepends=True)
+    chunks = ["".join(lines[k : k + chunk]) for k in range(0, len(lines), chunk)]
+    return [list(d.paragraphs) for d in iter_raw_documents(chunks, layout or detect_layout(text), WORDS)]
+
+
+@pytest.mark.parametrize(
+    "name", ["paragraphs, one document", "spaced", "wrapped", "wrapped, narrow", "dense, indented"]
+)
+def test_the_paragraphs_of_a_book_come_back_whatever_its_layout(name):
+    assert read(SAMPLES[name] + "\n") == [PARAGRAPHS]
+
+
+def test_dense_paragraphs_come_back_but_for_those_that_fill_their_last_line():
+    (found,) = read(SAMPLES["dense"] + "\n")
+    assert " ".join(found) == " ".join(PARAGRAPHS)
+    kept = set(PARAGRAPHS) & set(found)
+    assert len(kept) > 0.75 * len(PARAGRAPHS)
+
+
+def test_blank_lines_part_documents_where_each_line_is_a_paragraph():
+    assert read(SAMPLES["paragraphs"] + "\n") == [PARAGRAPHS[k : k + 6] for k in range(0, 60, 6)]
+
+
+def test_a_stretch_of_wrapped_lines_is_joined_where_other_paragraphs_have_one_line():
+    (found,) = read(SAMPLES["spaced, some of it wrapped"] + "\n")
+    assert found == [*PARAGRAPHS, *PARAGRAPHS[:2]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (["a beau-", "tiful day"], "a beautiful day"),
+        (["the drawing-", "room door"], "the drawing-room door"),
+        (["a well-", "known man"], "a well-known man"),
+        (["an inter-", "national one"], "an international one"),
+        (["he went -", "and came"], "he went - and came"),
+        (["Anglo-", "Saxon"], "Anglo- Saxon"),
+        (["one", "two"], "one two"),
+    ],
+)
+def test_words_cut_by_the_wrapping_are_whole_again(lines, text):
+    assert WORDS.join(lines) == text
+
+
+def test_a_page_break_in_mid_sentence_is_mended():
+    pages = ["He opened the door and", "went in.", "She stayed.", "however, he said"]
+    assert list(mend_paragraphs(pages)) == [
+        "He opened the door and went in.",
+        "She stayed.",
+        "however, he said",
+    ]
+
+
+def test_a_document_too_long_to_hold_is_cut_between_paragraphs(monkeypatch):
+    monkeypatch.setattr(module, "MAX_DOCUMENT_CHARACTERS", 3000)
+    for name in ("paragraphs, one document", "spaced", "wrapped", "dense"):
+        documents = read(SAMPLES[name] + "\n", chunk=5)
+        assert len(documents) > 3
+        assert " ".join(" ".join(texts) for texts in documents) == " ".join(PARAGRAPHS)
+
+
+LINE = st.sampled_from(
+    ["", "  ", "A line.", "goes on", "He said so, and", "«Oui», dit-il", "x" * 200, "well-"]
+)
+
+
+@given(
+    st.lists(LINE, max_size=30), st.sampled_from(["sentences", "paragraphs", "spaced", "wrapped", "dense"])
+)
+def test_no_word_is_lost_or_made_whatever_the_layout_and_wherever_the_chunks_end(lines, name):
+    text = "".join(f"{line}\n" for line in lines)
+    whole = read(text, Layout(name, 70))
+    chunks = [f"{line}\n" for line in lines]
+    in_chunks = [list(d.paragraphs) for d in iter_raw_documents(chunks, Layout(name, 70), WORDS)]
+    assert whole == in_chunks
+    words = " ".join(" ".join(texts) for texts in whole).split()
+    assert "".join(words).replace("-", "") == "".join(text.split()).replace("-", "")
+
+
+def test_wrapping_is_undone_exactly():
+    text = " ".join(PARAGRAPHS[:4])
+    assert WORDS.join(wrap(text)) == text

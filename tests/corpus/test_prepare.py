@@ -1,0 +1,254 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from albert.corpus.corpus import open_corpus
+from albert.corpus.manifest import read_manifest
+from albert.corpus.prepare import prepare_corpus
+from albert.corpus.units import PrepareSettings
+from albert.errors import FileFormatError, InputError
+from albert.text.folder import load_tokenizer
+from albert.text.sentences import iter_sentences
+from tests.conftest import read_tree
+from tests.corpus.conftest import PARAGRAPHS, sentence
+
+UNIT = 4000
+
+
+class Listener:
+    def __init__(self):
+        self.lines = []
+
+    def say(self, text):
+        self.lines.append(text)
+
+    def show(self, stage, message, *, fraction=None):
+        assert 0 <= fraction <= 1
+
+
+def prepare(books, vocab_path, out, **options):
+    return prepare_corpus([books], vocab=vocab_path, out=out, **{"unit_bytes": UNIT, **options})
+
+
+def read_texts(out):
+    """Every document of a corpus as its sentences, spelled by its own vocabulary."""
+    corpus = open_corpus(out)
+    tokenizer = load_tokenizer(out / "vocab")
+    return [
+        [
+            tokenizer.decode(part.pieces[part.sentence_starts[s] : part.sentence_starts[s + 1]].tolist())
+            for s in range(part.document_starts[d], part.document_starts[d + 1])
+        ]
+        for part in corpus.parts
+        for d in range(len(part.document_starts) - 1)
+    ]
+
+
+def spell(sentences, vocab_path):
+    tokenizer = load_tokenizer(vocab_path)
+    return [tokenizer.decode(ids) for ids in tokenizer.encode_ids(sentences)]
+
+
+def test_the_sentences_of_the_sources_are_in_the_shards(books, vocab_path, tmp_path):
+    manifest = prepare(books, vocab_path, tmp_path / "out", unit_bytes=None)
+    lined = [[sentence(1000 + 20 * d + k) for k in range(8)] for d in range(20)]
+    wrapped = [s for text in PARAGRAPHS[:30] for s in iter_sentences(text)]
+    one_a_line = [s for text in PARAGRAPHS[30:] for s in iter_sentences(text)]
+    expected = [spell(sentences, vocab_path) for sentences in (*lined, wrapped, one_a_line)]
+    assert read_texts(tmp_path / "out") == expected
+    assert manifest.num_documents == 22
+    assert manifest.num_sentences == sum(map(len, expected))
+    assert manifest.dropped == {"byte_order_marks": 1, "duplicate_documents": 1}
+    assert {source.name: source.layout for source in manifest.sources} == {
+        "books/a_sentences.txt": "sentences",
+        "books/b_wrapped.txt": "wrapped",
+        "books/c_lines.txt": "paragraphs",
+        "books/deep/copy.txt": "paragraphs",
+    }
+    corpus = open_corpus(tmp_path / "out", fingerprint=load_tokenizer(vocab_path).fingerprint)
+    assert corpus.num_pieces == manifest.num_pieces == sum(len(part.pieces) for part in corpus.parts)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["manifest.json", "shards", "vocab"]
+
+
+def test_long_paragraphs_are_kept_once_and_short_ones_as_often_as_they_come(tmp_path, vocab_path):
+    long, other = PARAGRAPHS[0], PARAGRAPHS[1]
+    (tmp_path / "a.txt").write_text(f"{long}\nYes it was.\n{other}\nYes it was.\n")
+    (tmp_path / "b.txt").write_text(f"Yes it was.\n{long}\nNo it was not.\n")
+    manifest = prepare_corpus(
+        [tmp_path / "a.txt", tmp_path / "b.txt"], vocab=vocab_path, out=tmp_path / "out",
+        settings=PrepareSettings(layout="paragraphs"),
+    )  # fmt: skip
+    assert manifest.dropped == {"duplicate_paragraphs": 1}
+    first, second = read_texts(tmp_path / "out")
+    assert [text for text in first if len(text) < 20] == spell(["Yes it was."] * 2, vocab_path)
+    assert second == spell(["Yes it was.", "No it was not."], vocab_path)
+
+
+def test_the_number_of_workers_changes_no_byte(books, vocab_path, tmp_path):
+    manifest = prepare(books, vocab_path, tmp_path / "one")
+    assert len(manifest.shards) >= 4
+    prepare(books, vocab_path, tmp_path / "two", num_workers=2)
+    assert read_tree(tmp_path / "one") == read_tree(tmp_path / "two")
+
+
+SCRIPT = """
+import sys
+from albert.corpus.prepare import prepare_corpus
+if __name__ == "__main__":
+    prepare_corpus([sys.argv[1]], vocab=sys.argv[2], out=sys.argv[3], unit_bytes=20000, num_workers=2)
+"""
+
+
+def children_of(process):
+    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(pid) for pid in path.read_text().split()] if path.exists() else []
+
+
+def run_until(script, arguments, reached):
+    """Start the script and kill it as soon as `reached`; give back the processes it leaves behind."""
+    process = subprocess.Popen([sys.executable, str(script), *map(str, arguments)])
+    while not reached():
+        assert process.poll() is None, "it finished before it could be killed"
+        time.sleep(0.002)
+    children = children_of(process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return children
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs Linux's /proc")
+def test_a_run_killed_three_times_and_continued_gives_the_same_bytes(vocab_path, tmp_path):
+    books, out = tmp_path / "books", tmp_path / "killed"
+    books.mkdir()
+    for number in range(30):
+        lines = (f"{sentence(number * 500 + k)} {sentence(number * 500 + k + 70)}" for k in range(200))
+        (books / f"{number:02d}.txt").write_text("\n".join(lines))
+    (tmp_path / "script.py").write_text(SCRIPT)
+    scratch = out / ".prepare"
+    moments = [
+        lambda: any(scratch.glob("hashes-*.json")),
+        lambda: any(scratch.glob("unit-*.json")),
+        lambda: len(list(scratch.glob("unit-*.json"))) >= 6,
+    ]
+    for reached in moments:
+        children = run_until(tmp_path / "script.py", (books, vocab_path, out), reached)
+        assert not (out / "manifest.json").exists()
+        for _ in range(200):
+            if not any(map(is_running, children)):
+                break
+            time.sleep(0.05)
+        assert not any(map(is_running, children)), "workers outlived their parent"
+    listener = Listener()
+    prepare(books, vocab_path, out, unit_bytes=20000, reporter=listener)
+    assert any("units were done before" in line and line.startswith("writing") for line in listener.lines)
+    prepare(books, vocab_path, tmp_path / "whole", unit_bytes=20000)
+    assert read_tree(out) == read_tree(tmp_path / "whole")
+
+
+def interrupt(books, vocab_path, out, monkeypatch):
+    """Leave a run as a kill right before the manifest would."""
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("albert.corpus.prepare.write_manifest", stop)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(books, vocab_path, out)
+
+
+def test_a_source_that_changed_since_is_said_and_done_again(books, vocab_path, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    interrupt(books, vocab_path, out, monkeypatch)
+    with (books / "c_lines.txt").open("a") as file:
+        file.write("The woman saw a new house by the sea, and she had not seen it before that day.\n")
+    listener = Listener()
+    prepare(books, vocab_path, out, reporter=listener)
+    assert f"{books}/c_lines.txt: changed since the last run; done again" in listener.lines
+    assert any("of" in line and "units were done before" in line for line in listener.lines)
+    prepare(books, vocab_path, tmp_path / "fresh")
+    assert read_tree(out) == read_tree(tmp_path / "fresh")
+
+
+def test_a_shard_damaged_since_is_done_again(books, vocab_path, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    interrupt(books, vocab_path, out, monkeypatch)
+    for shard in sorted((out / "shards").iterdir())[:2]:
+        shard.write_bytes(shard.read_bytes()[:-1] + b"x")
+    prepare(books, vocab_path, out)
+    prepare(books, vocab_path, tmp_path / "fresh")
+    assert read_tree(out) == read_tree(tmp_path / "fresh")
+
+
+def test_a_finished_corpus_is_left_as_it_is_until_something_changes(books, vocab_path, tmp_path):
+    out = tmp_path / "out"
+    first = prepare(books, vocab_path, out)
+    tree = read_tree(out)
+    times = {path: path.stat().st_mtime_ns for path in out.rglob("*.arrow")}
+    listener = Listener()
+    assert prepare(books, vocab_path, out, reporter=listener) == first
+    assert read_tree(out) == tree
+    assert times == {path: path.stat().st_mtime_ns for path in out.rglob("*.arrow")}
+    assert any("is prepared already" in line for line in listener.lines)
+    (books / "b_wrapped.txt").unlink()
+    again = prepare(books, vocab_path, out, reporter=listener)
+    assert "books/b_wrapped.txt: is no longer among the sources" in listener.lines
+    assert (first.num_documents, again.num_documents) == (23, 21)
+
+
+def test_other_settings_in_the_same_folder_need_a_word(books, vocab_path, tmp_path):
+    out = tmp_path / "out"
+    prepare(books, vocab_path, out)
+    other = PrepareSettings(language="de")
+    with pytest.raises(InputError, match="holds a corpus of other settings; choose another --out"):
+        prepare(books, vocab_path, out, settings=other)
+    assert prepare(books, vocab_path, out, settings=other, overwrite=True).settings["language"] == "de"
+    assert read_manifest(out).settings["language"] == "de"
+
+
+def test_a_folder_of_something_else_is_left_alone(books, vocab_path, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match="holds files that are no prepared corpus"):
+        prepare(books, vocab_path, tmp_path / "mine")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_a_source_that_changes_while_it_is_read_is_an_error(books, vocab_path, tmp_path, monkeypatch):
+    from albert.corpus import prepare as module
+
+    marked = module._mark_duplicates
+
+    def touch(run, tasks):
+        os.utime(books / "b_wrapped.txt", ns=(1, 1))
+        return marked(run, tasks)
+
+    monkeypatch.setattr(module, "_mark_duplicates", touch)
+    with pytest.raises(FileFormatError, match="b_wrapped.txt: changed while it was read"):
+        prepare(books, vocab_path, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (PrepareSettings(language="tlh"), "tlh"),
+        (PrepareSettings(layout="poem"), "layout 'poem' is unknown"),
+        (PrepareSettings(min_duplicate_characters=0), "at least 1"),
+    ],
+)
+def test_settings_are_checked_before_anything_is_written(books, vocab_path, tmp_path, settings, message):
+    with pytest.raises(Exception, match=message):
+        prepare(books, vocab_path, tmp_path / "out", settings=settings)
+    assert not (tmp_path / "out").exists()

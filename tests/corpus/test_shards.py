@@ -1,0 +1,73 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert.corpus import shards
+from albert.corpus.shards import build_part, choose_id_type, join_parts, read_shard, write_parts, write_shard
+from albert.errors import FileFormatError
+
+DOCUMENTS = st.lists(st.lists(st.lists(st.integers(0, 65535), max_size=5), max_size=4), max_size=6)
+
+
+def to_lists(parts):
+    return [
+        [
+            part.pieces[part.sentence_starts[s] : part.sentence_starts[s + 1]].tolist()
+            for s in range(part.document_starts[d], part.document_starts[d + 1])
+        ]
+        for part in parts
+        for d in range(len(part.document_starts) - 1)
+    ]
+
+
+@given(DOCUMENTS)
+def test_what_is_written_is_read_back(tmp_path_factory, documents):
+    path = tmp_path_factory.mktemp("shard") / "a.arrow"
+    write_shard(path, documents, id_type=choose_id_type(1 << 16))
+    assert to_lists(read_shard(path)) == documents
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_parts_are_joined_in_order(first, second):
+    parts = [build_part(documents, id_type=pa.uint16()) for documents in (first, second)]
+    assert to_lists([join_parts(parts)]) == first + second
+
+
+def test_batches_are_bounded_and_hold_whole_documents(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "MAX_BATCH_PIECES", 10)
+    documents = [[[k] * 4] for k in range(20)]
+    write_shard(tmp_path / "a.arrow", documents, id_type=pa.uint32())
+    parts = read_shard(tmp_path / "a.arrow")
+    assert [len(part.pieces) for part in parts] == [12] * 6 + [8]
+    assert to_lists(parts) == documents
+
+
+def test_any_arrow_tool_reads_a_shard_and_its_bytes_are_not_copied(tmp_path):
+    path = tmp_path / "a.arrow"
+    write_parts(path, [build_part([[[1, 2], [3]]], id_type=pa.uint16())], id_type=pa.uint16())
+    with pa.ipc.open_file(path) as reader:
+        assert reader.read_all().to_pydict() == {"document": [[[1, 2], [3]]]}
+    (part,) = read_shard(path)
+    assert part.pieces.dtype == np.uint16
+    assert not part.pieces.flags.writeable
+
+
+@pytest.mark.parametrize("size", [0, 8, 100, -1])
+def test_a_shard_cut_short_is_refused_by_name(tmp_path, size):
+    path = tmp_path / "a.arrow"
+    write_shard(path, [[[1, 2, 3]] * 100], id_type=pa.uint16())
+    data = path.read_bytes()
+    path.write_bytes(data[:size])
+    with pytest.raises(FileFormatError, match="a.arrow: no whole shard"):
+        read_shard(path)
+
+
+def test_a_foreign_arrow_file_is_refused_by_name(tmp_path):
+    path = tmp_path / "a.arrow"
+    table = pa.table({"text": ["a"]})
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(FileFormatError, match="a.arrow: no whole shard"):
+        read_shard(path)

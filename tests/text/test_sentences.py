@@ -1,0 +1,129 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert.errors import InputError
+from albert.text.sentence_rules import RULES
+from albert.text.sentences import iter_sentences, split_sentences
+from bench.sentences import read_sample, score_splitter
+
+LANGUAGES = st.sampled_from(sorted(RULES))
+# What sentences are told by, so that random text is full of it.
+PIECES = st.sampled_from(
+    [
+        *"...!?…。！？\"'”“’«»)([—- \n\t\u00a0\u3000,;:1aZ我说",
+        "--",
+        "Mr",
+        "U.S",
+        "The ",
+        "no",
+        "3",
+        "z. B",
+        "word ",
+    ]
+)
+TEXTS = st.lists(PIECES, max_size=60).map("".join) | st.text()
+
+
+def cut(text, language="en"):
+    return list(iter_sentences(text, language=language))
+
+
+@pytest.mark.parametrize(("language", "least"), [("en", 0.99), ("de", 0.99), ("fr", 0.99), ("zh", 0.985)])
+def test_boundaries_of_the_hand_checked_sample(language, least):
+    assert sum(map(len, read_sample(language))) >= (100 if language == "en" else 60)
+    score = score_splitter(lambda text: cut(text, language), language=language)
+    assert score.f1 >= least, score
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "Mr. J. R. R. Tolkien of the U.S. Army paid 3.14 for No. 5 at 6 p.m. on Jan. 4."),
+        ("en", '"Who is there?" Mrs. Hale softly asked.'),
+        ("en", "Alas! poor Yorick."),
+        ("en", "He came (at last!) to the door."),
+        ("de", "Am 3. Mai sah er, z. B. beim 2. Mal, Ludwig XIV. und Dr. Meier."),
+        ("fr", "« Quoi ! » dit-il à M. Dupont."),
+        ("fr", "« Où est-il ? », demanda-t-elle."),
+        ("zh", "“走吧！”他大声说道。"),
+        ("zh", "我……我不知道3.14。"),
+        ("xx", "Dr. No lives in no. 5."),
+    ],
+)
+def test_one_sentence_stays_one(language, text):
+    assert cut(text, language) == [text]
+
+
+def test_a_sentence_ends_inside_its_quotation():
+    assert cut('"Go! Now." He went.') == ['"Go!', 'Now."', "He went."]
+    assert cut("»Komm!« Er kam.", "de") == ["»Komm!«", "Er kam."]
+    assert cut("« Viens ! » Il vint.", "fr") == ["« Viens ! »", "Il vint."]
+    assert cut("“来！”“好。”他来了。", "zh") == ["“来！”", "“好。”", "他来了。"]
+
+
+def test_missing_capitals_and_what_looks_like_them():
+    assert cut("it rained. did it? we left.") == ["it rained.", "did it?", "we left."]
+    assert cut("Oh! what a day. The bank paid ten per cent. on it.") == [
+        "Oh! what a day.",
+        "The bank paid ten per cent. on it.",
+    ]
+
+
+def test_an_apostrophe_makes_no_initial():
+    assert cut("It was his aunt's. Helen knew.") == ["It was his aunt's.", "Helen knew."]
+
+
+def test_spans_point_into_the_text_and_line_ends_are_spaces():
+    text = "  He met Mr.\nBrown.\r\n They left.\n"
+    assert split_sentences(text) == [(2, 19), (22, 32)]
+    assert text[2:19] == "He met Mr.\nBrown."
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\u3000"])
+def test_nothing_has_no_sentences(text):
+    assert split_sentences(text) == []
+
+
+def test_an_unknown_language_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match="'tlh'.*en, de, fr, zh, and xx"):
+        split_sentences("nuqneH", language="tlh")
+    assert split_sentences("One. Two.", language="en-GB") == split_sentences("One. Two.")
+
+
+@given(TEXTS, LANGUAGES)
+def test_sentences_cover_everything_but_white_space_in_order(text, language):
+    spans = split_sentences(text, language=language)
+    sentences = [text[start:stop] for start, stop in spans]
+    assert all(sentence and sentence == sentence.strip() for sentence in sentences)
+    gaps = [0, *(place for span in spans for place in span), len(text)]
+    assert gaps == sorted(gaps)
+    assert not "".join(text[gaps[i] : gaps[i + 1]] for i in range(0, len(gaps), 2)).strip()
+
+
+@given(TEXTS, LANGUAGES)
+def test_a_sentence_is_not_cut_again(text, language):
+    for sentence in iter_sentences(text, language=language):
+        assert cut(sentence, language) == [sentence]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["word ", "x", ".", "?!", '"', ". ", '." ', ".)", ". . ", ".“", "«", "1.", "a.", "a. ", "Mr. ", "I. ",
+     "3. ", "? a ", '?" Tom ', "。", "。”", "……", "[1]", ".[1]", " ", ".\u00a0»", "—", ".--A"],
+)  # fmt: skip
+def test_time_is_linear_in_one_long_line(unit):
+    def seconds(length):
+        text = "(" + unit * (length // len(unit)) + "x"
+        times = []
+        for _ in range(2):
+            start = time.perf_counter()
+            split_sentences(text, language="fr")
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    seconds(1_000)
+    # Eight times the text: quadratic work would take 64 times as long.
+    assert seconds(160_000) < 24 * max(seconds(20_000), 0.002)

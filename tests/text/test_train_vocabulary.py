@@ -1,0 +1,213 @@
+import json
+import random
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+from sentencepiece import sentencepiece_model_pb2
+from transformers import AutoTokenizer
+
+from albert.errors import InputError, SettingsError
+from albert.settings import build_settings
+from albert.text.folder import load_tokenizer, save_tokenizer
+from albert.text.normalise import PUBLISHED, Normalisation
+from albert.text.sentence_sample import SampleBounds, SentenceSample, cut_bytes
+from albert.text.sentencepiece_trainer import TrainerError, run_trainer
+from albert.text.train_vocabulary import USER_SYMBOLS, VocabularySettings, build_options, train_sentencepiece
+from tests.text.conftest import LINES
+
+SMALL = VocabularySettings(size=150)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return train_sentencepiece(LINES * 10, settings=SMALL)
+
+
+def parse(model_bytes):
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(model_bytes)
+    return proto
+
+
+def sample(texts, *, num_sentences=10**9, num_bytes=10**9, seed=0, rules=PUBLISHED) -> list[str]:
+    found = SentenceSample(bounds=SampleBounds(num_sentences, num_bytes), rules=rules, seed=seed)
+    for text in texts:
+        found.read(text)
+    return [sentence.decode() for sentence in found.take()]
+
+
+def test_the_size_is_exact_and_the_special_tokens_have_the_published_ids(trained):
+    assert trained.vocab_size == 150
+    assert [trained.piece(i) for i in range(5)] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    assert [trained.piece(i) for i in range(5, 13)] == list(USER_SYMBOLS)
+
+
+def test_user_symbols_are_always_pieces_of_their_own(trained):
+    text = '("well-kept." £20–€30)'
+    pieces = [trained.piece(i) for i in trained.encode(text).ids]
+    assert [piece for piece in pieces if set(piece) & set(USER_SYMBOLS)] == list('("-."£–€)')
+
+
+def test_the_settings_are_the_published_ones(published_path, trained):
+    published, ours = parse(published_path.read_bytes()), parse(trained.vocab_bytes)
+    options = build_options(VocabularySettings())
+    assert options["vocab_size"] == published.trainer_spec.vocab_size == 30_000
+    for name in (
+        "model_type", "pad_id", "unk_id", "bos_id", "eos_id", "control_symbols", "user_defined_symbols",
+        "character_coverage", "input_sentence_size", "shuffle_input_sentence", "max_sentence_length",
+        "max_sentencepiece_length", "split_by_unicode_script", "split_by_number", "split_by_whitespace",
+        "seed_sentencepiece_size", "shrinking_factor", "num_sub_iterations", "hard_vocab_limit", "unk_piece",
+        "pad_piece", "num_threads",
+    ):  # fmt: skip
+        assert getattr(ours.trainer_spec, name) == getattr(published.trainer_spec, name), name
+    assert [piece.piece for piece in ours.pieces[:13]] == [piece.piece for piece in published.pieces[:13]]
+    assert [piece.type for piece in ours.pieces[:13]] == [piece.type for piece in published.pieces[:13]]
+    for name in ("name", "add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces"):
+        assert getattr(ours.normalizer_spec, name) == getattr(published.normalizer_spec, name), name
+
+
+def test_the_same_texts_and_seed_give_the_same_bytes(trained):
+    assert train_sentencepiece(iter(LINES * 10), settings=SMALL).vocab_bytes == trained.vocab_bytes
+
+
+def test_the_text_is_normalised_first():
+    lines = ["THE CAFÉ of René", "the ``CAFÉ'' of Åse"] * 30
+    lower = train_sentencepiece(lines, settings=VocabularySettings(size=32))
+    pieces = "".join(lower.piece(i) for i in range(5, 32))
+    assert pieces == unicodedata.normalize("NFC", pieces).lower()
+    assert lower.unk_id not in lower.encode("THE CAFÉ").ids
+    rules = Normalisation(do_lower_case=False, keep_accents=True)
+    cased = train_sentencepiece(lines, settings=VocabularySettings(size=32, normalisation=rules))
+    assert cased.rules == rules
+    assert cased.encode("CAFÉ").ids != cased.encode("cafe").ids
+    assert cased.unk_id not in cased.encode("THE CAFÉ").ids
+
+
+def test_a_corpus_too_small_is_refused_with_the_largest_size_that_works():
+    with pytest.raises(
+        InputError, match=r"30,000 pieces are more than the 100 sentences .* --size \d+"
+    ) as caught:
+        train_sentencepiece(LINES * 10)
+    largest = int(str(caught.value).split("--size ")[1].split(",")[0])
+    settings = VocabularySettings(size=largest)
+    assert train_sentencepiece(LINES * 10, settings=settings).vocab_size == largest
+
+
+def test_a_size_below_the_number_of_characters_is_refused_with_one_that_works():
+    with pytest.raises(InputError, match=r"20 pieces are too few: .* use --size \d+ or more") as caught:
+        train_sentencepiece(LINES * 10, settings=VocabularySettings(size=20))
+    enough = int(str(caught.value).split("--size ")[1].split(" ")[0])
+    assert train_sentencepiece(LINES * 10, settings=VocabularySettings(size=enough)).vocab_size == enough
+
+
+@pytest.mark.parametrize("texts", [[], ["", " \n\t\r\n"]])
+def test_no_text_is_refused(texts):
+    with pytest.raises(InputError, match="the corpus has no text"):
+        train_sentencepiece(texts)
+
+
+def test_a_setting_out_of_bounds_is_refused():
+    with pytest.raises(SettingsError, match="size is 3"):
+        build_settings(VocabularySettings, values={"size": 3})
+
+
+def test_over_long_lines_are_cut_at_spaces_and_nothing_is_lost():
+    words = [f"word{i}" for i in range(5000)]
+    parts = sample([" ".join(words)])
+    assert max(len(part) for part in parts) <= 4192
+    assert sorted(" ".join(parts).split()) == sorted(words)
+    chinese = "".join(chr(0x4E00 + i) for i in range(5000))  # no spaces, three bytes each
+    parts = sample([chinese])
+    assert max(len(part.encode()) for part in parts) <= 4192
+    assert sorted("".join(parts)) == sorted(chinese)
+    assert set("".join(sample(["각" * 3000]))) == set(unicodedata.normalize("NFKD", "각"))
+    assert list(cut_bytes(b" a  b ", 2)) == [b"a", b"b"]
+
+
+def test_a_word_of_a_long_line_reaches_the_vocabulary():
+    line = " ".join(random.Random(0).choices(LINES[9].split(), k=4000))
+    tokenizer = train_sentencepiece([line], settings=VocabularySettings(size=40))
+    assert "▁children" in [tokenizer.piece(i) for i in range(40)]
+
+
+@pytest.mark.parametrize("bad", ["a\0b", "a\tb", "a▅b", "a\ud800b"])
+def test_what_sentencepiece_would_leave_out_is_mended(bad):
+    rules = Normalisation(remove_space=False)
+    assert len(sample([bad], rules=rules)) == 1
+    settings = VocabularySettings(size=40, normalisation=rules)
+    tokenizer = train_sentencepiece(
+        [f"{bad} {line}" for line in LINES] * 5, settings=settings.model_copy(update={"size": 60})
+    )
+    assert "▁" in "".join(tokenizer.piece(i) for i in range(13, 60))
+
+
+def test_the_sample_keeps_within_both_bounds_and_takes_from_everywhere():
+    lines = [f"line {i:05}" for i in range(20_000)]
+    few = sample(lines, num_sentences=500)
+    assert len(set(few)) == 500
+    small = sample(lines, num_bytes=10_000)
+    assert len(set(small)) == 1000  # ten bytes each
+    assert few == small[:500]  # the same draws, whatever the bound
+    places = [int(line.split()[1]) for line in small]
+    assert places != sorted(places)
+    quarters = [sum(place // 5000 == quarter for place in places) for quarter in range(4)]
+    assert all(abs(count - 250) < 5 * (1000 * 0.25 * 0.75) ** 0.5 for count in quarters)
+    assert sample(lines, num_sentences=500) == few
+    assert sample(lines, num_sentences=500, seed=1) != few
+
+
+def test_memory_does_not_grow_with_the_corpus():
+    code = """
+import resource, sys
+from albert.text.sentence_sample import SampleBounds, SentenceSample
+from albert.text.normalise import PUBLISHED
+sample = SentenceSample(bounds=SampleBounds(10**7, 1_000_000), rules=PUBLISHED, seed=0)
+def read(start, end):
+    for i in range(start, end): sample.read(f"{i:>100}")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+early = read(0, 50_000)
+late = read(50_000, 250_000)
+print(late - early, sample.num_bytes_read)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    grown, read = map(int, done.stdout.split())
+    assert read == 25_000_000
+    assert grown < 4_000_000
+
+
+def test_progress_is_told_stage_by_stage():
+    seen = []
+    train_sentencepiece(LINES * 10, settings=SMALL, on_progress=seen.append)
+    stages = [progress.stage for progress in seen]
+    assert stages == sorted(stages)  # reading, then training
+    assert seen[0].message.endswith("100 sentences; 100 in the sample")
+    training = [progress.fraction for progress in seen if progress.stage == "training"]
+    assert len(training) >= 3
+    assert training == sorted(training)
+    assert training[0] == 0.0
+    assert training[-1] == 1.0
+
+
+def test_an_interrupt_stops_the_trainer_at_once():
+    def interrupt(line: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_trainer([b"a b c"] * 1000, options=build_options(SMALL), on_log=interrupt)
+
+
+def test_what_else_sentencepiece_refuses_is_told():
+    with pytest.raises(TrainerError, match="^SentencePiece cannot train on this corpus: .*no_such_option"):
+        run_trainer([b"a"], options={"no_such_option": 1})
+
+
+def test_transformers_opens_the_folder_with_the_same_ids(trained, tmp_path):
+    save_tokenizer(trained, tmp_path)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    for line in LINES:
+        if not any(map(str.isdigit, line)):  # the rule for digit and comma is not in their file
+            assert theirs(line, add_special_tokens=False)["input_ids"] == trained.encode_ids([line])[0]
+    assert json.loads((tmp_path / "tokenizer_config.json").read_text())["do_lower_case"] is True
+    assert load_tokenizer(tmp_path).fingerprint == trained.fingerprint
