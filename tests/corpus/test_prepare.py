@@ -229,13 +229,13 @@ def test_a_folder_of_something_else_is_left_alone(books, vocab_path, tmp_path):
 def test_a_source_that_changes_while_it_is_read_is_an_error(books, vocab_path, tmp_path, monkeypatch):
     from albert.corpus import prepare as module
 
-    marked = module._mark_duplicates
+    first_pass = module._hash
 
     def touch(run, tasks):
         os.utime(books / "b_wrapped.txt", ns=(1, 1))
-        return marked(run, tasks)
+        return first_pass(run, tasks)
 
-    monkeypatch.setattr(module, "_mark_duplicates", touch)
+    monkeypatch.setattr(module, "_hash", touch)
     with pytest.raises(FileFormatError, match="b_wrapped.txt: changed while it was read"):
         prepare(books, vocab_path, tmp_path / "out")
 

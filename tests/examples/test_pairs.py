@@ -157,7 +157,7 @@ def guess_order(corpus, tokenizer, *, num_pairs, max_length=128, seed=9):
         positions = half * middle + draw.integers(0, middle - 20 * max_length, size=num_pairs // 2)
         sets.append(order_features(corpus, tokenizer, positions, max_length=max_length, seed=seed + half))
     (features, labels), (unseen, truth) = sets
-    classifier = HistGradientBoostingClassifier(max_iter=60).fit(features, labels)
+    classifier = HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(features, labels)
     return int((classifier.predict(unseen) == truth).sum()), len(truth)
 
 

@@ -24,13 +24,12 @@ from albert.corpus.manifest import (
     write_manifest,
 )
 from albert.corpus.progress import Meter, Reporter, Silence
-from albert.corpus.resume import choose_scratch, read_record, read_unit_record, survey_sources
+from albert.corpus.resume import choose_scratch, read_hash_record, read_unit_record, survey_sources
 from albert.corpus.sources import Source, find_ignored, find_sources
 from albert.corpus.survey import SourceSurvey, build_units, choose_unit_bytes
 from albert.corpus.units import (
     SHARDS_DIR,
     VOCAB_DIR,
-    HashRecord,
     PrepareSettings,
     UnitRecord,
     UnitTask,
@@ -104,7 +103,7 @@ def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, *, overwrite
     (run.out / MANIFEST_NAME).unlink(missing_ok=True)
     save_tokenizer(run.tokenizer, run.out / VOCAB_DIR)
     tasks = [
-        UnitTask(unit, run.settings, str(run.out), str(run.scratch), key="")
+        UnitTask(unit, run.settings, str(run.out), str(run.scratch), run.tokenizer.fingerprint)
         for unit in build_units(surveys, unit_bytes=unit_bytes)
     ]
     records = _write(run, _mark_duplicates(run, _hash(run, tasks)))
@@ -195,12 +194,11 @@ def _hash(run: _Run, tasks: Sequence[UnitTask]) -> list[UnitTask]:
         for task in tasks
     ]
 
-    def is_done(task: UnitTask) -> bool:
-        record = read_record(HashRecord, task.scratch_path("hashes", ".json"))
-        return record is not None and record.key == task.key
-
-    _run_pass(run, "reading", hash_unit, keyed, is_done)
-    return keyed
+    _run_pass(run, "reading", hash_unit, keyed, lambda task: read_hash_record(task) is not None)
+    records = [read_hash_record(task) for task in keyed]
+    return [
+        replace(task, dropped=record.dropped) for task, record in zip(keyed, records, strict=True) if record
+    ]
 
 
 def _mark_duplicates(run: _Run, tasks: Iterable[UnitTask]) -> list[UnitTask]:

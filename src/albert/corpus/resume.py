@@ -11,6 +11,7 @@ from albert.corpus.survey import SourceSurvey, SurveyTask, measure_source, surve
 from albert.corpus.units import (
     SHARDS_DIR,
     VOCAB_DIR,
+    HashRecord,
     PrepareSettings,
     UnitRecord,
     UnitTask,
@@ -59,6 +60,15 @@ def read_record(cls: type[S], path: Path) -> S | None:
         return build_settings(cls, values=read_json(path), source=str(path))
     except (AlbertError, AttributeError, TypeError):
         return None
+
+
+def read_hash_record(task: UnitTask) -> HashRecord | None:
+    """The record of a unit whose hashes and text are there and made from what the task says."""
+    record = read_record(HashRecord, task.scratch_path("hashes", ".json"))
+    text_path = task.scratch_path("text", ".zst")
+    if record is None or record.key != task.key or not text_path.exists():
+        return None
+    return record if text_path.stat().st_size == record.num_text_bytes else None
 
 
 def read_unit_record(task: UnitTask) -> UnitRecord | None:

@@ -7,7 +7,8 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from albert.corpus.encoding import Tally, iter_parts
 from albert.corpus.manifest import ShardEntry
 from albert.corpus.paragraphs import RawDocument
 from albert.corpus.readers import ReadOptions, iter_slice
+from albert.corpus.scratch_text import read_documents, write_documents
 from albert.corpus.shards import ShardPart, choose_id_type, write_parts
 from albert.corpus.survey import Unit, measure_source
 from albert.errors import FileFormatError
@@ -43,13 +45,19 @@ class PrepareSettings(Settings):
 
 @dataclass(frozen=True)
 class UnitTask:
-    """A unit with all that is needed to do it; `key` is a hash of everything its result depends on."""
+    """A unit with all that is needed to do it; `key` is a hash of everything its result depends on.
+
+    `vocabulary` is the fingerprint of the vocabulary in the corpus's folder, `dropped` what the first pass
+    cleaned away.
+    """
 
     unit: Unit
     settings: PrepareSettings
     out: str
     scratch: str
-    key: str
+    vocabulary: str
+    key: str = ""
+    dropped: dict[str, int] = field(default_factory=dict)
 
     def scratch_path(self, kind: str, suffix: str) -> Path:
         """Where the unit's file of a kind lies between the passes."""
@@ -57,9 +65,11 @@ class UnitTask:
 
 
 class HashRecord(Settings):
-    """Written after a unit's hashes: that they are whole, and of what."""
+    """Written after a unit's hashes and its cleaned text: that they are whole, and what was cleaned away."""
 
     key: str
+    num_text_bytes: int
+    dropped: dict[str, int]
 
 
 class UnitRecord(Settings):
@@ -97,27 +107,33 @@ def describe_unit(unit: Unit) -> list[object]:
 
 
 def hash_unit(task: UnitTask) -> int:
-    """First pass: write the hashes of a unit's paragraphs and documents; its share of the work goes out."""
+    """First pass: write a unit's cleaned text and the hashes of its paragraphs and documents.
+
+    The unit's share of the work goes out, here and below.
+    """
     paragraphs = bytearray()
     documents = bytearray()
-    for document in _iter_unit(task, Counter()):
-        documents += hash_document(document.paragraphs)
-        if not document.is_split:
-            paragraphs += hash_paragraphs(
-                document.paragraphs, min_characters=task.settings.min_duplicate_characters
-            )
+    counts: Counter[str] = Counter()
+    text_path = task.scratch_path("text", ".zst")
+    least = task.settings.min_duplicate_characters
+    with refuse_full_disk(text_path):
+        for document in write_documents(text_path, _iter_unit(task, counts)):
+            documents += hash_document(document.paragraphs)
+            if not document.is_split:
+                paragraphs += hash_paragraphs(document.paragraphs, min_characters=least)
     for kind, data in (("paragraphs", paragraphs), ("documents", documents)):
         with atomic_path(task.scratch_path(kind, ".bin")) as aside:
             aside.write_bytes(data)
-    write_json(task.scratch_path("hashes", ".json"), HashRecord(key=task.key).model_dump())
+    record = HashRecord(key=task.key, num_text_bytes=text_path.stat().st_size, dropped=dict(counts))
+    write_json(task.scratch_path("hashes", ".json"), record.model_dump())
     return task.unit.num_bytes
 
 
 def write_unit(task: UnitTask) -> int:
-    """Second pass: write a unit's shards without its duplicates; its share of the work goes out."""
-    tokenizer = _load_vocabulary(str(Path(task.out) / VOCAB_DIR))
+    """Second pass: write a unit's shards without its duplicates."""
+    tokenizer = _load_vocabulary(str(Path(task.out) / VOCAB_DIR), task.vocabulary)
     id_type = choose_id_type(tokenizer.vocab_size)
-    tally = Tally()
+    tally = Tally(Counter(task.dropped))
     parts = iter_parts(_iter_kept(task, tally), tokenizer, language=task.settings.language, tally=tally)
     shards: list[ShardEntry] = []
     while (first := next(parts, None)) is not None:
@@ -146,9 +162,25 @@ def hash_shard(path: Path) -> str:
     return digest.hexdigest()
 
 
+@contextmanager
+def refuse_full_disk(path: Path) -> Iterator[None]:
+    """Say which file could not be written; Arrow's own errors do not."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).splitlines()[0]
+        raise FileFormatError(
+            f"{path}: cannot be written ({reason}); make room and run the same command again: "
+            "what is done is kept"
+        ) from error
+
+
 @lru_cache(maxsize=1)
-def _load_vocabulary(folder: str) -> Tokenizer:
-    return load_tokenizer(Path(folder))
+def _load_vocabulary(folder: str, fingerprint: str) -> Tokenizer:
+    tokenizer = load_tokenizer(Path(folder))
+    if tokenizer.fingerprint != fingerprint:
+        raise FileFormatError(f"{folder}: changed while the corpus was prepared; run the same command again")
+    return tokenizer
 
 
 def _iter_unit(task: UnitTask, counts: Counter[str]) -> Iterator[RawDocument]:
@@ -166,7 +198,8 @@ def _iter_kept(task: UnitTask, tally: Tally) -> Iterator[RawDocument]:
     documents, paragraphs = _read_flags(task, "documents"), _read_flags(task, "paragraphs")
     least = task.settings.min_duplicate_characters
     number = place = 0
-    for document in _iter_unit(task, tally.dropped):
+    text_path = task.scratch_path("text", ".zst")
+    for document in read_documents(text_path):
         compared = [] if document.is_split else [len(text) >= least for text in document.paragraphs]
         flags = paragraphs[place : place + sum(compared)]
         is_duplicate = bool(documents[number : number + 1].all())
@@ -179,8 +212,7 @@ def _iter_kept(task: UnitTask, tally: Tally) -> Iterator[RawDocument]:
         else:
             yield document
     if (number, place) != (len(documents), len(paragraphs)):
-        names = ", ".join(part.source.path for part in task.unit.slices)
-        raise FileFormatError(f"{names}: changed between the two passes; run the same command again")
+        raise FileFormatError(f"{text_path}: is not what the first pass wrote; remove it and run again")
 
 
 def _drop_flagged(document: RawDocument, compared: list[bool], flags: Flags) -> RawDocument:
@@ -218,14 +250,8 @@ def _write_one(out: Path, name: str, parts: Iterator[ShardPart], id_type: pa.Dat
             yield part
 
     path = out / name
-    try:
+    with refuse_full_disk(path):
         write_parts(path, watch(), id_type=id_type)
-    except OSError as error:
-        reason = (error.strerror or str(error)).splitlines()[0]
-        raise FileFormatError(
-            f"{path}: cannot be written ({reason}); make room and run the same command again: "
-            "what is done is kept"
-        ) from error
     return ShardEntry(
         name=name,
         num_documents=totals["documents"],

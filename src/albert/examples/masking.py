@@ -60,7 +60,8 @@ def draw_spans(
     """
     is_ngram = settings.masking == "ngram"
     num_words, first_word, word_place = _find_words(begins_word_T, row_start, row_length, is_ngram)
-    row, length = _draw_lengths(num_words, keys, settings)
+    edge_pieces = _count_edge_pieces(num_words, first_word, word_place, row_start, row_length)
+    row, length = _draw_lengths(num_words, row_length, edge_pieces, keys, settings)
     # Spans one after another, with one free word between two (none where single pieces are masked).
     gap = 1 if is_ngram else 0
     rank, used = _accumulate(row, length, len(num_words))
@@ -93,19 +94,54 @@ def _find_words(
     return before[row_start + row_length] - first_word, first_word, np.flatnonzero(is_start)
 
 
-def _draw_lengths(num_words: Ints, keys: Keys, settings: ExampleSettings) -> tuple[Ints, Ints]:
+def _count_edge_pieces(
+    num_words: Ints, first_word: Ints, word_place: Ints, row_start: Ints, row_length: Ints
+) -> Ints:
+    """Pieces in the first and the last word of each row together."""
+    place = np.append(word_place, len(word_place) and word_place[-1] + 1)
+    row_end = row_start + row_length
+    last = np.maximum(first_word + num_words - 1, 0)
+    second_start = np.where(num_words > 1, place[np.minimum(first_word + 1, len(place) - 1)], row_end)
+    return (second_start - row_start) + (row_end - place[np.minimum(last, len(place) - 1)])
+
+
+def _draw_lengths(
+    num_words: Ints, num_pieces: Ints, edge_pieces: Ints, keys: Keys, settings: ExampleSettings
+) -> tuple[Ints, Ints]:
     """Row and number of words of each span, rows in order."""
     longest = settings.max_ngram if settings.masking == "ngram" else 1
-    chances = 1 / np.arange(1, longest + 1)
-    chances /= chances.sum()
-    mean = float(chances @ np.arange(1, longest + 1))
-    wanted = settings.mask_share * num_words / mean
+    sizes = np.arange(1, longest + 1)
+    chances = (1 / sizes) / (1 / sizes).sum()
+    # A row of fewer words than a span needs gives it all it has: spans are shorter there on average.
+    mean = np.minimum(sizes, np.maximum(num_words, 1)[:, None]) @ chances
+    wanted = _words_for_pieces(num_words, num_pieces, edge_pieces, float(sizes @ chances), settings) / mean
     count = np.floor(wanted + uniform(derive(keys, Stream.SPAN_COUNT))).astype(np.int64)
     row = np.repeat(np.arange(len(num_words)), count)
     number = expand_ranges(np.zeros_like(count), count)
     draw = uniform(derive(derive(keys[row], Stream.SPAN_LENGTH), number))
     length = 1 + np.searchsorted(np.cumsum(chances)[:-1], draw, side="right")
     return row, np.minimum(length, num_words[row])
+
+
+def _words_for_pieces(
+    num_words: Ints, num_pieces: Ints, edge_pieces: Ints, mean: float, settings: ExampleSettings
+) -> NDArray[np.float64]:
+    """How many words to cover so that the asked share of the *pieces* is covered.
+
+    The first and the last word of a row can be covered from one side only, so they are covered less often
+    than the others; and they differ in size, the last having the full stop. Both would move the share.
+    """
+    share = settings.mask_share
+    if settings.masking == "token":
+        return share * num_words
+    # By how much an edge is covered less often: it is when the least of the slacks is 0, whose range is what
+    # the spans and the words between them leave of the row.
+    rarer = 1 - num_words / mean / (num_words * (1 - share - share / mean) + 2)
+    is_long = num_words >= 4
+    words = np.where(is_long, num_words - 2 * rarer, num_words)
+    pieces = np.where(is_long, num_pieces - rarer * edge_pieces, num_pieces)
+    wanted: NDArray[np.float64] = share * num_pieces * words / np.maximum(pieces, 1)
+    return wanted
 
 
 def _accumulate(row: Ints, length: Ints, num_rows: int) -> tuple[Ints, Ints]:

@@ -1,0 +1,45 @@
+"""Cleaned documents come in and go to a compressed file between the two passes; and back, one at a time."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from albert.corpus.decompress import BLOCK_BYTES, iter_bytes
+from albert.corpus.paragraphs import RawDocument
+from albert.files import atomic_path
+
+# Cleaned text has no control characters: these two are free for the borders.
+_DOCUMENT_END = b"\x1e"
+_IS_SPLIT = "\x1f"
+
+
+def write_documents(path: Path, documents: Iterable[RawDocument]) -> Iterator[RawDocument]:
+    """Write the documents as they pass through; the file is there when the last one has."""
+    waiting = bytearray()
+    with (
+        atomic_path(path) as aside,
+        pa.OSFile(str(aside), "wb") as sink,
+        pa.CompressedOutputStream(sink, "zstd") as stream,
+    ):
+        for document in documents:
+            text = "\n".join(document.paragraphs)
+            waiting += ((_IS_SPLIT + text) if document.is_split else text).encode() + _DOCUMENT_END
+            if len(waiting) >= BLOCK_BYTES:
+                stream.write(bytes(waiting))
+                waiting.clear()
+            yield document
+        stream.write(bytes(waiting))
+
+
+def read_documents(path: Path) -> Iterator[RawDocument]:
+    """The documents of such a file."""
+    rest: list[bytes] = []
+    for block in iter_bytes(path):
+        first, *others = block.split(_DOCUMENT_END)
+        rest.append(first)
+        for following in others:
+            text = b"".join(rest).decode()
+            is_split = text.startswith(_IS_SPLIT)
+            yield RawDocument(text[is_split:].split("\n"), is_split=is_split)
+            rest = [following]
