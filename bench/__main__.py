@@ -1,17 +1,26 @@
-"""`make bench`: measures everything and writes docs/benchmarks.md."""
+"""`make bench`: measures everything and writes docs/benchmarks.md; `python -m bench NAME…` renews sections."""
 
 import datetime
 import platform
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from albert.files import write_text
-from bench import against_transformers, attention
+from albert.corpus.corpus import open_corpus
+from albert.corpus.prepare import prepare_corpus
+from albert.files import read_text, write_text
+from albert.text.folder import load_tokenizer
+from bench import against_transformers, attention, examples, prepare, sentences
 
 REPORT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+HEAD = (
+    "# Benchmarks\n\nMade by `make bench`; a section alone by `python -m bench NAME`. Both sides of a comparison run "
+    "in turns in one run; a ratio is the median over rounds of the other side's time to ours."
+)
 
 
 def describe_machine() -> str:
@@ -30,8 +39,6 @@ def format_model(found: dict[str, Any]) -> str:
     """The comparison with `transformers`: ratios with both their factors."""
     padding = found["padding_factor"]
     lines = [
-        "## Against `transformers`, albert-base, two threads",
-        "",
         "Sequence classification at base width (E 128, H 768, 12 layers), float32, no dropout. A training step is",
         "forward, loss, backward and a fused AdamW step. The ragged batch is 32 real sentences and paragraphs",
         f"(`bench/texts.txt`): {found['real_tokens']} tokens, {min(found['lengths'])} to {max(found['lengths'])} in a"
@@ -67,8 +74,6 @@ def format_model(found: dict[str, Any]) -> str:
 def format_attention(rows: list[dict[str, Any]]) -> str:
     """One table a batch: why the model attends in runs of equal length."""
     lines = [
-        "## Ways to attend over a ragged batch",
-        "",
         "Milliseconds of one layer's attention, median; heads of width 64. *Training* is forward and backward.",
     ]
     for batch in dict.fromkeys(row["batch"] for row in rows):
@@ -90,20 +95,81 @@ def format_attention(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Measure and write."""
-    torch.set_num_threads(against_transformers.THREADS)
-    print("attention", file=sys.stderr)
-    ways = format_attention(attention.measure())
-    model = format_model(against_transformers.measure())
-    head = (
-        "# Benchmarks\n\nMade by `make bench`, in one run, both sides in turns; a ratio is the median over rounds of "
-        f"the other side's time to ours.\n\n{datetime.date.today().isoformat()}. {describe_machine()}."
+def format_sentences() -> str:
+    """Boundaries found and speed, ours and the libraries that are installed."""
+    with tempfile.TemporaryDirectory() as name:
+        novels = prepare.unpack_novels(Path(name), megabytes=1)
+        paragraphs = [line for path in novels[:1] for line in read_text(path).splitlines() if line.strip()]
+    return sentences.format_results(sentences.measure(paragraphs))
+
+
+def format_prepare() -> str:
+    """Text to shards: megabytes a second on one core."""
+    found = prepare.measure()
+    clock, processor = found["by_the_clock"], found["by_processor_time"]
+    return "\n".join(
+        [
+            f"{found['megabytes']:.1f} MB of novels, one core, median of {prepare.REPEATS} rounds in turns. Needed: 3 MB/s.",
+            "*Published style*: everything in memory, Python lists (`bench/published_style.py`).",
+            "",
+            "| | by the clock | by processor time |",
+            "|---|---|---|",
+            f"| ours | **{clock['ours']:.2f} MB/s** | {processor['ours']:.2f} MB/s |",
+            f"| published style | {clock['simply']:.2f} MB/s | {processor['simply']:.2f} MB/s |",
+            f"| ratio | **{found['ratio']:.2f}×** | {processor['ours'] / processor['simply']:.2f}× |",
+        ]
     )
-    report = "\n\n".join([head, model, ways]) + "\n"
-    write_text(REPORT, report)
-    print(report)
+
+
+def format_examples() -> str:
+    """Shards to batches: pieces a second on one core."""
+    vocab = prepare.DATA / "vocab" / "30k-clean.model"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare.unpack_novels(folder / "novels", megabytes=prepare.MEGABYTES)
+        prepare_corpus([folder / "novels"], vocab=vocab, out=folder / "corpus", num_workers=2)
+        rows = examples.measure(open_corpus(folder / "corpus"), load_tokenizer(vocab))
+    return examples.format_rows(rows, source=f"{prepare.MEGABYTES} MB of novels")
+
+
+SECTIONS: dict[str, tuple[str, Callable[[], str]]] = {
+    "model": (
+        "Against `transformers`, albert-base, two threads",
+        lambda: format_model(against_transformers.measure()),
+    ),
+    "attention": ("Ways to attend over a ragged batch", lambda: format_attention(attention.measure())),
+    "sentences": ("Sentence splitting", format_sentences),
+    "prepare": ("Preparing a corpus: text to shards", format_prepare),
+    "examples": ("Examples: shards to ready batches", format_examples),
+}
+
+
+def read_sections() -> dict[str, str]:
+    """The sections that the report has, by their titles."""
+    parts = read_text(REPORT).split("\n## ")[1:] if REPORT.exists() else []
+    return {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in parts}
+
+
+def main(names: list[str]) -> None:
+    """Measure the named sections, or all, and put them into the report."""
+    torch.set_num_threads(against_transformers.THREADS)
+    for name in names or SECTIONS:
+        if name not in SECTIONS:
+            raise SystemExit(f"no section {name!r}; there are {', '.join(SECTIONS)}")
+        print(name, file=sys.stderr, flush=True)
+        title, measure = SECTIONS[name]
+        try:
+            body = measure()
+        except SystemExit as reason:  # its data is not here
+            print(f"left as it is: {reason}", file=sys.stderr)
+            continue
+        found = read_sections()
+        found[title] = f"{body}\n\n{datetime.date.today().isoformat()}. {describe_machine()}."
+        known = [title for title, _ in SECTIONS.values() if title in found]
+        report = "\n\n".join([HEAD, *(f"## {title}\n\n{found[title]}" for title in known)])
+        write_text(REPORT, report + "\n")
+    print(read_text(REPORT))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -88,18 +88,16 @@ def read_documents(corpus: Corpus, count: int) -> list[list[list[int]]]:
 def format_rows(rows: list[dict[str, Any]], *, source: Path | str) -> str:
     """The table of docs/benchmarks.md."""
     lines = [
-        "## Examples: shards to ready batches, one core",
-        "",
-        f"Million pieces a second of processor time, median of {ROUNDS} rounds in turns, on {source}. Needed: 2 at "
-        "length 512, 1 at 128. *Published style*: sentences in memory, Python lists, static masks "
-        "(`bench/published_examples.py`).",
+        f"Million pieces a second of processor time, median of {ROUNDS} rounds in turns, on {source}.",
+        "Needed: 2 at length 512, 1 at 128. *Published style*: sentences in memory, Python lists, static",
+        "masks (`bench/published_examples.py`).",
         "",
         "| length | batch | ours | published style | ratio |",
         "|---|---|---|---|---|",
     ]
-    for row in rows:
-        lines.append(
-            f"| {row['max_length']} | {row['batch_size']} | **{row['ours'] / 1e6:.2f}** | "
-            f"{row['published'] / 1e6:.3f} | {row['ours'] / row['published']:.0f}× |"
-        )
+    lines += [
+        f"| {row['max_length']} | {row['batch_size']} | **{row['ours'] / 1e6:.2f}** | "
+        f"{row['published'] / 1e6:.3f} | {row['ours'] / row['published']:.0f}× |"
+        for row in rows
+    ]
     return "\n".join(lines)

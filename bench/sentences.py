@@ -160,6 +160,23 @@ def measure(paragraphs: Sequence[str] | None = None, *, repeats: int = 3) -> dic
     }
 
 
+def format_results(found: dict[str, Any]) -> str:
+    """The table of docs/benchmarks.md."""
+    speeds, scores = found["megabytes_per_second"], found["f1"]
+    lines = [
+        "F1 of the boundaries inside paragraphs of the hand-checked sample (`tests/data/sentences`), which was the",
+        "development set of our rules and is therefore kind to them; and megabytes a second on one core,",
+        f"{found['megabytes']:.1f} MB of English novels. Libraries as far as they are installed.",
+        "",
+        f"| | {' | '.join(LANGUAGES)} | MB/s |",
+        f"|---|{'---|' * len(LANGUAGES)}---|",
+    ]
+    for name, speed in speeds.items():
+        cells = [f"{scores[code][name]:.3f}" if name in scores[code] else "–" for code in LANGUAGES]
+        lines.append(f"| {name} | {' | '.join(cells)} | {speed:.2f} |")
+    return "\n".join(lines)
+
+
 def _over(split: Splitter, paragraphs: Sequence[str]) -> Callable[[], None]:
     def step() -> None:
         for text in paragraphs:

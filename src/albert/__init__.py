@@ -1,4 +1,4 @@
-"""albert: the complete ALBERT, from raw text to a served model.
+"""albert: ALBERT, complete, for little hardware.
 
 The names below are loaded when they are first used, so that `import albert` costs nothing.
 """

@@ -1,12 +1,14 @@
 """A prepared corpus: its folder comes in, all its shards as one long row of pieces go out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from albert.corpus.manifest import Manifest, read_manifest
+from albert.corpus.mapping import MappedFiles
 from albert.corpus.shards import ShardPart, read_shard
 from albert.errors import FileFormatError
 
@@ -19,11 +21,16 @@ class Corpus:
     manifest: Manifest
     parts: tuple[ShardPart, ...]
     starts: NDArray[np.int64]
+    files: MappedFiles = field(default_factory=MappedFiles)
 
     @property
     def num_pieces(self) -> int:
         """Pieces in all."""
         return int(self.starts[-1])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process maps the files itself, rather than being sent what is in them.
+        return open_corpus, (self.folder,)
 
 
 def open_corpus(folder: Path, *, fingerprint: str | None = None) -> Corpus:
@@ -31,6 +38,7 @@ def open_corpus(folder: Path, *, fingerprint: str | None = None) -> Corpus:
     folder = Path(folder)
     manifest = read_manifest(folder, fingerprint=fingerprint)
     parts: list[ShardPart] = []
+    files = MappedFiles()
     for entry in manifest.shards:
         path = folder / entry.name
         if not path.exists():
@@ -40,6 +48,6 @@ def open_corpus(folder: Path, *, fingerprint: str | None = None) -> Corpus:
                 f"{path}: {path.stat().st_size} bytes and the manifest says {entry.num_bytes}; "
                 "it was cut short or changed: copy it again, or prepare the corpus again"
             )
-        parts += read_shard(path)
+        parts += read_shard(path, files=files)
     counts = np.array([len(part.pieces) for part in parts], dtype=np.int64)
-    return Corpus(folder, manifest, tuple(parts), np.concatenate([[0], counts.cumsum()]))
+    return Corpus(folder, manifest, tuple(parts), np.concatenate([[0], counts.cumsum()]), files)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from albert.corpus.mapping import MappedFiles
 from albert.errors import FileFormatError
 from albert.files import atomic_path
 
@@ -103,12 +104,12 @@ def build_part(documents: Sequence[Sequence[Sequence[int]]], *, id_type: pa.Data
     )
 
 
-def read_shard(path: Path) -> list[ShardPart]:
+def read_shard(path: Path, *, files: MappedFiles | None = None) -> list[ShardPart]:
     """Map a shard into memory; its arrays are views of the file. A cut or foreign file is refused."""
     try:
-        reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        reader = pa.ipc.open_file(pa.BufferReader((files or MappedFiles()).map(path)))
         return [_view_part(reader.get_batch(i)) for i in range(reader.num_record_batches)]
-    except (pa.ArrowInvalid, OSError, KeyError, AttributeError) as error:
+    except (pa.ArrowInvalid, OSError, ValueError, KeyError, AttributeError) as error:
         raise FileFormatError(
             f"{path}: no whole shard ({str(error).splitlines()[0]}); prepare the corpus again"
         ) from error

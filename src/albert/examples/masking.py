@@ -102,7 +102,8 @@ def _count_edge_pieces(
     row_end = row_start + row_length
     last = np.maximum(first_word + num_words - 1, 0)
     second_start = np.where(num_words > 1, place[np.minimum(first_word + 1, len(place) - 1)], row_end)
-    return (second_start - row_start) + (row_end - place[np.minimum(last, len(place) - 1)])
+    edges: Ints = (second_start - row_start) + (row_end - place[np.minimum(last, len(place) - 1)])
+    return edges
 
 
 def _draw_lengths(
@@ -133,7 +134,7 @@ def _words_for_pieces(
     """
     share = settings.mask_share
     if settings.masking == "token":
-        return share * num_words
+        return share * num_words.astype(np.float64)
     # By how much an edge is covered less often: it is when the least of the slacks is 0, whose range is what
     # the spans and the words between them leave of the row.
     rarer = 1 - num_words / mean / (num_words * (1 - share - share / mean) + 2)

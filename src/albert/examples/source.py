@@ -37,6 +37,7 @@ class ExampleSource:
 
     def build(self, numbers: Ints, *, epoch: int) -> PretrainingBatch:
         """The examples with these numbers in this epoch, as one batch."""
+        self.corpus.files.touch(len(numbers))
         target = self.settings.target_pieces
         base = derive(np.uint64(self.seed), epoch)
         jitter = below(derive(base, Stream.JITTER).reshape(1), target)

@@ -72,11 +72,22 @@ def prepare(
 
 def show(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="a prepared corpus")],
+    example: Annotated[
+        int | None, typer.Option("--example", help="show this pretraining example instead")
+    ] = None,
+    epoch: Annotated[int, typer.Option("--epoch", help="of the example")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="of the example")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[key=value…]", help="of the example, as in objective=nsp max_length=128"),
+    ] = None,
 ) -> CommandResult:
-    """Show what a corpus holds: counts, lengths, unknown pieces, what was dropped, sources and layouts."""
+    """Show what a corpus holds: counts, lengths, unknown pieces, what was dropped; or one example of it."""
     from albert.corpus.corpus import open_corpus
     from albert.corpus.summary import summarise_corpus
 
+    if example is not None:
+        return _show_example(folder, example, epoch=epoch, seed=seed, overrides=settings or [])
     data = dataclasses.asdict(summarise_corpus(open_corpus(folder)))
     return CommandResult(data, lambda console: _render_summary(console, data))
 
@@ -98,6 +109,31 @@ def overlap(
     found = find_overlap(open_corpus(folder), files, load_tokenizer(folder / VOCAB_DIR), num_pieces=pieces)
     data = {"pieces": pieces, "files": [dataclasses.asdict(report) for report in found]}
     return CommandResult(data, lambda console: _render_overlap(console, data))
+
+
+def _show_example(folder: Path, number: int, *, epoch: int, seed: int, overrides: list[str]) -> CommandResult:
+    from albert.corpus.corpus import open_corpus
+    from albert.corpus.units import VOCAB_DIR
+    from albert.examples.describe import describe_example, format_segment
+    from albert.examples.settings import ExampleSettings
+    from albert.examples.source import build_source
+    from albert.settings import build_settings
+    from albert.text.folder import load_tokenizer
+
+    tokenizer = load_tokenizer(folder / VOCAB_DIR)
+    rules = build_settings(ExampleSettings, overrides=overrides, source="corpus show")
+    source = build_source(open_corpus(folder), tokenizer, settings=rules, seed=seed)
+    view = describe_example(source, tokenizer, number, epoch=epoch)
+
+    def render(console: Any) -> None:
+        console.print(
+            f"example {number} of {source.num_examples:,} in epoch {epoch}: {view.num_pieces} pieces, "
+            f"{view.num_predicted} to predict, {view.answer}"
+        )
+        for name, pieces in (("first", view.first), ("second", view.second)):
+            console.print(f"\n{name}:\n{format_segment(pieces)}", markup=False)
+
+    return CommandResult(dataclasses.asdict(view), render)
 
 
 class _Reporter:

@@ -1,0 +1,70 @@
+"""On the real novels: the published shares within binomial bounds, and an order the cut does not betray."""
+
+import os
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert.corpus.corpus import open_corpus
+from albert.corpus.prepare import prepare_corpus
+from albert.examples.settings import ExampleSettings
+from albert.examples.source import build_source
+from albert.settings import build_settings
+from albert.text.folder import load_tokenizer
+
+from .test_masking import within
+from .test_pairs import guess_order
+
+pytestmark = pytest.mark.slow
+DATA = Path(os.environ.get("ALBERT_DATA", Path(__file__).parents[3] / "shared" / "data"))
+
+
+@pytest.fixture(scope="module")
+def novels(tmp_path_factory):
+    if not (DATA / "novels.tar.xz").exists():
+        pytest.skip("no novels here; ALBERT_DATA names the folder that has novels.tar.xz")
+    folder = tmp_path_factory.mktemp("novels")
+    with tarfile.open(DATA / "novels.tar.xz") as archive:
+        archive.extractall(folder / "texts", filter="data")
+    vocab = DATA / "vocab" / "30k-clean.model"
+    prepare_corpus([folder / "texts"], vocab=vocab, out=folder / "corpus", num_workers=2)
+    return open_corpus(folder / "corpus"), load_tokenizer(vocab)
+
+
+@pytest.mark.parametrize("max_length", [128, 512])
+def test_the_published_shares(novels, max_length):
+    corpus, tokenizer = novels
+    settings = build_settings(ExampleSettings, values={"max_length": max_length})
+    source = build_source(corpus, tokenizer, settings=settings)
+    batches = [
+        source.build(np.arange(start, min(start + 4096, source.num_examples)), epoch=0)
+        for start in range(0, source.num_examples, 4096)
+    ]
+    pieces = sum(int((batch.lengths - 3).sum()) for batch in batches)
+    predicted = sum(len(batch.places_M) for batch in batches)
+    assert pieces > 10_000_000
+    assert within(predicted, pieces, 0.15, deviations=3)
+    words = np.concatenate([batch.spans.num_words for batch in batches])
+    for count, share in ((1, 6 / 11), (2, 3 / 11), (3, 2 / 11)):
+        assert within(int((words == count).sum()), len(words), share, deviations=3)
+    shown = np.concatenate([batch.ids_T[batch.places_M] for batch in batches])
+    target = np.concatenate([batch.targets_M for batch in batches])
+    assert within((shown == tokenizer.mask_id).sum(), predicted, 0.8, deviations=3)
+    assert within((shown == target).sum(), predicted, 0.1 + 0.1 / len(source.table.ordinary), deviations=3)
+    assert not np.isin(
+        target, [tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id, tokenizer.mask_id]
+    ).any()
+    labels = np.concatenate([batch.labels_B for batch in batches])
+    assert within(labels.sum(), len(labels), 0.5, deviations=3)
+
+
+@pytest.mark.parametrize("max_length", [128, 512])
+def test_the_order_cannot_be_guessed_from_the_cut(novels, max_length):
+    """Trained on 100,000 pairs and tested on 100,000: the 95% interval lies below 51%."""
+    corpus, tokenizer = novels
+    right, total = guess_order(corpus, tokenizer, num_pairs=200_000, max_length=max_length)
+    share = right / total
+    assert total == 100_000
+    assert share + 1.96 * (share * (1 - share) / total) ** 0.5 < 0.51

@@ -1,0 +1,56 @@
+"""On every line of the novels and of GLUE, ids are those that the published models were trained with."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+import transformers
+from sentencepiece import SentencePieceProcessor
+
+from albert.text.folder import load_tokenizer, save_tokenizer
+
+from .conftest import DATA, published_ids
+
+pytestmark = pytest.mark.slow
+VOCAB = DATA / "vocab" / "30k-clean.model"
+
+
+def read_lines(tmp_path: Path, name: str) -> list[str]:
+    if not (DATA / f"{name}.tar.xz").exists():
+        pytest.skip(f"no {name} here; ALBERT_DATA names the folder that has {name}.tar.xz")
+    with tarfile.open(DATA / f"{name}.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    lines: list[str] = []
+    for path in sorted(file for file in tmp_path.rglob("*") if file.is_file()):
+        lines += path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return lines
+
+
+@pytest.mark.parametrize("name", ["novels", "glue"])
+def test_ids_are_sentencepieces_own_and_spans_say_where_they_stand(name, tmp_path):
+    tokenizer = load_tokenizer(VOCAB)
+    processor = SentencePieceProcessor(model_file=str(VOCAB))
+    lines = read_lines(tmp_path, name)
+    assert len(lines) > 100_000
+    for start in range(0, len(lines), 10_000):
+        chunk = lines[start : start + 10_000]
+        expected = [published_ids(processor, line) for line in chunk]
+        assert tokenizer.encode_ids(chunk) == expected
+        for line, encoding, ids in zip(chunk, tokenizer.encode_batch(chunk), expected, strict=True):
+            assert list(encoding.ids) == ids
+            assert all(0 <= a <= b <= len(line) for a, b in encoding.spans)
+
+
+@pytest.mark.parametrize("name", ["novels", "glue"])
+def test_transformers_gives_the_same_ids_from_our_folder_but_for_ties(name, tmp_path):
+    """What a tokenizer.json cannot express is counted: two ways of cutting that score alike."""
+    tokenizer = load_tokenizer(VOCAB)
+    save_tokenizer(tokenizer, tmp_path / "folder")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "folder")
+    lines = read_lines(tmp_path / "data", name)
+    num_different = 0
+    for start in range(0, len(lines), 10_000):
+        chunk = lines[start : start + 10_000]
+        found = theirs(chunk, add_special_tokens=False)["input_ids"]
+        num_different += sum(a != b for a, b in zip(found, tokenizer.encode_ids(chunk), strict=True))
+    assert num_different <= 2, f"{num_different} of {len(lines)} lines"
