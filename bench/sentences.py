@@ -164,8 +164,8 @@ def format_results(found: dict[str, Any]) -> str:
     """The table of docs/benchmarks.md."""
     speeds, scores = found["megabytes_per_second"], found["f1"]
     lines = [
-        "F1 of the boundaries inside paragraphs of the hand-checked sample (`tests/data/sentences`), which was the",
-        "development set of our rules and is therefore kind to them; and megabytes a second on one core,",
+        "F1 of the boundaries inside paragraphs of the hand-checked sample (`tests/data/sentences`), which",
+        "was the development set of our rules and so is kind to them; and megabytes a second on one core,",
         f"{found['megabytes']:.1f} MB of English novels. Libraries as far as they are installed.",
         "",
         f"| | {' | '.join(LANGUAGES)} | MB/s |",

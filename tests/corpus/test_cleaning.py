@@ -120,3 +120,21 @@ def test_a_licence_is_cut_off_on_both_sides():
 )  # fmt: skip
 def test_binary_files_are_told_from_text(head, is_binary):
     assert looks_binary(head) is is_binary
+
+
+def test_a_file_of_several_gutenberg_books_keeps_them_all():
+    def book(number: int) -> str:
+        return (
+            f"*** START OF THE PROJECT GUTENBERG EBOOK {number} ***\nThe text of book {number}.\n"
+            f"*** END OF THE PROJECT GUTENBERG EBOOK {number} ***\nlegal words {number}\n"
+        )
+
+    counts: Counter[str] = Counter()
+    kept, is_licence = drop_licence("preface by others\n" + "".join(map(book, range(5))), counts)
+    assert kept.split("\n") == [*(f"The text of book {number}." for number in range(5)), ""]
+    assert is_licence
+    assert counts["licence_characters"] > 0
+    later, is_licence = drop_licence("more legal words\n" + book(7), counts, is_licence=True)
+    assert later == "The text of book 7.\n"
+    unmarked, is_licence = drop_licence("A second part.\n" + book(8), counts, is_licence=False)
+    assert unmarked == "A second part.\nThe text of book 8.\n"

@@ -10,6 +10,7 @@ import pytest
 from albert.corpus.corpus import open_corpus
 from albert.corpus.manifest import read_manifest
 from albert.corpus.prepare import prepare_corpus
+from albert.corpus.resume import hold
 from albert.corpus.units import PrepareSettings
 from albert.errors import FileFormatError, InputError
 from albert.text.folder import load_tokenizer
@@ -203,9 +204,36 @@ def test_a_finished_corpus_is_left_as_it_is_until_something_changes(books, vocab
     assert times == {path: path.stat().st_mtime_ns for path in out.rglob("*.arrow")}
     assert any("is prepared already" in line for line in listener.lines)
     (books / "b_wrapped.txt").unlink()
-    again = prepare(books, vocab_path, out, reporter=listener)
-    assert "books/b_wrapped.txt: is no longer among the sources" in listener.lines
+    with pytest.raises(InputError, match=r"other sources \(books/b_wrapped\.txt is not among these"):
+        prepare(books, vocab_path, out)
+    assert read_tree(out) == tree
+    again = prepare(books, vocab_path, out, overwrite=True)
     assert (first.num_documents, again.num_documents) == (23, 21)
+
+
+def test_a_damaged_corpus_is_mended_by_preparing_it_again(books, vocab_path, tmp_path):
+    out = tmp_path / "out"
+    prepare(books, vocab_path, out)
+    tree = read_tree(out)
+    shard = next((out / "shards").iterdir())
+    shard.write_bytes(shard.read_bytes()[:-9])
+    prepare(books, vocab_path, out)
+    assert read_tree(out) == tree
+
+
+def test_a_second_run_in_the_same_folder_is_refused(books, vocab_path, tmp_path):
+    (tmp_path / "out" / ".prepare").mkdir(parents=True)
+    with hold(tmp_path / "out" / ".prepare"), pytest.raises(InputError, match="another run is preparing"):
+        prepare(books, vocab_path, tmp_path / "out")
+
+
+def test_lower_case_documents_stay_apart(vocab_path, tmp_path):
+    (tmp_path / "words.txt").write_text("\n\n".join(["apple", "pear", "plum and cherry"] * 200))
+    manifest = prepare_corpus(
+        [tmp_path / "words.txt"], vocab=vocab_path, out=tmp_path / "out",
+        settings=PrepareSettings(layout="paragraphs", min_duplicate_characters=64),
+    )  # fmt: skip
+    assert manifest.num_documents + manifest.dropped.get("duplicate_documents", 0) == 600
 
 
 def test_other_settings_in_the_same_folder_need_a_word(books, vocab_path, tmp_path):

@@ -102,12 +102,15 @@ def test_single_sentences_are_pairs_of_neighbours(corpus, tokenizer):
 
 
 def test_a_document_of_one_sentence_is_never_paired(tmp_path, tokenizer):
-    documents = [[[6, 7, 9, 10]]] * 50 + random_documents(50)
-    small = write_corpus(tmp_path, documents, tokenizer)
+    alone = [6, 7, 9, 10] * 30
+    small = write_corpus(tmp_path, [[alone]] * 50 + random_documents(50), tokenizer)
     for objective in ("sop", "nsp"):
         source, batches = make(small, tokenizer, objective=objective)
-        batch = batches[0]
-        assert len(batch.lengths) + batch.num_dropped == source.num_examples
+        assert batches[0].num_dropped > 20
+        for first, second, label in iter_examples(source, batches[0]):
+            lonely = [set(segment.tolist()) <= set(alone) for segment in (first, second)]
+            assert not lonely[0] or min(len(first), len(second)) < 4
+            assert not lonely[1] or label == 1  # the random second of next-sentence pairs may be such a one
     _, unlabelled = make(small, tokenizer, objective="none")
     assert unlabelled[0].num_dropped == 0
 
@@ -139,13 +142,32 @@ def test_an_example_is_the_same_alone_and_in_any_batch(corpus, tokenizer):
         assert not np.array_equal(alone.ids_T, source.build(np.array([number]), epoch=3).ids_T)
 
 
-def test_the_order_cannot_be_guessed_from_the_cut(corpus, tokenizer):
+@pytest.mark.parametrize("values", [{}, {"unit": "sentences"}, {"short_share": 1.0}], ids=str)
+def test_the_order_cannot_be_guessed_from_the_cut(corpus, tokenizer, values):
     """From the two lengths and whether each segment begins and ends with a sentence, nothing is learned."""
-    right, total = guess_order(corpus, tokenizer, num_pairs=60_000)
+    right, total = guess_order(corpus, tokenizer, num_pairs=60_000, values=values)
     assert abs(right / total - 0.5) < 4 * (0.25 / total) ** 0.5
 
 
-def guess_order(corpus, tokenizer, *, num_pairs, max_length=128, seed=9):
+@pytest.mark.parametrize("unit", ["segments", "sentences"])
+def test_a_random_second_segment_is_as_long_as_a_true_one(corpus, tokenizer, unit):
+    _, batches = make(corpus, tokenizer, objective="nsp", unit=unit, epochs=4, short_share=0.0)
+    lengths: list[list[int]] = [[], []]
+    for batch in batches:
+        seconds = np.add.reduceat(batch.segments_T, np.cumsum(batch.lengths) - batch.lengths)
+        for label in (0, 1):
+            lengths[label] += seconds[batch.labels_B == label].tolist()
+    true, random = (np.array(found) for found in lengths)
+    assert abs(true.mean() - random.mean()) < 0.15 * true.mean()
+    assert abs(np.median(true) - np.median(random)) < 0.2 * np.median(true)
+
+
+def test_any_whole_number_is_a_seed(corpus, tokenizer):
+    made = [make(corpus, tokenizer, seed=seed)[1][0].ids_T for seed in (-1, 0, 2**64 + 5)]
+    assert not np.array_equal(made[0], made[1])
+
+
+def guess_order(corpus, tokenizer, *, num_pairs, max_length=128, seed=9, values=None):
     """Train a classifier on pairs of one half of the corpus; right answers and pairs of the other half.
 
     The halves have no text in common: the same window seen in both would be recognised by its lengths.
@@ -155,15 +177,16 @@ def guess_order(corpus, tokenizer, *, num_pairs, max_length=128, seed=9):
         draw = np.random.default_rng(seed + half)
         middle = corpus.num_pieces // 2
         positions = half * middle + draw.integers(0, middle - 20 * max_length, size=num_pairs // 2)
-        sets.append(order_features(corpus, tokenizer, positions, max_length=max_length, seed=seed + half))
+        settings = {"max_length": max_length, **(values or {})}
+        sets.append(order_features(corpus, tokenizer, positions, settings, seed=seed + half))
     (features, labels), (unseen, truth) = sets
     classifier = HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(features, labels)
     return int((classifier.predict(unseen) == truth).sum()), len(truth)
 
 
-def order_features(corpus, tokenizer, positions, *, max_length, seed):
+def order_features(corpus, tokenizer, positions, values, *, seed):
     """Lengths and borders of each segment, read off the corpus by the ranges that the pairs are made of."""
-    settings = build_settings(ExampleSettings, values={"max_length": max_length})
+    settings = build_settings(ExampleSettings, values=values)
     source = build_source(corpus, tokenizer, settings=settings, seed=seed)
     keys = derive(np.uint64(seed), np.arange(len(positions)))
     pairs = build_pairs(corpus, positions, keys, source.settings)

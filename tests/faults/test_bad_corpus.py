@@ -113,7 +113,9 @@ def test_invalid_utf8_is_replaced_and_counted(prepare, tmp_path):
 @pytest.mark.parametrize("content", ["the old man went to the river and ", "thesea"])
 def test_a_single_line_of_fifty_megabytes(tmp_path, vocab, content):
     path = tmp_path / "endless.txt"
-    path.write_text(content * (50_000_000 // len(content)))
+    # Numbered, where there are words, so that no two stretches are duplicates of each other.
+    numbers = range(50_000_000 // (len(content) + 8 * (" " in content)))
+    path.write_text("".join(f"{content}{n:07d} " if " " in content else content for n in numbers))
     code = f"""
 import json, resource, sys
 from albert.app.cli import _run
@@ -132,7 +134,7 @@ print(json.dumps([code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - bef
         assert exit_code == 0
         manifest = read_manifest(tmp_path / "out")
         assert manifest.dropped["cut_lines"] > 40
-        assert manifest.num_characters > 49_000_000 or manifest.dropped["duplicate_paragraphs"] > 0
+        assert manifest.num_characters > 49_000_000
     else:
         assert exit_code == 2
         assert "long_tokens" in done.stderr.splitlines()[-1]

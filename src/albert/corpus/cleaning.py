@@ -106,20 +106,32 @@ def _is_title(line: str) -> bool:
     return len(line) >= 6 and sum(word[0].islower() for word in words) < 0.5 * len(words)
 
 
-def drop_licence(text: str, counts: Counter[str]) -> tuple[str, bool]:
-    """The text between a Project Gutenberg licence's two halves, and whether its end was met.
+def drop_licence(text: str, counts: Counter[str], *, is_licence: bool | None = None) -> tuple[str, bool]:
+    """The text without Project Gutenberg's licences, and whether it ends inside one.
 
-    What follows the end, in this text and after it, is licence, too.
+    A file may hold several books: after an end, all is licence up to the next start. `is_licence` says where
+    the text before this one ended, None that this is the beginning: before a first start is licence, too.
     """
-    start = _LICENCE_START.search(text) if "*** START OF" in text or "***START OF" in text else None
-    end = (
-        _LICENCE_END.search(text, start.end() if start else 0)
-        if "Project Gutenberg" in text or ("PROJECT GUTENBERG" in text)
-        else None
+    if "GUTENBERG" not in text.upper():
+        kept = "" if is_licence else text
+        _count(counts, "licence_characters", len(text) - len(kept))
+        return kept, bool(is_licence)
+    marks = sorted(
+        [(mark.start(), mark.end(), True) for mark in _LICENCE_START.finditer(text)]
+        + [(mark.start(), mark.end(), False) for mark in _LICENCE_END.finditer(text)]
     )
-    kept = text[start.end() if start else 0 : end.start() + 1 if end else len(text)]
+    parts: list[str] = []
+    place = 0
+    for start, end, is_start in marks:
+        if not is_licence and not (is_start and is_licence is None):
+            parts.append(text[place : start + (not is_start)])
+        is_licence = not is_start
+        place = end
+    if not is_licence:
+        parts.append(text[place:])
+    kept = "".join(parts)
     _count(counts, "licence_characters", len(text) - len(kept))
-    return kept, end is not None
+    return kept, bool(is_licence)
 
 
 def looks_binary(head: bytes) -> bool:

@@ -22,11 +22,17 @@ class Corpus:
     parts: tuple[ShardPart, ...]
     starts: NDArray[np.int64]
     files: MappedFiles = field(default_factory=MappedFiles)
+    file_of_part: tuple[int, ...] = ()
 
     @property
     def num_pieces(self) -> int:
         """Pieces in all."""
         return int(self.starts[-1])
+
+    def let_go(self, part: int) -> None:
+        """Give back the memory of a part that was looked at; a corpus may be larger than memory."""
+        if self.file_of_part:
+            self.files.let_go(self.file_of_part[part])
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process maps the files itself, rather than being sent what is in them.
@@ -39,6 +45,7 @@ def open_corpus(folder: Path, *, fingerprint: str | None = None) -> Corpus:
     manifest = read_manifest(folder, fingerprint=fingerprint)
     parts: list[ShardPart] = []
     files = MappedFiles()
+    file_of_part: list[int] = []
     for entry in manifest.shards:
         path = folder / entry.name
         if not path.exists():
@@ -48,6 +55,10 @@ def open_corpus(folder: Path, *, fingerprint: str | None = None) -> Corpus:
                 f"{path}: {path.stat().st_size} bytes and the manifest says {entry.num_bytes}; "
                 "it was cut short or changed: copy it again, or prepare the corpus again"
             )
-        parts += read_shard(path, files=files)
+        found = read_shard(path, files=files)
+        parts += found
+        file_of_part += [len(files) - 1] * len(found)
     counts = np.array([len(part.pieces) for part in parts], dtype=np.int64)
-    return Corpus(folder, manifest, tuple(parts), np.concatenate([[0], counts.cumsum()]), files)
+    return Corpus(
+        folder, manifest, tuple(parts), np.concatenate([[0], counts.cumsum()]), files, tuple(file_of_part)
+    )

@@ -5,19 +5,20 @@ from pathlib import Path
 
 import pyarrow as pa
 
-# A look at a random place brings in the pages around it: for one example, about this much.
-BYTES_PER_LOOK = 192 * 1024
-# Pages that may stay in this process. They are the system's cache in any case; this bounds our share.
-BUDGET_BYTES = 128 * 1024 * 1024
+# Up to here a corpus may stay mapped. Beyond it, pages are let go of as soon as they were used: one look can
+# bring in megabytes around it, which would count as this process's memory until the end.
+LARGE_BYTES = 128 * 1024 * 1024
 
 
 class MappedFiles:
-    """Files mapped into memory, whose pages are let go of again before they add up."""
+    """Files mapped into memory, by number; the system's cache keeps what is let go of."""
 
     def __init__(self) -> None:
         self._maps: list[mmap.mmap] = []
         self._num_bytes = 0
-        self._num_touched = 0
+
+    def __len__(self) -> int:
+        return len(self._maps)
 
     def map(self, path: Path) -> pa.Buffer:
         """The bytes of a file, to be read only."""
@@ -27,15 +28,7 @@ class MappedFiles:
         self._num_bytes += len(mapped)
         return pa.py_buffer(mapped)
 
-    def touch(self, num_looks: int) -> None:
-        """Count looks at random places; let the pages go when there were enough of them."""
-        self._num_touched += num_looks * BYTES_PER_LOOK
-        if self._num_touched > BUDGET_BYTES and self._num_bytes > BUDGET_BYTES:
-            self.release()
-
-    def release(self) -> None:
-        """Let go of the pages; the next look fetches them again, mostly from the system's cache."""
-        self._num_touched = 0
-        if hasattr(mmap, "MADV_DONTNEED"):
-            for mapped in self._maps:
-                mapped.madvise(mmap.MADV_DONTNEED)
+    def let_go(self, number: int) -> None:
+        """Give back the pages of a file, if the files are many; the next look fetches them again."""
+        if self._num_bytes > LARGE_BYTES and hasattr(mmap, "MADV_DONTNEED"):
+            self._maps[number].madvise(mmap.MADV_DONTNEED)

@@ -131,7 +131,8 @@ def _scan(
     for text, start in enumerate(known.starts[:-1]):
         gram = int(known.grams[start - text * (num_pieces - 1)])
         first_gram.setdefault(gram, []).append(text)
-    for part in corpus.parts:
+    for number, part in enumerate(corpus.parts):
+        corpus.let_go(max(number - 1, 0))
         for place, hashes in _iter_runs(part, num_pieces):
             near = np.flatnonzero(table[hashes >> np.uint64(64 - _FILTER_BITS)])
             spots = np.searchsorted(wanted, hashes[near])

@@ -10,6 +10,8 @@ from albert.corpus.layouts import MAX_WRAPPED_WIDTH, Layout, begins_paragraph, e
 
 # No document is held in memory beyond this: a longer one is cut between two paragraphs.
 MAX_DOCUMENT_CHARACTERS = 1 << 22
+# A paragraph is cut by a page break, rarely by two; more pieces than this are no paragraph.
+MAX_MENDED = 8
 _BLANK = re.compile(r"\n[ \t\u00a0]*\n\s*")
 _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _HYPHEN_END = re.compile(r"([^\W\d_]+)-$")
@@ -44,20 +46,21 @@ class Joiner:
         framed = "\n".join(lines)
         if "-\n" not in framed:
             return framed.replace("\n", " ")
-        text = lines[0]
+        parts = [lines[0]]
         for line in lines[1:]:
-            text = self._append(text, line)
-        return text
+            self._append(parts, line)
+        return "".join(parts)
 
-    def _append(self, text: str, line: str) -> str:
-        head, tail = _HYPHEN_END.search(text[-60:]), _WORD_START.match(line)
+    def _append(self, parts: list[str], line: str) -> None:
+        head, tail = _HYPHEN_END.search(parts[-1][-60:]), _WORD_START.match(line)
         if head is None or tail is None or not tail[0][0].islower():
-            return f"{text} {line}"
+            parts += (" ", line)
+            return
         first, second = head[1].lower(), tail[0].lower()
         is_compound = f"{first}-{second}" in self.words or (first in self.words and second in self.words)
-        if f"{first}{second}" not in self.words and is_compound:
-            return text + line
-        return text[:-1] + line
+        if f"{first}{second}" in self.words or not is_compound:
+            parts[-1] = parts[-1][:-1]
+        parts.append(line)
 
 
 def iter_raw_documents(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[RawDocument]:
@@ -89,25 +92,13 @@ def split_lines(block: str) -> list[str]:
 
 
 def _iter_line_documents(chunks: Iterable[str], *, is_split: bool) -> Iterator[list[str]]:
-    waiting: list[str] = []
     for block in iter_blocks(chunks):
         lines = split_lines(block)
         if not lines:
             continue
         if not is_split:
             lines = list(mend_paragraphs(lines))
-        if waiting and not is_split and _goes_on(waiting[-1], lines[0]):  # a page break, not a border
-            lines[0] = f"{waiting.pop()} {lines[0]}"
-            waiting += lines
-        else:
-            if waiting:
-                yield waiting
-            waiting = lines
-        if sum(map(len, waiting)) > MAX_DOCUMENT_CHARACTERS:
-            yield waiting
-            waiting = []
-    if waiting:
-        yield waiting
+        yield lines  # a blank line is a border here, whatever stands on its sides
 
 
 def _iter_wrapped(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
@@ -171,24 +162,30 @@ _BOOK_READERS = {"wrapped": _iter_wrapped, "spaced": _iter_spaced, "dense": _ite
 
 
 def mend_paragraphs(paragraphs: Iterable[str]) -> Iterator[str]:
-    """Join what a page break cut: an unfinished paragraph, and one that begins with a small letter."""
-    before = ""
+    """Join what a page break cut: an unfinished paragraph, and one that begins with a small letter.
+
+    Only in a text that uses capitals: where the paragraph before began with a small letter and none was
+    joined to it, small letters say nothing.
+    """
+    run: list[str] = []
     for paragraph in paragraphs:
-        if before and _goes_on(before, paragraph):
-            before = f"{before} {paragraph}"
+        if run and _goes_on(run, paragraph):
+            run.append(paragraph)
             continue
-        if before:
-            yield before
-        before = paragraph
-    if before:
-        yield before
+        if run:
+            yield " ".join(run)
+        run = [paragraph]
+    if run:
+        yield " ".join(run)
 
 
-def _goes_on(before: str, paragraph: str) -> bool:
+def _goes_on(run: Sequence[str], paragraph: str) -> bool:
+    before = run[-1]
     return (
         paragraph[0].islower()
+        and not run[0][0].islower()
         and (before[-1].isalnum() or before[-1] in ",;-")
-        and len(before) < MAX_DOCUMENT_CHARACTERS
+        and len(run) < MAX_MENDED
     )
 
 

@@ -19,12 +19,13 @@ from albert.corpus.layouts import LAYOUTS
 from albert.corpus.manifest import (
     MANIFEST_NAME,
     Manifest,
+    ShardEntry,
     SourceEntry,
     read_manifest,
     write_manifest,
 )
 from albert.corpus.progress import Meter, Reporter, Silence
-from albert.corpus.resume import choose_scratch, read_hash_record, read_unit_record, survey_sources
+from albert.corpus.resume import choose_scratch, hold, read_hash_record, read_unit_record, survey_sources
 from albert.corpus.sources import Source, find_ignored, find_sources
 from albert.corpus.survey import SourceSurvey, build_units, choose_unit_bytes
 from albert.corpus.units import (
@@ -35,6 +36,7 @@ from albert.corpus.units import (
     UnitTask,
     build_key,
     describe_unit,
+    hash_shard,
     hash_unit,
     write_unit,
 )
@@ -84,7 +86,7 @@ def prepare_corpus(
     reporter = reporter or Silence()
     if ignored := find_ignored(paths):
         reporter.say("left alone: " + ", ".join(f"{number} × {kind}" for kind, number in ignored.items()))
-    with Workers(num_workers) as workers:
+    with hold(scratch), Workers(num_workers) as workers:
         run = _Run(out, scratch, settings, tokenizer, workers, reporter)
         manifest = _prepare(run, sources, unit_bytes or choose_unit_bytes(sources), overwrite=overwrite)
     shutil.rmtree(scratch, ignore_errors=True)
@@ -93,6 +95,8 @@ def prepare_corpus(
 
 def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, *, overwrite: bool) -> Manifest:
     before = _read_finished(run, overwrite=overwrite)
+    if before is not None:
+        _refuse_other_sources(before, sources, run)
     surveys = survey_sources(
         sources, run.scratch, run.settings, unit_bytes=unit_bytes, workers=run.workers, reporter=run.reporter
     )
@@ -125,14 +129,34 @@ def _check_settings(settings: PrepareSettings, num_workers: int) -> None:
         )
 
 
+def _is_whole(path: Path, shard: ShardEntry) -> bool:
+    """Whether a shard is there and is what the manifest says."""
+    if not path.is_file() or path.stat().st_size != shard.num_bytes:
+        return False
+    return hash_shard(path) == shard.sha256
+
+
+def _refuse_other_sources(before: Manifest, sources: Sequence[Source], run: _Run) -> None:
+    """More sources, or changed ones, are another state of the same corpus; fewer are another corpus."""
+    names = {source.name for source in sources}
+    missing = [entry.name for entry in before.sources if entry.name not in names]
+    if missing:
+        shutil.rmtree(run.scratch, ignore_errors=True)
+        raise InputError(
+            f"{run.out}: holds a corpus of other sources ({missing[0]} is not among these); choose another "
+            "--out, or add --overwrite"
+        )
+
+
 def _read_finished(run: _Run, *, overwrite: bool) -> Manifest | None:
     """The manifest of a corpus that is finished already, if it was made with these settings."""
     if not (run.out / MANIFEST_NAME).exists():
         return None
     manifest = read_manifest(run.out)
-    is_whole = all((run.out / shard.name).exists() for shard in manifest.shards)
+    if overwrite:
+        return None
     if manifest.vocabulary == run.tokenizer.fingerprint and manifest.settings == run.settings.model_dump():
-        return manifest if is_whole else None
+        return manifest if all(_is_whole(run.out / shard.name, shard) for shard in manifest.shards) else None
     if not overwrite:
         is_vocabulary = manifest.vocabulary != run.tokenizer.fingerprint
         what = "another vocabulary" if is_vocabulary else "other settings"
@@ -146,8 +170,6 @@ def _is_same(before: Manifest, surveys: Sequence[SourceSurvey], reporter: Report
     for name in old.keys() | new.keys():
         if name not in old:
             reporter.say(f"{name}: is new")
-        elif name not in new:
-            reporter.say(f"{name}: is no longer among the sources")
         elif old[name] != new[name]:
             reporter.say(f"{name}: changed since the corpus was prepared")
     return before.sources == sources
@@ -196,6 +218,9 @@ def _hash(run: _Run, tasks: Sequence[UnitTask]) -> list[UnitTask]:
 
     _run_pass(run, "reading", hash_unit, keyed, lambda task: read_hash_record(task) is not None)
     records = [read_hash_record(task) for task in keyed]
+    assert all(record is not None for record in records), (
+        "a unit was hashed and its record does not read back"
+    )
     return [
         replace(task, dropped=record.dropped) for task, record in zip(keyed, records, strict=True) if record
     ]

@@ -98,13 +98,9 @@ def read_sample(source: Source, options: ReadOptions) -> str:
 def _iter_chunks(part: Slice, counts: Counter[str], *, is_whole: bool) -> Iterator[str]:
     path = Path(part.source.path)
     blocks = iter_bytes(path) if is_whole else iter_bytes(path, start=part.start, end=part.end)
-    is_over = False
+    is_licence: bool | None = None if part.start <= 0 else False
     for data in iter_line_chunks(blocks, counts):
-        text = clean_bytes(data, counts)
-        if is_over:
-            _count(counts, "licence_characters", len(text))
-            continue
-        text, is_over = drop_licence(text, counts)
+        text, is_licence = drop_licence(clean_bytes(data, counts), counts, is_licence=is_licence)
         yield drop_page_furniture(text, counts, heads=part.heads)
 
 

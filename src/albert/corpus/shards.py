@@ -107,7 +107,7 @@ def build_part(documents: Sequence[Sequence[Sequence[int]]], *, id_type: pa.Data
 def read_shard(path: Path, *, files: MappedFiles | None = None) -> list[ShardPart]:
     """Map a shard into memory; its arrays are views of the file. A cut or foreign file is refused."""
     try:
-        reader = pa.ipc.open_file(pa.BufferReader((files or MappedFiles()).map(path)))
+        reader = pa.ipc.open_file(pa.BufferReader((MappedFiles() if files is None else files).map(path)))
         return [_view_part(reader.get_batch(i)) for i in range(reader.num_record_batches)]
     except (pa.ArrowInvalid, OSError, ValueError, KeyError, AttributeError) as error:
         raise FileFormatError(

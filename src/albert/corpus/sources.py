@@ -73,7 +73,13 @@ def _iter_files(folder: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
         raise InputError(f"{error.filename}: {error.strerror}; make the folder readable, or leave it out")
 
+    seen: set[tuple[int, int]] = set()
     for place, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
+        status = os.stat(place)
+        if (status.st_dev, status.st_ino) in seen:  # a link that leads back
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             if not name.startswith("."):

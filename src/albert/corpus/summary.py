@@ -54,10 +54,11 @@ def summarise_corpus(corpus: Corpus) -> Summary:
     sentences: Counter[int] = Counter()
     documents: Counter[int] = Counter()
     pieces: Counter[int] = Counter()
-    for part in corpus.parts:
+    for number, part in enumerate(corpus.parts):
         _tally(sentences, np.diff(part.sentence_starts))
         _tally(documents, np.diff(part.document_starts))
         _tally(pieces, np.diff(part.sentence_starts[part.document_starts]))
+        corpus.let_go(number)
     manifest = corpus.manifest
     return Summary(
         num_documents=manifest.num_documents,

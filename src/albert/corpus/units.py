@@ -30,6 +30,9 @@ from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer
 
 VOCAB_DIR = "vocab"
+# To be raised with every change of what cleaning, splitting or tokenizing gives: results of another version
+# are not gone on with.
+PREPARE_VERSION = 1
 SHARDS_DIR = "shards"
 MAX_SHARD_PIECES = 1 << 26
 
@@ -86,8 +89,10 @@ class UnitRecord(Settings):
 
 
 def build_key(*parts: object) -> str:
-    """A hash of plain data."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+    """A hash of plain data, and of the version of what is done with it."""
+    return hashlib.sha256(
+        json.dumps([PREPARE_VERSION, *parts], sort_keys=True, default=str).encode()
+    ).hexdigest()
 
 
 def describe_unit(unit: Unit) -> list[object]:

@@ -30,9 +30,15 @@ class Workers:
     def __enter__(self) -> "Workers":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._pool is None:
+            return
+        if kind is not None:
+            # Ctrl-C, or the error of one file: what is being written appears whole or not at all, so nobody
+            # need wait for it.
+            for process in list((self._pool._processes or {}).values()):
+                process.terminate()
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         """The results of all tasks as they are done; with one worker, one by one and right here."""

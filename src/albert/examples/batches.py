@@ -89,4 +89,5 @@ def _gather(
             ranges.part.tolist(), ranges.start.tolist(), ranges.end.tolist(), offset.tolist(), strict=True
         ):
             ids_T[place : place + b - a] = corpus.parts[part].pieces[a:b]
+            corpus.let_go(part)
     return ids_T

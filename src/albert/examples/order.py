@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albert.errors import InputError
-from albert.examples.randomness import Stream, derive, mix
+from albert.examples.randomness import Stream, derive, mix, seed_key
 
 _ROUNDS = 4
 
@@ -31,7 +31,7 @@ class ExampleOrder:
     def numbers(self, places: NDArray[np.int64], *, epoch: int) -> NDArray[np.int64]:
         """The examples at these places of the epoch."""
         half = np.uint64(max(1, ((self.num_examples - 1).bit_length() + 1) // 2))
-        key = derive(derive(derive(np.uint64(self.seed), Stream.ORDER), epoch), 0)
+        key = derive(derive(derive(seed_key(self.seed), Stream.ORDER), epoch), 0)
         values = places.astype(np.uint64)
         outside = np.ones(len(values), dtype=bool)
         while outside.any():

@@ -52,10 +52,12 @@ class Pairs:
 def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSettings) -> Pairs:
     """Windows around the given pieces, split at a random sentence, cut to length, swapped or replaced."""
     targets = _draw_targets(keys, settings)
+    # Single sentences: a window of one, which takes in its neighbour.
+    wanted = np.ones_like(targets) if settings.unit == "sentences" else targets
     windows = grow_windows(
         corpus,
         find_anchors(corpus, positions),
-        targets=np.full_like(targets, 1) if settings.unit == "sentences" else targets,
+        targets=wanted,
         is_backward=uniform(derive(keys, Stream.DIRECTION)) < 0.5,
     )
     border = windows.start + 1 + below(derive(keys, Stream.SPLIT), windows.num_sentences - 1)
@@ -65,7 +67,7 @@ def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSe
     is_valid = (windows.num_sentences >= 2) | (settings.objective == "none")
     is_chosen = uniform(derive(keys, Stream.SWAP)) < 0.5
     if settings.objective == "nsp":
-        other, is_found = _draw_other_document(corpus, windows, keys, np.maximum(targets - first.length, 1))
+        other, is_found = _draw_other_document(corpus, windows, keys, windows.end - border)
         is_chosen &= is_found
         second = second.select(other, is_chosen)
     first, second = _cut(first, second, targets, keys)
@@ -84,23 +86,27 @@ def _draw_targets(keys: Keys, settings: ExampleSettings) -> Ints:
 
 
 def _draw_other_document(
-    corpus: Corpus, windows: Windows, keys: Keys, targets: Ints
+    corpus: Corpus, windows: Windows, keys: Keys, num_sentences: Ints
 ) -> tuple[Ranges, NDArray[np.bool_]]:
-    """A run of sentences from another document for each window, and whether one was found."""
+    """As many sentences from another document as the true segment has, and whether one was found.
+
+    They begin after the sentence that was found by a piece: that one is longer than others, which would
+    tell a random segment from a true one.
+    """
     chosen = Ranges(*(np.zeros(len(keys), np.int64) for _ in range(3)))
     is_found = np.zeros(len(keys), dtype=bool)
-    forward = np.zeros(len(keys), dtype=bool)
     for attempt in range(_TRIES):
         draw = derive(derive(keys, Stream.OTHER_DOCUMENT), attempt)
         anchors = find_anchors(corpus, below(draw, corpus.num_pieces))
-        grown = grow_windows(corpus, anchors, targets=targets, is_backward=forward)
-        ends = np.where(targets == 1, grown.start + 1, grown.end)
+        latest = np.maximum(anchors.document_end - num_sentences, anchors.document_start)
+        start = np.minimum(anchors.sentence + 1, latest)
+        end = np.minimum(start + num_sentences, anchors.document_end)
         candidate = Ranges(
-            grown.part,
-            piece_offsets(corpus, grown.part, grown.start),
-            piece_offsets(corpus, grown.part, ends),
+            anchors.part,
+            piece_offsets(corpus, anchors.part, start),
+            piece_offsets(corpus, anchors.part, end),
         )
-        is_other = (grown.part != windows.part) | (grown.document_start != windows.document_start)
+        is_other = (anchors.part != windows.part) | (anchors.document_start != windows.document_start)
         chosen = chosen.select(candidate, is_other & ~is_found)
         is_found |= is_other
         if is_found.all():

@@ -33,6 +33,12 @@ class Stream(IntEnum):
     RANDOM_PIECE = 15
 
 
+def seed_key(seed: int) -> np.uint64:
+    """A seed as the first key; any whole number will do."""
+    key: np.uint64 = np.uint64(seed % 2**64)
+    return key
+
+
 def mix(values: Keys) -> Keys:
     """Scramble 64-bit numbers; a permutation of them."""
     with np.errstate(over="ignore"):

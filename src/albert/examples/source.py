@@ -10,7 +10,7 @@ from albert.examples.batches import PretrainingBatch, build_batch
 from albert.examples.masking import PieceTable
 from albert.examples.order import ExampleOrder
 from albert.examples.pairs import build_pairs
-from albert.examples.randomness import Stream, below, derive
+from albert.examples.randomness import Stream, below, derive, seed_key
 from albert.examples.settings import ExampleSettings
 from albert.examples.windows import Ints
 from albert.text.tokenizer import Tokenizer
@@ -27,7 +27,11 @@ class ExampleSource:
 
     @property
     def num_examples(self) -> int:
-        """Examples in an epoch: about as many as fill the corpus once."""
+        """Examples in an epoch: as many as the corpus has lengths of them.
+
+        Windows begin at sentences and stay inside documents, so an epoch meets some text twice and some not
+        at all (docs/corpora.md); the next epoch's jitter moves them.
+        """
         return max(1, self.corpus.num_pieces // self.settings.target_pieces)
 
     @property
@@ -37,9 +41,8 @@ class ExampleSource:
 
     def build(self, numbers: Ints, *, epoch: int) -> PretrainingBatch:
         """The examples with these numbers in this epoch, as one batch."""
-        self.corpus.files.touch(len(numbers))
         target = self.settings.target_pieces
-        base = derive(np.uint64(self.seed), epoch)
+        base = derive(seed_key(self.seed), epoch)
         jitter = below(derive(base, Stream.JITTER).reshape(1), target)
         positions = (numbers * target + jitter) % self.corpus.num_pieces
         keys = derive(base, numbers)

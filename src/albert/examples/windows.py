@@ -53,6 +53,7 @@ def find_anchors(corpus: Corpus, positions: Ints) -> Anchors:
         found[0, here] = sentence
         found[1, here] = part.document_starts[document]
         found[2, here] = part.document_starts[document + 1]
+        corpus.let_go(number)
     return Anchors(parts, *found)
 
 
@@ -74,9 +75,12 @@ def grow_windows(
         backward = np.searchsorted(starts, starts[sentence + 1] - target, side="right") - 1
         end[here] = np.where(is_backward[here], sentence + 1, forward)
         start[here] = np.where(is_backward[here], backward, sentence)
+        corpus.let_go(number)
     start = np.maximum(start, anchors.document_start)
     end = np.minimum(np.maximum(end, start + 1), anchors.document_end)
+    # A sentence alone takes in its neighbour on the side it grows to; at a document's end, the other.
     is_alone = end - start < 2
+    start = np.where(is_alone & is_backward, np.maximum(end - 2, anchors.document_start), start)
     end = np.where(is_alone, np.minimum(start + 2, anchors.document_end), end)
     start = np.where(is_alone, np.maximum(end - 2, anchors.document_start), start)
     return Windows(anchors.part, anchors.document_start, anchors.document_end, start, end)
@@ -88,4 +92,5 @@ def piece_offsets(corpus: Corpus, parts: Ints, sentences: Ints) -> Ints:
     for number in np.unique(parts):
         here = parts == number
         offsets[here] = corpus.parts[number].sentence_starts[sentences[here]]
+        corpus.let_go(number)
     return offsets

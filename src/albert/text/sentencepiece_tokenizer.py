@@ -1,5 +1,6 @@
 """The bytes of a `spiece.model` come in, ALBERT's own tokenizer goes out."""
 
+import unicodedata
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -67,8 +68,13 @@ class SentencePieceTokenizer(Tokenizer):
         return self._pieces[piece_id]
 
     def begins_word(self, piece_id: int) -> bool:
-        """Whether a piece carries the border of a word in front of it."""
-        return self._pieces[piece_id].startswith(BORDER)
+        """Whether a piece carries the border of a word in front of it, or is no continuation of letters.
+
+        Punctuation and digits begin anew, as published, and so does a piece of a script without spaces:
+        there a whole sentence would be one word.
+        """
+        first = self._pieces[piece_id][0]
+        return first == BORDER or not first.isalpha() or unicodedata.east_asian_width(first) in "WF"
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text that the ids spell; padding, [CLS] and [SEP] are left out, [MASK] is not."""
