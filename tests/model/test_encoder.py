@@ -129,6 +129,7 @@ def test_a_layout_first_met_in_inference_can_be_trained_with(model):
     with torch.inference_mode():
         model(tokens)
     model(tokens).last_TD.sum().backward()
+    assert model.encoder.embeddings.norm.weight.grad is not None
     model.zero_grad()
 
 
