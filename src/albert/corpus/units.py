@@ -116,6 +116,8 @@ def hash_unit(task: UnitTask) -> int:
 
     The unit's share of the work goes out, here and below.
     """
+    # The old record goes first: it must not vouch for what is about to be written over.
+    task.scratch_path("hashes", ".json").unlink(missing_ok=True)
     paragraphs = bytearray()
     documents = bytearray()
     counts: Counter[str] = Counter()
