@@ -14,7 +14,7 @@ import pytest
 import albert
 
 ROOT = Path(albert.__file__).parent
-GROUND = ("errors", "settings", "files")
+GROUND = ("errors", "settings", "files", "reporting")
 # From the top of the house down: text comes in first, what a person types comes last.
 ROOMS = (
     "text", "model", "pretrained", "inference", "corpus", "examples", "training", "tasks", "export", "study",

@@ -11,7 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from albert.errors import FileFormatError
+from albert.errors import FileFormatError, InputError
+
+try:
+    import fcntl
+except ImportError:  # no such locks on Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
@@ -89,6 +94,22 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def hold(path: Path, *, busy: str) -> Iterator[None]:
+    """Keep other processes out while the block lasts, by a lock on `path`; a killed one holds nothing.
+
+    Where another has it, the error is `busy`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise InputError(busy) from error
+        yield
 
 
 def _umask() -> int:

@@ -10,9 +10,9 @@ import pytest
 from albert.corpus.corpus import open_corpus
 from albert.corpus.manifest import read_manifest
 from albert.corpus.prepare import prepare_corpus
-from albert.corpus.resume import hold
 from albert.corpus.units import PrepareSettings
 from albert.errors import FileFormatError, InputError
+from albert.files import hold
 from albert.text.folder import load_tokenizer
 from albert.text.sentences import iter_sentences
 from tests.conftest import read_tree
@@ -223,7 +223,8 @@ def test_a_damaged_corpus_is_mended_by_preparing_it_again(books, vocab_path, tmp
 
 def test_a_second_run_in_the_same_folder_is_refused(books, vocab_path, tmp_path):
     (tmp_path / "out" / ".prepare").mkdir(parents=True)
-    with hold(tmp_path / "out" / ".prepare"), pytest.raises(InputError, match="another run is preparing"):
+    lock = hold(tmp_path / "out" / ".prepare" / "lock", busy="this one")
+    with lock, pytest.raises(InputError, match="another run is preparing"):
         prepare(books, vocab_path, tmp_path / "out")
 
 

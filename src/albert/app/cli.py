@@ -1,6 +1,7 @@
 """The command line: words come in, an exit code goes out. The table of commands is here and nowhere else.
 
-Exit codes: 0 done; 1 our own mistake; 2 the user's, told in one line; 130 interrupted.
+Exit codes: 0 done; 1 our own mistake; 2 the user's, told in one line; 130 interrupted; 143 stopped by
+SIGTERM after saving.
 """
 
 import importlib
@@ -43,6 +44,8 @@ COMMANDS = (
     Command("corpus prepare", "corpus:prepare"),
     Command("corpus show", "corpus:show"),
     Command("corpus overlap", "corpus:overlap"),
+    Command("pretrain", "pretrain:pretrain"),
+    Command("evaluate", "evaluate:evaluate"),
 )
 
 GROUPS = {
@@ -93,11 +96,20 @@ def _main_options(
     """Options that come before a command."""
 
 
-def _with_common_options(function: Callable[..., CommandResult]) -> Callable[..., None]:
+@dataclass(frozen=True)
+class _Done:
+    """A command that came to its end, or to a stop of its own making."""
+
+    exit_code: int
+
+
+def _with_common_options(function: Callable[..., CommandResult]) -> Callable[..., _Done]:
     """The function with --json and --debug added, printing its result."""
 
-    def run(*, as_json: bool, debug: bool, **arguments: Any) -> None:
-        print_result(function(**arguments), as_json=as_json)
+    def run(*, as_json: bool, debug: bool, **arguments: Any) -> _Done:
+        result = function(**arguments)
+        print_result(result, as_json=as_json)
+        return _Done(result.exit_code)
 
     parameters = list(inspect.signature(function).parameters.values())
     for name, annotation in (("as_json", JsonFlag), ("debug", DebugFlag)):
@@ -124,6 +136,8 @@ def _run(words: list[str]) -> int:
         if code == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
         sys.stdout.flush()  # a reader that has gone or a full disk shows here, and not at the very end
+        if isinstance(code, _Done):
+            return code.exit_code
         return code if isinstance(code, int) else 0
     except AlbertError as error:
         return _fail(str(error), 2, is_debugging)

@@ -28,6 +28,13 @@ class ProgressDisplay:
         if self._bar is not None:
             self._bar.stop()
 
+    def say(self, text: str) -> None:
+        """A line that stays, above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
     def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
         """Say where a stage is; `fraction` is 1 at its end, and None where that is not known."""
         is_new, self._stage = stage != self._stage, stage

@@ -12,10 +12,14 @@ from rich.console import Console
 
 @dataclass(frozen=True)
 class CommandResult:
-    """`data` is what --json prints on stdout; `render` draws the same for a person."""
+    """`data` is what --json prints on stdout; `render` draws the same for a person.
+
+    `exit_code` is not 0 where the work was stopped before its end.
+    """
 
     data: Any
     render: Callable[[Console], None]
+    exit_code: int = 0
 
 
 def print_result(result: CommandResult, *, as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """A prepared corpus: its folder comes in, all its shards as one long row of pieces go out."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 
 from albert.corpus.manifest import Manifest, read_manifest
 from albert.corpus.mapping import MappedFiles
-from albert.corpus.shards import ShardPart, read_shard
+from albert.corpus.shards import ShardPart, cut_part, read_shard
 from albert.errors import FileFormatError
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The parts of all shards in order; `starts[k]` is the number of pieces before part k."""
+    """The parts of all shards in order; `starts[k]` is the number of pieces before part k.
+
+    `sentences` is the range of the folder's sentences that is seen; None: all of them.
+    """
 
     folder: Path
     manifest: Manifest
@@ -23,11 +26,17 @@ class Corpus:
     starts: NDArray[np.int64]
     files: MappedFiles = field(default_factory=MappedFiles)
     file_of_part: tuple[int, ...] = ()
+    sentences: tuple[int, int] | None = None
 
     @property
     def num_pieces(self) -> int:
         """Pieces in all."""
         return int(self.starts[-1])
+
+    @property
+    def num_documents(self) -> int:
+        """Documents in all; one that a cut went through counts on both sides."""
+        return sum(len(part.document_starts) - 1 for part in self.parts)
 
     def let_go(self, part: int) -> None:
         """Give back the memory of a part that was looked at; a corpus may be larger than memory."""
@@ -36,7 +45,7 @@ class Corpus:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process maps the files itself, rather than being sent what is in them.
-        return open_corpus, (self.folder,)
+        return _open_range, (self.folder, self.sentences)
 
 
 def open_corpus(folder: Path, *, fingerprint: str | None = None) -> Corpus:
@@ -62,3 +71,31 @@ def open_corpus(folder: Path, *, fingerprint: str | None = None) -> Corpus:
     return Corpus(
         folder, manifest, tuple(parts), np.concatenate([[0], counts.cumsum()]), files, tuple(file_of_part)
     )
+
+
+def narrow(corpus: Corpus, first: int, last: int) -> Corpus:
+    """The sentences [first, last) of a whole corpus, seen as one; only the parts at its ends are copied."""
+    assert corpus.sentences is None, "a part of a part would count its sentences from elsewhere"
+    parts: list[ShardPart] = []
+    file_of_part: list[int] = []
+    start = 0
+    for number, part in enumerate(corpus.parts):
+        count = len(part.sentence_starts) - 1
+        a, b = max(first - start, 0), min(last - start, count)
+        if a < b:
+            parts.append(part if (a, b) == (0, count) else cut_part(part, a, b))
+            file_of_part.append(corpus.file_of_part[number])
+        start += count
+    counts = np.array([len(part.pieces) for part in parts], dtype=np.int64)
+    return replace(
+        corpus,
+        parts=tuple(parts),
+        starts=np.concatenate([[0], counts.cumsum()]),
+        file_of_part=tuple(file_of_part),
+        sentences=(first, last),
+    )
+
+
+def _open_range(folder: Path, sentences: tuple[int, int] | None) -> Corpus:
+    corpus = open_corpus(folder)
+    return corpus if sentences is None else narrow(corpus, *sentences)

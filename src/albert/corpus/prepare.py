@@ -24,8 +24,8 @@ from albert.corpus.manifest import (
     read_manifest,
     write_manifest,
 )
-from albert.corpus.progress import Meter, Reporter, Silence
-from albert.corpus.resume import choose_scratch, hold, read_hash_record, read_unit_record, survey_sources
+from albert.corpus.progress import Meter
+from albert.corpus.resume import choose_scratch, read_hash_record, read_unit_record, survey_sources
 from albert.corpus.sources import Source, find_ignored, find_sources
 from albert.corpus.survey import SourceSurvey, build_units, choose_unit_bytes
 from albert.corpus.units import (
@@ -42,6 +42,8 @@ from albert.corpus.units import (
 )
 from albert.corpus.workers import Workers
 from albert.errors import InputError
+from albert.files import hold
+from albert.reporting import Reporter, Silence
 from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.text.sentence_rules import find_rules
 from albert.text.tokenizer import Tokenizer
@@ -86,7 +88,8 @@ def prepare_corpus(
     reporter = reporter or Silence()
     if ignored := find_ignored(paths):
         reporter.say("left alone: " + ", ".join(f"{number} × {kind}" for kind, number in ignored.items()))
-    with hold(scratch), Workers(num_workers) as workers:
+    busy = f"{out}: another run is preparing there; wait for it, or choose another --out"
+    with hold(scratch / "lock", busy=busy), Workers(num_workers) as workers:
         run = _Run(out, scratch, settings, tokenizer, workers, reporter)
         manifest = _prepare(run, sources, unit_bytes or choose_unit_bytes(sources), overwrite=overwrite)
     shutil.rmtree(scratch, ignore_errors=True)

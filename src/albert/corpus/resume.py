@@ -1,12 +1,10 @@
 """What an earlier run left in its scratch folder comes in; what of it still holds goes out."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from albert.corpus.manifest import MANIFEST_NAME
-from albert.corpus.progress import Reporter
 from albert.corpus.sources import Source
 from albert.corpus.survey import SourceSurvey, SurveyTask, measure_source, survey_source
 from albert.corpus.units import (
@@ -21,12 +19,8 @@ from albert.corpus.units import (
 from albert.corpus.workers import Workers
 from albert.errors import AlbertError, InputError
 from albert.files import read_json, write_json
+from albert.reporting import Reporter
 from albert.settings import Settings, build_settings
-
-try:
-    import fcntl
-except ImportError:  # no such locks on Windows
-    fcntl = None  # type: ignore[assignment]
 
 SCRATCH_NAME = ".prepare"
 _SURVEY_NAME = "survey.json"
@@ -56,20 +50,6 @@ def choose_scratch(out: Path) -> Path:
             if file.is_file():
                 file.unlink()
     return scratch
-
-
-@contextmanager
-def hold(scratch: Path) -> Iterator[None]:
-    """Keep a second run out of the same folder while this one lasts; a killed run holds nothing."""
-    with (scratch / "lock").open("w") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise InputError(
-                    f"{scratch.parent}: another run is preparing there; wait for it, or choose another --out"
-                ) from error
-        yield
 
 
 def read_record(cls: type[S], path: Path) -> S | None:

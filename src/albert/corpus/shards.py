@@ -72,6 +72,16 @@ def join_parts(parts: Sequence[ShardPart]) -> ShardPart:
     )
 
 
+def cut_part(part: ShardPart, first: int, last: int) -> ShardPart:
+    """The sentences [first, last) of a part; a document that reaches over an end is cut there."""
+    sentence_starts = part.sentence_starts[first : last + 1]
+    return ShardPart(
+        pieces=part.pieces[sentence_starts[0] : sentence_starts[-1]],
+        sentence_starts=sentence_starts - sentence_starts[0],
+        document_starts=np.unique(np.clip(part.document_starts, first, last)) - np.int32(first),
+    )
+
+
 def find_starts(lengths: ArrayLike) -> NDArray[np.int32]:
     """Where things of these lengths begin when they lie end to end, and where the last one ends."""
     counts = np.asarray(lengths, dtype=np.int64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from albert.corpus.corpus import Corpus
-from albert.examples.masking import PieceTable, Spans, draw_spans, expand_ranges, replace_pieces
+from albert.examples.masking import NO_SPANS, PieceTable, Spans, draw_spans, expand_ranges, replace_pieces
 from albert.examples.pairs import Pairs, Ranges
 from albert.examples.randomness import Keys, derive
 from albert.examples.settings import ExampleSettings
@@ -33,6 +33,42 @@ class PretrainingBatch:
     has_labels: bool
     spans: Spans
     num_dropped: int = 0
+
+    def select(self, rows: Ints) -> "PretrainingBatch":
+        """The sequences of these numbers, in that order, as a batch of their own; spans stay behind."""
+        starts = np.cumsum(self.lengths) - self.lengths
+        tokens = expand_ranges(starts[rows], self.lengths[rows])
+        place_of = np.full(len(self.ids_T), -1, dtype=np.int64)
+        place_of[tokens] = np.arange(len(tokens))
+        places = place_of[self.places_M]
+        kept = np.flatnonzero(places >= 0)
+        kept = kept[np.argsort(places[kept], kind="stable")]
+        return PretrainingBatch(
+            ids_T=self.ids_T[tokens],
+            positions_T=self.positions_T[tokens],
+            segments_T=self.segments_T[tokens],
+            lengths=self.lengths[rows],
+            places_M=places[kept],
+            targets_M=self.targets_M[kept],
+            labels_B=self.labels_B[rows],
+            has_labels=self.has_labels,
+            spans=NO_SPANS,
+        )
+
+
+def cut_batch(batch: PretrainingBatch, *, max_tokens: int) -> list[PretrainingBatch]:
+    """The sequences in order of length, in as few equal shares as keep each near `max_tokens`.
+
+    There is no padding to save; but equal lengths lie together, and a share fits into the caches.
+    """
+    if not len(batch.lengths):
+        return []
+    order = np.argsort(batch.lengths, kind="stable")
+    total = int(batch.lengths.sum())
+    num_shares = -(-total // max_tokens)
+    middles = np.cumsum(batch.lengths[order]) - batch.lengths[order] / 2
+    share_of = (middles * num_shares / total).astype(np.int64)
+    return [batch.select(rows) for rows in np.split(order, np.flatnonzero(np.diff(share_of)) + 1)]
 
 
 def build_batch(

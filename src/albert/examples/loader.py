@@ -3,12 +3,13 @@
 What is made ahead is nobody's state: the cursor of a run is the step that was consumed.
 """
 
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch.utils.data import DataLoader, Dataset
 
-from albert.examples.batches import PretrainingBatch
+from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.examples.source import ExampleSource
 
 
@@ -20,12 +21,16 @@ class _Steps(Dataset[list[PretrainingBatch]]):
     batch_size: int
     first_step: int
     num_steps: int
+    max_tokens: int | None
 
     def __len__(self) -> int:
         return self.num_steps
 
     def __getitem__(self, index: int) -> list[PretrainingBatch]:
-        return self.source.build_step(self.first_step + index, batch_size=self.batch_size)
+        batches = self.source.build_step(self.first_step + index, batch_size=self.batch_size)
+        if self.max_tokens is None:
+            return batches
+        return [share for batch in batches for share in cut_batch(batch, max_tokens=self.max_tokens)]
 
 
 def iter_steps(
@@ -36,24 +41,33 @@ def iter_steps(
     num_steps: int,
     num_workers: int = 1,
     ahead: int = 4,
+    max_tokens: int | None = None,
 ) -> Iterator[list[PretrainingBatch]]:
     """The batches of steps [first_step, first_step + num_steps), the same whatever the number of workers.
 
-    Workers end with the iteration, however it ends: closed, exhausted or by an error.
+    `max_tokens` cuts each step into micro-batches of about that size. Workers end with the iteration,
+    however it ends: closed, exhausted or by an error.
     """
     loader = DataLoader(
-        _Steps(source, batch_size, first_step, num_steps),
+        _Steps(source, batch_size, first_step, num_steps, max_tokens),
         batch_size=None,
         shuffle=False,
         num_workers=num_workers,
         prefetch_factor=ahead if num_workers else None,
         collate_fn=_as_is,
+        worker_init_fn=_leave_signals,
     )
     iterator = iter(loader)
     try:
         yield from iterator
     finally:
         del iterator
+
+
+def _leave_signals(worker: int) -> None:
+    # Ctrl-C reaches every process of the terminal; the main one decides, and ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _as_is(batches: list[PretrainingBatch]) -> list[PretrainingBatch]:

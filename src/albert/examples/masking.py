@@ -44,6 +44,9 @@ class Spans:
         return expand_ranges(self.start, self.end - self.start)
 
 
+NO_SPANS = Spans(*(np.empty(0, dtype=np.int64) for _ in range(3)))
+
+
 def expand_ranges(starts: Ints, lengths: Ints) -> Ints:
     """The numbers of all ranges [start, start + length), one range after another."""
     before = np.cumsum(lengths) - lengths

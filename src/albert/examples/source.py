@@ -69,7 +69,7 @@ def build_source(
         )
     if corpus.num_pieces == 0:
         raise InputError(f"{corpus.folder}: holds no text; prepare a corpus with some")
-    if settings.objective == "nsp" and corpus.manifest.num_documents < 2:
+    if settings.objective == "nsp" and corpus.num_documents < 2:
         raise InputError(
             f"{corpus.folder}: one document, and objective nsp takes every second segment from another; "
             "use objective=sop, or separate documents by blank lines"

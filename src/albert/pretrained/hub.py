@@ -47,7 +47,10 @@ def _find_local(source: str | Path) -> Path | None:
         raise InputError("the model's name is empty; give a folder or a name such as albert/albert-base-v2")
     path = os.path.expanduser(text)
     if os.path.exists(path):
-        return Path(path)
+        # A run folder stands for the model that was trained in it.
+        inner = Path(path) / "model"
+        is_run = not (Path(path) / "config.json").exists() and (inner / "config.json").exists()
+        return inner if is_run else Path(path)
     if isinstance(source, Path) or _looks_like_path(text):
         raise FileFormatError(f"{text!r} does not exist; check the path, or give a name on the hub")
     return None

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,7 +53,7 @@ def prepare(
             settings=build_settings(PrepareSettings, values=values, source="corpus prepare"),
             num_workers=len(os.sched_getaffinity(0)) if workers is None else workers,
             overwrite=overwrite,
-            reporter=_Reporter(display),
+            reporter=display,
         )
     data = {
         "folder": str(out),
@@ -134,16 +133,6 @@ def _show_example(folder: Path, number: int, *, epoch: int, seed: int, overrides
             console.print(f"\n{name}:\n{format_segment(pieces)}", markup=False)
 
     return CommandResult(dataclasses.asdict(view), render)
-
-
-class _Reporter:
-    """Lines and progress on standard error."""
-
-    def __init__(self, display: ProgressDisplay) -> None:
-        self.show = display.show
-
-    def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
 
 
 def _render_prepared(console: Any, data: dict[str, Any]) -> None:

@@ -1,0 +1,110 @@
+"""`albert evaluate`: a task, a model and data come in, scores with their intervals go out."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from albert.app.progress import ProgressDisplay
+from albert.app.results import CommandResult
+from albert.errors import InputError
+
+TASKS = ("pretraining",)
+
+
+def evaluate(
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="pretraining: masked words, order, next sentence")
+    ],
+    model: Annotated[str, typer.Option("--model", help="a model folder, a run folder, or a hub name")],
+    data: Annotated[Path, typer.Option("--data", help="a prepared corpus that the model was not trained on")],
+    num_examples: Annotated[int, typer.Option("--examples", help="how many to ask about")] = 2000,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="ask about the last documents of --data, as pretraining does")
+    ] = False,
+    depth: Annotated[int | None, typer.Option("--depth", help="run so many layers")] = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps")] = "auto",
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[key=value…]", help="of the examples, as in max_length=128"),
+    ] = None,
+) -> CommandResult:
+    """Ask a pretrained model about text that it has not seen: each figure with its 95% interval."""
+    if task not in TASKS:
+        raise InputError(f"unknown task {task!r}; there is {', '.join(TASKS)}")
+    if num_examples < 1:
+        raise InputError(f"--examples is {num_examples}; at least 1")
+    scores = _evaluate(model, data, num_examples, held_out, depth, device, settings or [])
+    values = {
+        "model": model,
+        "data": str(data),
+        "scores": {
+            name: {**dataclasses.asdict(score), "interval": score.interval} for name, score in scores.items()
+        },
+    }
+    return CommandResult(values, lambda console: _render(console, scores))
+
+
+def _evaluate(
+    model: str,
+    data: Path,
+    num_examples: int,
+    held_out: bool,
+    depth: int | None,
+    device: str,
+    overrides: list[str],
+) -> dict[str, Any]:
+    from albert.corpus.corpus import open_corpus
+    from albert.examples.settings import ExampleSettings
+    from albert.model.runtime import select_device
+    from albert.pretrained.folder import check_vocabulary, load_model
+    from albert.pretrained.vocabulary import load_vocabulary
+    from albert.settings import build_settings
+    from albert.training.evaluation import evaluate_pretraining
+    from albert.training.evaluation_settings import HeldOutSettings
+    from albert.training.pretrain_data import open_data
+
+    found = load_model(model, device=select_device(device))
+    tokenizer = load_vocabulary(found.path)
+    check_vocabulary(found.config, tokenizer)
+    found.model.head("mlm")
+    corpus = open_data(data, HeldOutSettings()).held_out if held_out else open_corpus(data)
+    limit = found.config.max_position_embeddings
+    rules = build_settings(
+        ExampleSettings, values={"max_length": min(512, limit)}, overrides=overrides, source="evaluate"
+    )
+    if rules.max_length > limit:
+        raise InputError(f"max_length {rules.max_length} exceeds the model's {limit} positions; lower it")
+    num_passes = 1 + 2 * any(head in found.model.heads for head in ("sop", "nsp"))
+    done = 0
+    with ProgressDisplay() as display:
+
+        def advance(number: int) -> None:
+            nonlocal done
+            done += number
+            display.show(
+                "evaluate", f"{done:,} examples", fraction=min(1.0, done / (num_examples * num_passes))
+            )
+
+        return evaluate_pretraining(
+            found.model,
+            corpus,
+            tokenizer,
+            settings=rules,
+            num_examples=num_examples,
+            depth=depth,
+            advance=advance,
+        )
+
+
+def _render(console: Any, scores: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table("", "mean", "95% interval", "answers")
+    for name, score in scores.items():
+        low, high = score.interval
+        table.add_row(
+            name.replace("_", " "), f"{score.mean:.4f}", f"{low:.4f} – {high:.4f}", f"{score.count:,}"
+        )
+    console.print(table)

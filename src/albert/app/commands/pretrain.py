@@ -1,0 +1,83 @@
+"""`albert pretrain`: a recipe and a prepared corpus come in; a run folder with a trained model goes out."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from albert.app.progress import ProgressDisplay
+from albert.app.results import CommandResult
+
+EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
+
+
+def pretrain(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="the name of a recipe, or a YAML file")],
+    data: Annotated[Path, typer.Option("--data", help="a prepared corpus")],
+    out: Annotated[Path, typer.Option("--out", help="the folder of the run; its model is in OUT/model")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[key=value…]", help="as in num_steps=5000 optimizer.learning_rate=1e-3"),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out, exactly")] = False,
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="as many steps as fit into 20m, 2h or 1h30m")
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option("--batch-size", help="another batch size; learning rate and steps are rescaled to it"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="of weights, examples and dropout")] = None,
+) -> CommandResult:
+    """Pretrain a model on a prepared corpus; Ctrl-C saves, and --resume goes on as if it had never been."""
+    from albert.training.pretrain import pretrain as run
+
+    overrides = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
+    with ProgressDisplay() as display:
+        result = run(
+            recipe,
+            data=data,
+            out=out,
+            overrides=overrides,
+            batch_size=batch_size,
+            budget=budget,
+            resume=resume,
+            reporter=display,
+        )
+    outcome = result.outcome
+    progress = outcome.progress
+    values: dict[str, Any] = {
+        "run": str(out),
+        "model": None if result.model_dir is None else str(result.model_dir),
+        "is_finished": outcome.is_finished,
+        "step": progress.step,
+        "num_steps": result.settings.num_steps,
+        "tokens": progress.num_tokens,
+        "seconds": round(progress.seconds, 1),
+        "held_out": progress.figures,
+        "best_step": progress.best_step,
+    }
+    if not outcome.is_finished:
+        print(
+            f"stopped by {outcome.signal} at step {progress.step} and saved; --resume goes on",
+            file=sys.stderr,
+        )
+    code = 0 if outcome.is_finished else EXIT_CODES.get(outcome.signal or "", 1)
+    return CommandResult(values, lambda console: _render(console, values), exit_code=code)
+
+
+def _render(console: Any, values: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None)
+    rows = {
+        "model": values["model"] or f"not finished: {values['run']} is at step {values['step']:,}",
+        "steps": f"{values['step']:,} of {values['num_steps']:,}",
+        "pieces": f"{values['tokens']:,}",
+        "seconds": f"{values['seconds']:,.0f}",
+        **{f"held out, {key.replace('_', ' ')}": f"{value:.4f}" for key, value in values["held_out"].items()},
+    }
+    for key, value in rows.items():
+        table.add_row(key, value)
+    console.print(table)

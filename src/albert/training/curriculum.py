@@ -1,0 +1,88 @@
+"""What a step looks like: its number comes in; its depth, length, batch size and place in the data go out.
+
+Because the block is shared, training may begin with few loops over it, and because examples are made on the
+fly, with short sequences; both cost less and neither needs new weights.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from albert.settings import Settings
+
+
+class Stage(Settings):
+    """A value that holds until that share of the steps is done."""
+
+    until: Annotated[float, Field(gt=0.0, le=1.0)]
+    value: Annotated[int, Field(ge=1)]
+
+
+def _check_order(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    ends = [stage.until for stage in stages]
+    if ends != sorted(set(ends)):
+        raise ValueError(f"stages end at {ends}; each must end later than the one before it")
+    return stages
+
+
+# After the last stage, and without any, the full value holds.
+Stages = Annotated[tuple[Stage, ...], AfterValidator(_check_order)]
+
+
+@dataclass(frozen=True)
+class StepShape:
+    """One step: `first_step` and `stage` say where its row of examples began."""
+
+    depth: int
+    length: int
+    batch_size: int
+    stage: int
+    first_step: int
+
+
+@dataclass(frozen=True)
+class Curriculum:
+    """The stages of a run of `num_steps`, resolved.
+
+    A shorter length takes a larger batch, so that every step sees about the same number of pieces.
+    """
+
+    num_steps: int
+    depth: int
+    length: int
+    batch_size: int
+    depths: tuple[Stage, ...] = ()
+    lengths: tuple[Stage, ...] = ()
+
+    def find(self, step: int) -> StepShape:
+        """The shape of a step."""
+        depth, _, _ = self._find(self.depths, step, self.depth)
+        length, stage, first_step = self._find(self.lengths, step, self.length)
+        batch_size = max(1, round(self.batch_size * self.length / length))
+        return StepShape(depth, length, batch_size, stage, first_step)
+
+    def find_end(self, step: int) -> int:
+        """The first step after this one whose shape is another; the end of the run if none is."""
+        borders = sorted({self._border(stage) for stage in (*self.depths, *self.lengths)} | {self.num_steps})
+        return next((border for border in borders if border > step), self.num_steps)
+
+    def list_shapes(self) -> list[tuple[StepShape, int]]:
+        """Each shape of the run, with the number of its steps."""
+        found, step = [], 0
+        while step < self.num_steps:
+            end = self.find_end(step)
+            found.append((self.find(step), end - step))
+            step = end
+        return found
+
+    def _border(self, stage: Stage) -> int:
+        return round(stage.until * self.num_steps)
+
+    def _find(self, stages: tuple[Stage, ...], step: int, full: int) -> tuple[int, int, int]:
+        """The value at a step, its stage's number, and the step at which that stage began."""
+        borders = [self._border(stage) for stage in stages]
+        number = bisect_right(borders, step)
+        value = stages[number].value if number < len(stages) else full
+        return value, number, borders[number - 1] if number else 0

@@ -1,0 +1,20 @@
+"""What is asked of a model while it is trained, and about which text: the settings of evaluation."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from albert.settings import Settings
+
+
+class HeldOutSettings(Settings):
+    """What is asked of a model during training.
+
+    `data` is a prepared corpus to ask about; without one, the last documents of the corpus are kept from
+    training: `share` of its pieces, at most `max_pieces`.
+    """
+
+    data: str | None = None
+    share: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.01
+    max_pieces: Annotated[int, Field(ge=1)] = 200_000
+    num_examples: Annotated[int, Field(ge=1)] = 512

@@ -1,0 +1,40 @@
+"""How the machine is doing: nothing comes in; memory, swapping, load and threads of this process go out."""
+
+import os
+import sys
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
+
+def count_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def measure_health() -> dict[str, float]:
+    """Megabytes held and swapped out, pages that had to be fetched from the disk, and the system's load."""
+    found: dict[str, float] = {}
+    if resource is not None:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        found["major_faults"] = usage.ru_majflt
+        found["peak_mb"] = round(usage.ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024), 1)
+    if hasattr(os, "getloadavg"):
+        found["load"] = round(os.getloadavg()[0], 2)
+    swapped = _read_swap()
+    if swapped is not None:
+        found["swap_mb"] = swapped
+    return found
+
+
+def _read_swap() -> float | None:
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            line = next(line for line in file if line.startswith("VmSwap:"))
+            return round(int(line.split()[1]) / 1024, 1)
+    except (OSError, StopIteration, ValueError):
+        return None

@@ -1,0 +1,270 @@
+"""The training loop: a job comes in; steps, evaluations and checkpoints happen; how it ended goes out.
+
+Pretraining and fine-tuning are jobs of this one loop.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+from torch import nn
+
+from albert.errors import AlbertError, FileFormatError, InputError
+from albert.examples.randomness import derive, seed_key
+from albert.reporting import Reporter, format_seconds
+from albert.training.checkpoints import Checkpoint, CheckpointFolder, gather_tensors, restore_tensors
+from albert.training.guard import Guard
+from albert.training.loop_settings import LoopSettings
+from albert.training.metrics import MetricsLog
+from albert.training.schedules import find_factor
+from albert.training.signals import StopRequest
+from albert.training.step import Objective, StepReport, StepTaker
+from albert.training.window import LogWindow
+
+B = TypeVar("B")
+CHECKPOINTS_DIR = "checkpoints"
+_DROPOUT_STREAM = 1001  # far from the streams that make examples
+
+
+class Job(Protocol[B]):
+    """What is trained, on what, and how it is asked what it has learned."""
+
+    name: str
+    num_steps: int
+    objective: Objective[B]
+
+    def iter_batches(self, first_step: int) -> Iterator[list[B]]:
+        """The micro-batches of each step from that one on."""
+
+    def count_tokens(self, batch: B) -> int:
+        """Real tokens in a batch."""
+
+    def is_new_stage(self, step: int) -> bool:
+        """Whether another loss than before is to be expected from this step on."""
+
+    def find_cost(self, step: int) -> float:
+        """All the work before a step, in any unit, so that the time left can be told."""
+
+    def describe(self, step: int) -> dict[str, float]:
+        """What is particular about a step, for its record."""
+
+    def evaluate(self) -> dict[str, float]:
+        """Figures on held-out data; the model is in evaluation mode."""
+
+    def score(self, figures: dict[str, float]) -> float:
+        """The figure to judge by; lower is better."""
+
+
+@dataclass
+class Progress:
+    """Where a run is: all that a checkpoint keeps besides tensors and the guard's memory."""
+
+    step: int = 0
+    num_tokens: int = 0
+    seconds: float = 0.0
+    best_step: int | None = None
+    best_score: float | None = None
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LoopOutcome:
+    """How a run ended: `signal` is what stopped it before the end."""
+
+    progress: Progress
+    is_finished: bool
+    signal: str | None = None
+
+
+class TrainingLoop(Generic[B]):
+    """One job on its way from its first step, or from a checkpoint, to its last."""
+
+    def __init__(
+        self,
+        job: Job[B],
+        *,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        settings: LoopSettings,
+        run_dir: Path,
+        seed: int,
+        reporter: Reporter,
+        autocast: Any = nullcontext,
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        self.job, self.model, self.optimizer, self.settings = job, model, optimizer, settings
+        self.run_dir, self.seed, self.reporter, self._autocast = run_dir, seed, reporter, autocast
+        self.progress = Progress()
+        self.guard = Guard(settings.guard)
+        self._extra_state = state or {}
+        self._checkpoints = CheckpointFolder(run_dir / CHECKPOINTS_DIR, settings.num_checkpoints)
+        self._saved_step: int | None = None
+        self._saved_time = time.monotonic()
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Take up a checkpoint; from here on everything is as if the run had never stopped."""
+        restore_tensors(checkpoint.tensors, self.model, self.optimizer)
+        self.progress = Progress(**checkpoint.state["progress"])
+        self.guard.restore(checkpoint.state["guard"])
+        self._saved_step = checkpoint.step
+
+    def run(self) -> LoopOutcome:
+        """Train to the end, or until a signal; saved in both cases."""
+        log = MetricsLog(
+            self.run_dir, first_step=self.progress.step, has_tensorboard=self.settings.has_tensorboard
+        )
+        with StopRequest() as stop, closing(log):
+            log.write("start", self.progress.step, threads=torch.get_num_threads(), time=time.time())
+            self._train(log, stop)
+            is_finished = self.progress.step >= self.job.num_steps
+            self._save(log, is_last=True)
+            signal = None if is_finished or stop.signal is None else stop.signal.name
+            log.write("end", self.progress.step, is_finished=is_finished, signal=signal)
+        return LoopOutcome(self.progress, is_finished, signal)
+
+    def _train(self, log: MetricsLog, stop: StopRequest) -> None:
+        taker = StepTaker(
+            self.model,
+            self.optimizer,
+            self.job.objective,
+            self.guard,
+            self.settings.optimizer.max_grad_norm,
+            self._autocast,
+        )
+        window = LogWindow()
+        self.model.train()
+        batches = self.job.iter_batches(self.progress.step)
+        try:
+            while self.progress.step < self.job.num_steps and not stop.is_set:
+                began = time.perf_counter()
+                micro_batches = self._fetch(batches, log)
+                waited = time.perf_counter() - began
+                report = self._step(taker, micro_batches)
+                num_tokens = sum(map(self.job.count_tokens, micro_batches))
+                self.progress.num_tokens += num_tokens
+                self.progress.seconds += time.perf_counter() - began
+                window.add(report, num_tokens=num_tokens, waited=waited, seconds=time.perf_counter() - began)
+                self._note(report, window, log)
+                if self._is_evaluation_due():
+                    self._evaluate(log)
+                if self._is_save_due():
+                    self._save(log)
+        finally:
+            if hasattr(batches, "close"):
+                batches.close()
+
+    def _fetch(self, batches: Iterator[list[B]], log: MetricsLog) -> list[B]:
+        """The next step's batches; where the data fails, what was learned is saved first."""
+        try:
+            return next(batches)
+        except (AlbertError, OSError, RuntimeError) as error:
+            self._save(log, is_last=True)
+            if isinstance(error, AlbertError):
+                raise
+            raise FileFormatError(
+                f"the data could not be read at step {self.progress.step} ({' '.join(str(error).split())}); "
+                "what was learned is saved: mend the corpus and go on with --resume"
+            ) from error
+
+    def _step(self, taker: StepTaker[B], micro_batches: list[B]) -> StepReport:
+        step = self.progress.step
+        if self.job.is_new_stage(step):
+            self.guard.forget()
+        factor = find_factor(self.settings.schedule, step, num_steps=self.job.num_steps)
+        # Dropout draws from a stream of its own at each step: nothing to keep, and nothing to go astray.
+        torch.manual_seed(int(derive(derive(seed_key(self.seed), _DROPOUT_STREAM), step)) % 2**63)
+        report = taker.take(step, micro_batches, learning_rate=self.settings.optimizer.learning_rate * factor)
+        self.progress.step += 1
+        return report
+
+    def _note(self, report: StepReport, window: LogWindow, log: MetricsLog) -> None:
+        step = self.progress.step
+        if report.skipped is not None:
+            self.reporter.say(f"step {step} left out: {report.skipped}")
+            log.write("skip", step, reason=report.skipped, num_skipped=self.guard.num_skipped)
+            try:
+                self.guard.check(step, report.skipped, learning_rate=report.learning_rate)
+            except AlbertError:
+                self._save(log, is_last=True)
+                raise
+        is_last = step == self.job.num_steps
+        if step % self.settings.log_every == 0 or is_last:
+            figures = window.summarise()
+            log.write(
+                "train", step, **figures, **self.job.describe(report.step), tokens=self.progress.num_tokens
+            )
+            message = f"step {step:,} of {self.job.num_steps:,}, {window.format(figures)}"
+            left = self._estimate_left(window.seconds, window.num_steps)
+            self.reporter.show(
+                self.job.name, f"{message}{left}", fraction=self.job.find_cost(step) / self._total_cost
+            )
+            window.clear()
+
+    @property
+    def _total_cost(self) -> float:
+        return self.job.find_cost(self.job.num_steps)
+
+    def _estimate_left(self, seconds: float, num_steps: int) -> str:
+        step = self.progress.step
+        recent = self.job.find_cost(step) - self.job.find_cost(step - num_steps)
+        left = seconds * (self._total_cost - self.job.find_cost(step)) / max(recent, 1e-9)
+        return f", {format_seconds(left)} left"
+
+    def _is_evaluation_due(self) -> bool:
+        every = max(1, -(-self.job.num_steps // self.settings.num_evaluations))
+        return self.progress.step % every == 0 or self.progress.step == self.job.num_steps
+
+    def _evaluate(self, log: MetricsLog) -> None:
+        began = time.perf_counter()
+        self.model.eval()
+        with torch.inference_mode(), self._autocast():
+            figures = self.job.evaluate()
+        self.model.train()
+        progress = self.progress
+        progress.figures = figures
+        score = self.job.score(figures)
+        if progress.best_score is None or score < progress.best_score:
+            progress.best_step, progress.best_score = progress.step, score
+        seconds = time.perf_counter() - began
+        progress.seconds += seconds
+        log.write("evaluate", progress.step, **figures, seconds=round(seconds, 3))
+        listed = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+        self.reporter.say(f"step {progress.step:,}, held out: {listed}")
+        self._save(log)
+
+    def _is_save_due(self) -> bool:
+        return time.monotonic() - self._saved_time > 60.0 * self.settings.save_minutes
+
+    def _save(self, log: MetricsLog, *, is_last: bool = False) -> None:
+        """Write a checkpoint; where there is no room the run goes on and tries again, but not at its end."""
+        if self._saved_step == self.progress.step:
+            return
+        began = time.perf_counter()
+        checkpoint = Checkpoint(
+            self.progress.step,
+            gather_tensors(self.model, self.optimizer),
+            {**self._extra_state, "progress": vars(self.progress), "guard": self.guard.state()},
+        )
+        self._saved_time = time.monotonic()
+        try:
+            self._checkpoints.save(checkpoint, best_step=self.progress.best_step)
+        except OSError as error:
+            self._explain_failed_save(error, is_last=is_last)
+            return
+        self._saved_step = self.progress.step
+        log.write("save", self.progress.step, seconds=round(time.perf_counter() - began, 3))
+
+    def _explain_failed_save(self, error: OSError, *, is_last: bool) -> None:
+        steps = self._checkpoints.list_steps()
+        kept = f"the checkpoint of step {steps[-1]} is whole" if steps else "there is no checkpoint yet"
+        message = (
+            f"{self._checkpoints.path}: step {self.progress.step} could not be saved "
+            f"({error.strerror or error}); {kept}"
+        )
+        if is_last:
+            raise InputError(f"{message}. Make room and go on with --resume") from error
+        self.reporter.say(f"{message}; training goes on and saving is tried again")

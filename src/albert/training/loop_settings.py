@@ -1,0 +1,48 @@
+"""How anything is trained: the settings of optimiser, guard and loop."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveFloat
+
+from albert.settings import Settings
+from albert.training.schedules import ScheduleSettings
+
+Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class OptimizerSettings(Settings):
+    """The defaults are the published ones, but for the learning rate, which belongs to a batch size.
+
+    `max_grad_norm` 0 does not clip.
+    """
+
+    name: Literal["lamb", "adamw"] = "lamb"
+    learning_rate: PositiveFloat = 0.00176
+    beta1: Beta = 0.9
+    beta2: Beta = 0.999
+    eps: PositiveFloat = 1e-6
+    weight_decay: Annotated[float, Field(ge=0.0)] = 0.01
+    max_grad_norm: Annotated[float, Field(ge=0.0)] = 1.0
+
+
+class GuardSettings(Settings):
+    """A loss is a spike when it exceeds the running mean by `spike_factor` mean deviations and by half.
+
+    After `max_skipped` steps left out in a row, the run stops with advice. 0 watches for no spikes.
+    """
+
+    spike_factor: Annotated[float, Field(ge=0.0)] = 10.0
+    max_skipped: Annotated[int, Field(ge=1)] = 5
+
+
+class LoopSettings(Settings):
+    """How a job is trained, whatever it is. A checkpoint follows each evaluation and `save_minutes`."""
+
+    optimizer: OptimizerSettings = OptimizerSettings()
+    schedule: ScheduleSettings = ScheduleSettings()
+    guard: GuardSettings = GuardSettings()
+    log_every: Annotated[int, Field(ge=1)] = 10
+    num_evaluations: Annotated[int, Field(ge=1)] = 20
+    save_minutes: PositiveFloat = 10.0
+    num_checkpoints: Annotated[int, Field(ge=1)] = 2
+    has_tensorboard: bool = True

@@ -1,0 +1,82 @@
+"""A model and a batch come in; each objective's summed loss, its count and its hits go out.
+
+Shapes: T tokens, B sequences, M masked places, D hidden width, V vocabulary.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from albert.examples.batches import PretrainingBatch
+from albert.model.albert_model import AlbertModel
+from albert.model.tokens import Tokens
+
+WORDS = "mlm"
+# The sentence objectives, as heads are named; `none` has no head.
+PAIR_OBJECTIVES = ("sop", "nsp")
+
+
+@dataclass(frozen=True)
+class LossTerm:
+    """One objective over one batch: sums, so that batches of any size add up.
+
+    Whoever adds them divides once, by the count of the whole step.
+    """
+
+    total: Tensor
+    count: int
+    num_correct: Tensor
+
+
+def count_terms(batch: PretrainingBatch, *, pair_head: str | None) -> dict[str, int]:
+    """How many answers a batch holds for each objective: known before the model has run."""
+    counts = {WORDS: len(batch.places_M)}
+    if pair_head is not None and batch.has_labels:
+        counts[pair_head] = len(batch.lengths)
+    return counts
+
+
+def build_tokens(batch: PretrainingBatch, device: torch.device | str = "cpu") -> Tokens:
+    """The batch as the model reads it, on its device."""
+    return Tokens(
+        ids_T=_place(batch.ids_T, device),
+        positions_T=_place(batch.positions_T, device),
+        segments_T=_place(batch.segments_T, device),
+        lengths=tuple(batch.lengths.tolist()),
+    )
+
+
+def compute_pretraining_losses(
+    model: AlbertModel, batch: PretrainingBatch, *, pair_head: str | None, depth: int | None = None
+) -> Mapping[str, LossTerm]:
+    """Masked words, and the sentence question where the model has a head for it (section 3.1).
+
+    The total loss is the sum of both means, unweighted; whoever calls divides by the counts.
+    """
+    device = model.encoder.embeddings.word.weight.device
+    tokens = build_tokens(batch, device)
+    last_TD = model(tokens, depth=depth).last_TD
+    terms = {}
+    if len(batch.places_M):
+        logits_MV = model.word_logits(last_TD, _place(batch.places_M, device))
+        terms[WORDS] = sum_cross_entropy(logits_MV, _place(batch.targets_M, device))
+    if pair_head is not None and batch.has_labels:
+        logits_B2 = model.head(pair_head)(model.pool(last_TD, tokens))
+        terms[pair_head] = sum_cross_entropy(logits_B2, _place(batch.labels_B, device))
+    return terms
+
+
+def sum_cross_entropy(logits_MV: Tensor, targets_M: Tensor) -> LossTerm:
+    """Cross-entropy added up over the rows, in float32 whatever the logits are."""
+    total = F.cross_entropy(logits_MV.float(), targets_M, reduction="sum")
+    with torch.no_grad():
+        num_correct = (logits_MV.argmax(-1) == targets_M).sum()
+    return LossTerm(total, len(targets_M), num_correct)
+
+
+def _place(array: "np.typing.NDArray[np.int64]", device: torch.device | str) -> Tensor:
+    return torch.from_numpy(array).to(device, non_blocking=True)

@@ -1,0 +1,32 @@
+"""What a run learns from: a prepared corpus comes in; text to train on and text to be asked about go out."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from albert.corpus.corpus import Corpus, open_corpus
+from albert.corpus.held_out import hold_out
+from albert.corpus.units import VOCAB_DIR
+from albert.text.folder import load_tokenizer
+from albert.text.tokenizer import Tokenizer
+from albert.training.evaluation_settings import HeldOutSettings
+
+
+@dataclass(frozen=True)
+class PretrainData:
+    """The whole corpus, what of it is learned from, what is asked about, and the vocabulary."""
+
+    whole: Corpus
+    train: Corpus
+    held_out: Corpus
+    tokenizer: Tokenizer
+
+
+def open_data(folder: Path, settings: HeldOutSettings) -> PretrainData:
+    """Open a prepared corpus and the one it is to be evaluated on, or hold out its last documents."""
+    tokenizer = load_tokenizer(folder / VOCAB_DIR)
+    corpus = open_corpus(folder, fingerprint=tokenizer.fingerprint)
+    if settings.data is not None:
+        other = open_corpus(Path(settings.data), fingerprint=tokenizer.fingerprint)
+        return PretrainData(corpus, corpus, other, tokenizer)
+    split = hold_out(corpus, share=settings.share, max_pieces=settings.max_pieces)
+    return PretrainData(corpus, split.train, split.held_out, tokenizer)

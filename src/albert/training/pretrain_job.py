@@ -1,0 +1,151 @@
+"""Pretraining as a job of the loop: a corpus and settings come in; batches, losses and evaluations go out."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from albert.errors import InputError
+from albert.examples.batches import PretrainingBatch
+from albert.examples.loader import iter_steps
+from albert.examples.source import ExampleSource, build_source
+from albert.model.albert_model import AlbertModel
+from albert.training.curriculum import Curriculum, StepShape
+from albert.training.evaluation import build_held_out_source, evaluate_pass
+from albert.training.losses import WORDS, LossTerm, compute_pretraining_losses, count_terms
+from albert.training.pretrain_data import PretrainData
+from albert.training.settings import PretrainSettings
+from albert.training.step import Objective
+
+
+@dataclass(frozen=True)
+class PretrainJob:
+    """Masked words and, where the objective has one, the sentence question."""
+
+    model: AlbertModel
+    settings: PretrainSettings
+    data: PretrainData
+    name: str = "pretrain"
+
+    @property
+    def num_steps(self) -> int:
+        """All of them."""
+        return self.settings.num_steps
+
+    @property
+    def pair_head(self) -> str | None:
+        """The head of the sentence objective."""
+        objective = self.settings.examples.objective
+        return None if objective == "none" else objective
+
+    @cached_property
+    def curriculum(self) -> Curriculum:
+        """The shape of every step."""
+        return self.settings.build_curriculum(self.model.config)
+
+    @cached_property
+    def objective(self) -> Objective[PretrainingBatch]:
+        """What the loop asks of a batch."""
+        return Objective(lambda batch: count_terms(batch, pair_head=self.pair_head), self.compute_losses)
+
+    def compute_losses(self, batch: PretrainingBatch, step: int) -> Mapping[str, LossTerm]:
+        """Both objectives at the depth of that step."""
+        depth = self.curriculum.find(step).depth
+        return compute_pretraining_losses(self.model, batch, pair_head=self.pair_head, depth=depth)
+
+    def build_source(self, length: int) -> ExampleSource:
+        """The examples of that length; refused where they do not fill one batch."""
+        settings = self.settings
+        examples = settings.examples.model_copy(update={"max_length": length})
+        return build_source(self.data.train, self.data.tokenizer, settings=examples, seed=settings.seed)
+
+    def iter_batches(self, first_step: int) -> Iterator[list[PretrainingBatch]]:
+        """The micro-batches of each step, made ahead by other processes; stage after stage."""
+        step = first_step
+        while step < self.num_steps:
+            shape = self.curriculum.find(step)
+            end = self._find_length_end(step, shape)
+            yield from self._iter_stage(shape, step, end)
+            step = end
+
+    def _find_length_end(self, step: int, shape: StepShape) -> int:
+        """The first step with another stage of lengths."""
+        end = self.curriculum.find_end(step)
+        while end < self.num_steps and self.curriculum.find(end).stage == shape.stage:
+            end = self.curriculum.find_end(end)
+        return end
+
+    def _iter_stage(self, shape: StepShape, first: int, end: int) -> Iterator[list[PretrainingBatch]]:
+        batches = iter_steps(
+            self.build_source(shape.length),
+            batch_size=shape.batch_size,
+            first_step=first - shape.first_step,
+            num_steps=end - first,
+            num_workers=self.settings.num_workers,
+            max_tokens=self.settings.micro_batch_tokens,
+        )
+        for found in batches:
+            if not found:
+                raise InputError(
+                    f"{self.data.whole.folder}: {shape.batch_size} examples had one sentence each; the "
+                    f"objective {self.settings.examples.objective} needs two; use "
+                    "examples.objective=none, or longer documents"
+                )
+            yield found
+
+    def count_tokens(self, batch: PretrainingBatch) -> int:
+        """Tokens; all of them are real."""
+        return len(batch.ids_T)
+
+    def is_new_stage(self, step: int) -> bool:
+        """Whether depth or length change here."""
+        return step > 0 and self.curriculum.find_end(step - 1) == step
+
+    def find_cost(self, step: int) -> float:
+        """Layers run before a step: pieces are about as many in each."""
+        cost, first = 0.0, 0
+        while first < step:
+            end = min(self.curriculum.find_end(first), step)
+            cost += (end - first) * (self.curriculum.find(first).depth + 0.5)
+            first = end
+        return cost
+
+    def describe(self, step: int) -> dict[str, float]:
+        """Depth, length and batch size."""
+        shape = self.curriculum.find(step)
+        return {"depth": shape.depth, "length": shape.length, "batch_size": shape.batch_size}
+
+    @cached_property
+    def held_out_source(self) -> ExampleSource:
+        """The examples that are asked about."""
+        examples = self.settings.examples
+        return build_held_out_source(
+            self.data.held_out, self.data.tokenizer, examples, objective=examples.objective
+        )
+
+    def evaluate(self) -> dict[str, float]:
+        """Masked words and sentence pairs of held-out documents, at full depth and length."""
+        found = evaluate_pass(
+            self.model,
+            self.held_out_source,
+            num_examples=self.settings.held_out.num_examples,
+            max_tokens=self.settings.micro_batch_tokens,
+        )
+        figures = {f"{WORDS}_loss": found.word_loss.mean, f"{WORDS}_accuracy": found.word_accuracy.mean}
+        if found.pair_accuracy is not None:
+            figures[f"{self.pair_head}_accuracy"] = found.pair_accuracy.mean
+        return figures
+
+    def score(self, figures: dict[str, float]) -> float:
+        """The loss of the masked words: what every objective has."""
+        return figures[f"{WORDS}_loss"]
+
+    def check(self) -> None:
+        """Refuse a corpus that does not fill one batch."""
+        for shape, _ in self.curriculum.list_shapes():
+            found = self.build_source(shape.length).num_examples
+            if found < shape.batch_size:
+                most = max(1, found * shape.length // self.settings.examples.max_length)
+                raise InputError(
+                    f"{self.data.whole.folder}: {found} examples of {shape.length} pieces are less than one "
+                    f"batch of {shape.batch_size}; use a batch_size of at most {most}, or more text"
+                )

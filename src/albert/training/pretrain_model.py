@@ -1,0 +1,99 @@
+"""The model of a run: settings and a vocabulary come in; a model with its heads, and its card, go out."""
+
+from albert.errors import InputError
+from albert.model.albert_model import AlbertModel, build_model
+from albert.model.config import ModelConfig
+from albert.pretrained.card import format_card
+from albert.pretrained.folder import load_model
+from albert.pretrained.hub import resolve_source
+from albert.pretrained.vocabulary import load_vocabulary
+from albert.reporting import format_seconds
+from albert.text.tokenizer import Tokenizer
+from albert.training.loop import Progress
+from albert.training.run_folder import RunFacts
+from albert.training.settings import PretrainSettings
+
+# What a warm start may change: nothing that a weight has the shape of.
+_FREE_KEYS = frozenset(
+    {"num_hidden_layers", "hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob",
+     "initializer_range"}
+)  # fmt: skip
+
+
+def resolve_model(settings: PretrainSettings, tokenizer: Tokenizer) -> PretrainSettings:
+    """The settings with the model's shape filled in: the vocabulary is the corpus's.
+
+    With `init_from` and no `model`, the shape is the folder's.
+    """
+    model = settings.model
+    if settings.init_from is not None:
+        model = _resolve_warm_start(settings.init_from, model, tokenizer)
+    elif model is None:
+        raise InputError("a recipe needs a model, as in model.preset=nano, or init_from=FOLDER")
+    else:
+        model = model.model_copy(
+            update={"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.pad_id}
+        )
+    # Built again, so that everything that depends on the shape is checked.
+    return PretrainSettings.model_validate({**dict(settings), "model": model})
+
+
+def _resolve_warm_start(source: str, asked: ModelConfig | None, tokenizer: Tokenizer) -> ModelConfig:
+    path = resolve_source(source)
+    if load_vocabulary(path).fingerprint != tokenizer.fingerprint:
+        raise InputError(
+            f"{source}: has another vocabulary than the corpus; prepare the corpus with --vocab {source}"
+        )
+    found = load_model(path, heads={"mlm": None}).config
+    if asked is None:
+        return found
+    changes = {key: getattr(asked, key) for key in _FREE_KEYS}
+    if changes["num_hidden_layers"] != found.num_hidden_layers and not found.is_fully_shared:
+        raise InputError(
+            f"{source}: has {found.num_hidden_layers} layers of their own and cannot start a model of "
+            f"{changes['num_hidden_layers']}; only one shared block can be looped more or less often"
+        )
+    return found.model_copy(update=changes)
+
+
+def build_pretrain_model(settings: PretrainSettings, tokenizer: Tokenizer) -> AlbertModel:
+    """The model with the heads of its objectives, fresh from the seed or from `init_from`."""
+    assert settings.model is not None, "resolve_model comes first"
+    objective = settings.examples.objective
+    heads = {"mlm": None} if objective == "none" else {"mlm": None, objective: None}
+    checkpointing = settings.gradient_checkpointing
+    model = build_model(settings.model, heads=heads, seed=settings.seed, gradient_checkpointing=checkpointing)
+    if settings.init_from is not None:
+        start = load_model(settings.init_from, heads=heads, seed=settings.seed).model
+        model.load_state_dict(start.state_dict())
+    return model
+
+
+def format_training_card(
+    model: AlbertModel, settings: PretrainSettings, facts: RunFacts, progress: Progress
+) -> str:
+    """The card of a model, with how it was trained and what it knows of held-out text."""
+    optimizer = settings.optimizer
+    rows = {
+        "steps": f"{progress.step:,} of {settings.batch_size} × {settings.examples.max_length} pieces",
+        "pieces seen": f"{progress.num_tokens:,}, of a corpus of {facts.num_pieces:,}",
+        "objectives": f"masked words, sentence objective {settings.examples.objective}",
+        "optimiser": f"{optimizer.name}, {settings.schedule.name}, peak {optimizer.learning_rate:.3g}",
+        "time": f"{format_seconds(progress.seconds)} on {facts.num_threads} threads",
+        "versions": ", ".join(f"{name} {version}" for name, version in facts.versions.items()),
+    }
+    scores = {name.replace("_", " "): f"{value:.4f}" for name, value in progress.figures.items()}
+    return f"""{format_card(model).rstrip()}
+
+## Training
+
+{_format_table(rows)}
+
+On held-out documents, where the mere frequency of pieces gives a loss of {facts.unigram_loss:.4f}:
+
+{_format_table(scores)}
+"""
+
+
+def _format_table(rows: dict[str, str]) -> str:
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])

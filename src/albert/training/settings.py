@@ -1,0 +1,71 @@
+"""What a pretraining run is made of: the settings that a recipe holds."""
+
+from typing import Annotated
+
+from pydantic import Field, PositiveInt, model_validator
+
+from albert.examples.settings import ExampleSettings
+from albert.model.config import ModelConfig
+from albert.model.runtime import RuntimeSettings
+from albert.training.curriculum import Curriculum, Stages
+from albert.training.evaluation_settings import HeldOutSettings
+from albert.training.loop_settings import LoopSettings
+
+
+class PretrainSettings(LoopSettings):
+    """A recipe, complete.
+
+    `model` is left out where `init_from`, a model folder, brings one. `batch_size` counts sequences of
+    `examples.max_length`. A step is computed in shares of about `micro_batch_tokens`. A stage of
+    `length_schedule` has shorter sequences and as many more of them; one of `depth_schedule` fewer layers.
+    """
+
+    model: ModelConfig | None = None
+    init_from: str | None = None
+    examples: ExampleSettings = ExampleSettings()
+    batch_size: PositiveInt = 4096
+    num_steps: PositiveInt = 125_000
+    micro_batch_tokens: PositiveInt = 4096
+    depth_schedule: Stages = ()
+    length_schedule: Stages = ()
+    held_out: HeldOutSettings = HeldOutSettings()
+    runtime: RuntimeSettings = RuntimeSettings()
+    gradient_checkpointing: bool = False
+    is_compiled: bool = False
+    num_workers: Annotated[int, Field(ge=0, le=256)] = 1
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> "PretrainSettings":
+        full = self.examples.max_length
+        for stage in self.length_schedule:
+            if not 8 <= stage.value <= full:
+                raise ValueError(
+                    f"length_schedule has a stage of {stage.value} pieces; from 8 to examples.max_length "
+                    f"{full} are possible"
+                )
+        if self.model is None:
+            return self
+        if full > self.model.max_position_embeddings:
+            raise ValueError(
+                f"examples.max_length {full} exceeds model.max_position_embeddings "
+                f"{self.model.max_position_embeddings}; lower the first or raise the second"
+            )
+        deepest = max((stage.value for stage in self.depth_schedule), default=1)
+        if deepest > self.model.num_hidden_layers and not self.model.is_fully_shared:
+            raise ValueError(
+                f"depth_schedule has a stage of depth {deepest} and the model {self.model.num_hidden_layers} "
+                "layers of their own; only one shared block can be looped more often"
+            )
+        return self
+
+    def build_curriculum(self, model: ModelConfig) -> Curriculum:
+        """The shape of every step."""
+        return Curriculum(
+            num_steps=self.num_steps,
+            depth=model.num_hidden_layers,
+            length=self.examples.max_length,
+            batch_size=self.batch_size,
+            depths=self.depth_schedule,
+            lengths=self.length_schedule,
+        )
