@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from albert.inference.predictor import Predictor, load
     from albert.inference.sequence_encoder import SequenceEncoder, load_encoder
+    from albert.training.pretrain import pretrain
 
 __version__ = "0.1.0"
-__all__ = ["Predictor", "SequenceEncoder", "__version__", "load", "load_encoder"]
+__all__ = ["Predictor", "SequenceEncoder", "__version__", "load", "load_encoder", "pretrain"]
 
 _HOMES = {
     "load": "albert.inference.predictor",
     "Predictor": "albert.inference.predictor",
     "load_encoder": "albert.inference.sequence_encoder",
     "SequenceEncoder": "albert.inference.sequence_encoder",
+    "pretrain": "albert.training.pretrain",
 }
 
 

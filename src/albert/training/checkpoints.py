@@ -49,7 +49,7 @@ class CheckpointFolder:
         """Write one and remove those that are no longer wanted; never before the new one is on the disk."""
         with atomic_dir(self._place(checkpoint.step)) as aside:
             path = aside / TENSORS_NAME
-            save_file(checkpoint.tensors, path)
+            _write_tensors(checkpoint.tensors, path)
             content = {**checkpoint.state, "step": checkpoint.step, "sha256": _hash(path)}
             write_json(aside / STATE_NAME, content)
         steps = self.list_steps()
@@ -87,6 +87,13 @@ class CheckpointFolder:
 
     def _place(self, step: int) -> Path:
         return self.path / f"{_PREFIX}{step}"
+
+
+def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file(tensors, path)
+    except SafetensorError as error:  # its own name for a full disk
+        raise OSError(f"{path.name}: {error}") from error
 
 
 def gather_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -167,6 +167,8 @@ def _run(
     if newest is not None:
         loop.restore(newest)
         reporter.say(f"goes on at step {newest.step:,} of {settings.num_steps:,}")
+    elif checkpoints.list_steps():
+        reporter.say("no checkpoint is whole: begins again, from the beginning")
     outcome = loop.run()
     model_dir = _write_models(run_dir, model, settings, facts, data, outcome) if outcome.is_finished else None
     return PretrainResult(run_dir, settings, outcome, model_dir)

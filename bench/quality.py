@@ -1,0 +1,117 @@
+"""Time to quality: `python -m bench.quality SIDE …` trains one side for a number of steps or minutes.
+
+Both sides learn from the same corpus and are asked about the same held-out examples by the same code.
+"""
+
+import argparse
+import dataclasses
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from albert.examples.loader import iter_steps
+from albert.examples.settings import ExampleSettings
+from albert.examples.source import build_source
+from albert.files import write_json
+from albert.model.albert_model import AlbertModel
+from albert.model.presets import build_preset
+from albert.pretrained.folder import load_model
+from albert.training.evaluation import build_held_out_source, evaluate_pass
+from albert.training.pretrain_data import PretrainData, open_data
+from albert.training.recipes import read_recipe
+from bench.plain_loop import PlainLoop, pad_batches
+
+NUM_EXAMPLES = 2000
+
+
+@torch.inference_mode()
+def ask(model: AlbertModel, data: PretrainData, *, length: int) -> dict[str, Any]:
+    """Masked words and sentence order on the held-out documents, with standard errors."""
+    settings = ExampleSettings(max_length=length)
+    source = build_held_out_source(data.held_out, data.tokenizer, settings, objective="sop")
+    found = evaluate_pass(model.eval(), source, num_examples=NUM_EXAMPLES, max_tokens=4096)
+    return dataclasses.asdict(found)
+
+
+def train_plainly(args: argparse.Namespace, data: PretrainData) -> dict[str, Any]:
+    """The plain loop: constant depth and length, linear warm-up and decay."""
+    config = build_preset("nano", overrides=[f"vocab_size={data.tokenizer.vocab_size}"])
+    settings = ExampleSettings(max_length=args.length)
+    source = build_source(data.train, data.tokenizer, settings=settings, seed=args.seed)
+    loop = PlainLoop(config, learning_rate=args.learning_rate, seed=args.seed)
+    steps = iter_steps(source, batch_size=args.batch_size, first_step=0, num_steps=args.steps)
+    curve, began, waited = [], time.perf_counter(), 0.0
+    for step, batches in enumerate(steps):
+        warmup = 0.06 * args.steps
+        factor = min(step / warmup, (args.steps - step) / (args.steps - warmup))
+        loss = loop.step(pad_batches(batches), factor=factor)
+        if step % 50 == 0:
+            curve.append((step, round(loss, 4), round(time.perf_counter() - began, 1)))
+            print(curve[-1], flush=True)
+    seconds = time.perf_counter() - began
+    with tempfile.TemporaryDirectory() as name:
+        loop.save(Path(name))
+        model = load_model(name).model
+    return {"seconds": seconds, "waited": waited, "curve": curve, **ask(model, data, length=args.length)}
+
+
+def train_ours(args: argparse.Namespace, data: PretrainData) -> dict[str, Any]:
+    """`albert pretrain`, as anyone would call it."""
+    from albert.app.progress import ProgressDisplay
+    from albert.training.metrics import iter_records
+    from albert.training.pretrain import pretrain
+
+    with tempfile.TemporaryDirectory() as name:
+        overrides = [*args.settings, f"seed={args.seed}"]
+        if args.steps:
+            overrides.append(f"num_steps={args.steps}")
+        began = time.perf_counter()
+        result = pretrain(
+            args.recipe, data=args.data, out=Path(name) / "run", overrides=overrides, budget=args.budget,
+            reporter=ProgressDisplay(),
+        )  # fmt: skip
+        seconds = time.perf_counter() - began
+        records = [
+            record for record in iter_records(result.run_dir) if record["kind"] in ("train", "evaluate")
+        ]
+        model = load_model(result.run_dir / "model").model
+    curve = [(r["step"], r["mlm_loss"], r["seconds"], r["kind"]) for r in records]
+    settings = read_recipe(args.recipe, overrides=overrides)
+    return {
+        "steps": result.outcome.progress.step,
+        "settings": settings.model_dump(mode="json"),
+        "seconds": seconds,
+        "curve": curve,
+        **ask(model, data, length=args.length),
+    }
+
+
+def main() -> None:
+    """Train one side and write what came out as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("side", choices=["ours", "plain"])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--budget")
+    parser.add_argument("--recipe", default="nano")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("settings", nargs="*")
+    args = parser.parse_intermixed_args()
+    torch.set_num_threads(2)
+    data = open_data(args.data, read_recipe("nano").held_out)
+    found = (train_ours if args.side == "ours" else train_plainly)(args, data)
+    arguments = {key: str(value) for key, value in vars(args).items()}
+    write_json(args.out, {"arguments": arguments, **found})
+    print(json.dumps({key: found[key] for key in ("seconds", "word_loss", "word_accuracy", "pair_accuracy")}))
+
+
+if __name__ == "__main__":
+    main()

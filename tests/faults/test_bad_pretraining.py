@@ -1,0 +1,245 @@
+"""Bad data, bad numbers, bad checkpoints: a clear message, and nothing lost."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+
+import pytest
+import torch
+
+from albert.errors import FileFormatError, InputError
+from albert.training import pretrain_job
+from albert.training.checkpoints import CheckpointFolder
+from albert.training.guard import TrainingStoppedError
+from albert.training.metrics import iter_records
+from albert.training.pretrain import pretrain
+from tests.training.conftest import one_thread, recipe, story_corpus
+
+__all__ = ["one_thread", "recipe", "story_corpus"]
+
+
+class Listener:
+    """Hears what a run says, and may stop it at a step."""
+
+    def __init__(self, *, stop_at: int | None = None) -> None:
+        self.lines: list[str] = []
+        self.stop_at = stop_at
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
+        if self.stop_at is not None and message.startswith(f"step {self.stop_at} "):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def train(recipe, story_corpus, tmp_path):
+    def run(*overrides, out="run", data=story_corpus, **options):
+        return pretrain(recipe, data=data, out=tmp_path / out, overrides=overrides, **options)
+
+    return run
+
+
+@pytest.fixture
+def corpus_copy(story_corpus, tmp_path):
+    return shutil.copytree(story_corpus, tmp_path / "corpus")
+
+
+def weights(run_dir) -> bytes:
+    return (run_dir / "model" / "model.safetensors").read_bytes()
+
+
+def test_a_truncated_checkpoint_is_passed_over_with_a_message(train, tmp_path):
+    train(out="undisturbed")
+    stopped = train(reporter=Listener(stop_at=14))
+    assert (stopped.outcome.is_finished, stopped.outcome.signal) == (False, "SIGTERM")
+    newest = tmp_path / "run" / "checkpoints" / "step-14" / "tensors.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-100])
+    listener = Listener()
+    assert train(reporter=listener, resume=True).outcome.is_finished
+    assert any("step-14: damaged" in line and "the checkpoint before it" in line for line in listener.lines)
+    assert "goes on at step 10 of 20" in listener.lines
+    assert weights(tmp_path / "run") == weights(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize("damage", ["state.json", "tensors.safetensors"])
+def test_a_checkpoint_with_a_missing_file_is_passed_over(train, tmp_path, damage):
+    train(reporter=Listener(stop_at=14))
+    (tmp_path / "run" / "checkpoints" / "step-14" / damage).unlink()
+    listener = Listener()
+    train(reporter=listener, resume=True)
+    assert "goes on at step 10 of 20" in listener.lines
+
+
+def test_without_any_whole_checkpoint_it_begins_again_and_says_so(train, tmp_path):
+    train(out="undisturbed")
+    train(reporter=Listener(stop_at=14))
+    for path in (tmp_path / "run" / "checkpoints").rglob("state.json"):
+        path.write_text("{")
+    listener = Listener()
+    assert train(reporter=listener, resume=True).outcome.is_finished
+    assert any("from the beginning" in line for line in listener.lines)
+    assert weights(tmp_path / "run") == weights(tmp_path / "undisturbed")
+
+
+def test_a_removed_shard_is_named_and_the_run_goes_on_when_it_is_back(train, corpus_copy, tmp_path):
+    train(out="undisturbed")
+    train(data=corpus_copy, reporter=Listener(stop_at=14))
+    shard = next(corpus_copy.glob("*.arrow"))
+    content = shard.read_bytes()
+    shard.unlink()
+    with pytest.raises(FileFormatError, match=f"{shard.name}: missing; copy it back"):
+        train(data=corpus_copy, resume=True)
+    shard.write_bytes(content)
+    assert train(data=corpus_copy, resume=True).outcome.is_finished
+    assert weights(tmp_path / "run") == weights(tmp_path / "undisturbed")
+
+
+def test_another_corpus_is_refused_on_resuming(train, corpus_copy):
+    train(data=corpus_copy, reporter=Listener(stop_at=14))
+    manifest = corpus_copy / "manifest.json"
+    values = json.loads(manifest.read_text())
+    values["shards"][0]["sha256"] = "0" * 64
+    manifest.write_text(json.dumps(values))
+    with pytest.raises(InputError, match="is not the corpus that this run began with"):
+        train(data=corpus_copy, resume=True)
+
+
+def test_data_that_fails_on_the_way_saves_first(train, tmp_path, monkeypatch):
+    train(out="undisturbed")
+    real = pretrain_job.iter_steps
+
+    def break_off(*args, **options):
+        for number, found in enumerate(real(*args, **options)):
+            if number == 7:
+                raise RuntimeError("DataLoader worker (pid 1) is killed by signal: Bus error.")
+            yield found
+
+    monkeypatch.setattr(pretrain_job, "iter_steps", break_off)
+    with pytest.raises(FileFormatError, match=r"could not be read at step 7 .*Bus error.*--resume"):
+        train()
+    monkeypatch.undo()
+    listener = Listener()
+    train(reporter=listener, resume=True)
+    assert "goes on at step 7 of 20" in listener.lines
+    assert weights(tmp_path / "run") == weights(tmp_path / "undisturbed")
+
+
+def inject(monkeypatch, is_bad, value=float("nan")):
+    """Make the loss of the steps for which `is_bad` holds another one."""
+    real, calls = pretrain_job.compute_pretraining_losses, {"step": 0}
+    real_losses = pretrain_job.PretrainJob.compute_losses
+
+    def note(self, batch, step):
+        calls["step"] = step
+        return real_losses(self, batch, step)
+
+    def compute(*args, **options):
+        terms = real(*args, **options)
+        if not torch.is_grad_enabled() or not is_bad(calls["step"]):
+            return terms
+        return {name: dataclasses.replace(term, total=term.total * value) for name, term in terms.items()}
+
+    monkeypatch.setattr(pretrain_job.PretrainJob, "compute_losses", note)
+    monkeypatch.setattr(pretrain_job, "compute_pretraining_losses", compute)
+
+
+def test_a_step_with_nan_is_left_out_and_counted(train, tmp_path, monkeypatch):
+    inject(monkeypatch, lambda step: step == 6)
+    listener = Listener()
+    done = train(reporter=listener)
+    assert done.outcome.is_finished
+    assert "step 7 left out: the loss was nan" in listener.lines
+    skips = [record for record in iter_records(tmp_path / "run") if record["kind"] == "skip"]
+    assert [(record["step"], record["num_skipped"]) for record in skips] == [(7, 1)]
+    tensors = CheckpointFolder(tmp_path / "run" / "checkpoints").load(20).tensors
+    assert all(torch.isfinite(tensor).all() for tensor in tensors.values())
+
+
+def test_nan_after_nan_stops_with_advice_and_keeps_the_weights_before(train, tmp_path, monkeypatch):
+    stopped = train(out="before", reporter=Listener(stop_at=6))
+    inject(monkeypatch, lambda step: step >= 6)
+    with pytest.raises(TrainingStoppedError, match="5 steps in a row were left out.*half the learning rate"):
+        train()
+    kept = CheckpointFolder(tmp_path / "run" / "checkpoints").load(11).tensors
+    good = CheckpointFolder(stopped.run_dir / "checkpoints").load(6).tensors
+    names = [name for name in kept if name.startswith("model.")]
+    assert names
+    assert all(torch.equal(kept[name], good[name]) for name in names)
+
+
+def test_a_spike_is_left_out(train, tmp_path, monkeypatch):
+    inject(monkeypatch, lambda step: step == 70, value=30.0)
+    listener = Listener()
+    train("num_steps=100", reporter=listener)
+    assert [line for line in listener.lines if line.startswith("step 71 left out: the loss jumped to")]
+    assert sum("left out" in line for line in listener.lines) == 1
+
+
+def test_a_corpus_smaller_than_one_batch(run_albert, recipe, story_corpus, tmp_path):
+    out = tmp_path / "run"
+    done = run_albert("pretrain", recipe, "--data", story_corpus, "--out", out, "batch_size=100000")
+    assert (
+        "examples of 40 pieces are less than one batch of 100000; use a batch_size of at most" in done.error
+    )
+    assert not (out / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nanoo"], "no recipe 'nanoo'; did you mean nano?"),
+        (["RECIPE", "num_stepps=3"], "unknown key num_stepps; did you mean num_steps?"),
+        (["RECIPE", "--budget", "soon"], "a budget of 'soon' is not understood; write 45s, 20m, 2h"),
+        (["RECIPE", "--budget", "1s", "batch_size=600"], "give more time, or choose a smaller batch_size"),
+        (["RECIPE", "--batch-size", "0"], "a batch size of 0 is too small"),
+        (
+            ["RECIPE", "examples.max_length=65"],
+            "examples.max_length 65 exceeds model.max_position_embeddings 64",
+        ),
+        (["RECIPE", "length_schedule=[{until: 0.5, value: 50}]"], "a stage of 50 pieces; from 8 to"),
+        (["RECIPE", "model.sharing=none", "depth_schedule=[{until: 0.5, value: 9}]"], "a stage of depth 9"),
+        (["RECIPE", "model.preset=albert-bass"], "unknown preset 'albert-bass'; did you mean albert-base?"),
+        (["RECIPE", "runtime.device=abacus"], "unknown device 'abacus'"),
+        (["continue"], "a recipe needs a model, as in model.preset=nano, or init_from=FOLDER"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_in_one_line(
+    run_albert, recipe, story_corpus, tmp_path, words, message
+):
+    words = [str(recipe) if word == "RECIPE" else word for word in words]
+    done = run_albert("pretrain", *words, "--data", story_corpus, "--out", tmp_path / "run")
+    assert message in done.err.splitlines()[-1]
+    assert (done.code, done.out, "Traceback" in done.err) == (2, "", False)
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_corpus_that_is_none(run_albert, recipe, tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = run_albert("pretrain", recipe, "--data", tmp_path / "empty", "--out", tmp_path / "run")
+    assert "empty" in done.error
+    done = run_albert("pretrain", recipe, "--data", tmp_path / "gone", "--out", tmp_path / "run")
+    assert "gone" in done.error
+
+
+def test_a_folder_of_something_else_is_left_alone(run_albert, recipe, story_corpus, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("ten years of work")
+    done = run_albert("pretrain", recipe, "--data", story_corpus, "--out", tmp_path / "run")
+    assert "holds thesis.txt, which is no run; choose an empty --out" in done.error
+
+
+def test_sentences_alone_have_no_order(recipe, tmp_path, story_corpus):
+    from albert.text.folder import load_tokenizer, save_tokenizer
+    from tests.examples.conftest import write_corpus
+
+    tokenizer = load_tokenizer(story_corpus / "vocab")
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    write_corpus(folder, [tokenizer.encode_ids(["the dog went to the sea ."])] * 400, tokenizer)
+    save_tokenizer(tokenizer, folder / "vocab")
+    with pytest.raises(InputError, match="one sentence"):
+        pretrain(recipe, data=folder, out=tmp_path / "run")

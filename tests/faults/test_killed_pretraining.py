@@ -1,0 +1,187 @@
+"""A run that is killed, stopped, or out of room: nothing is lost, and the end is the same to the bit."""
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from albert.training.checkpoints import CheckpointFolder
+from tests.training.conftest import TINY, story_corpus
+
+__all__ = ["story_corpus"]
+NUM_STEPS = 60
+# Wide enough that a step and a save take long enough to be hit; dropout draws at every step.
+MODEL = {**TINY["model"], "embedding_size": 32, "hidden_size": 96, "intermediate_size": 384}
+SETTINGS = {**TINY, "model": MODEL, "num_steps": NUM_STEPS, "num_evaluations": 20, "num_workers": 1}
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("recipe") / "slow.yaml"
+    path.write_text(yaml.safe_dump(SETTINGS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def start(recipe, story_corpus):
+    """`albert pretrain … --resume` in a process of its own."""
+
+    def begin(out: Path, **options):
+        words = ["pretrain", recipe, "--data", story_corpus, "--out", out, "--resume"]
+        command = [sys.executable, "-m", "albert", *map(str, words)]
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        return subprocess.Popen(
+            command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=env, **options
+        )
+
+    return begin
+
+
+def finish(process) -> str:
+    """Wait for the end and return what was said."""
+    _, err = process.communicate(timeout=120)
+    text = err.decode()
+    assert process.returncode == 0, text
+    return text
+
+
+@pytest.fixture(scope="module")
+def undisturbed(start, tmp_path_factory) -> Path:
+    """The run that nothing happened to."""
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    finish(start(out))
+    return out
+
+
+def last_step(out: Path) -> int:
+    """The last step that a run told of."""
+    try:
+        lines = (out / "metrics.jsonl").read_text().splitlines()
+        return max((json.loads(line)["step"] for line in lines), default=0)
+    except (OSError, json.JSONDecodeError):
+        return 0
+
+
+def is_saving(out: Path) -> bool:
+    return any((out / "checkpoints").glob(".step-*"))
+
+
+def wait_until(condition, process, *, seconds: float = 60.0) -> bool:
+    """Whether it came true before the process ended."""
+    end = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.0005)
+    return False
+
+
+def assert_same(out: Path, undisturbed: Path) -> None:
+    """The same weights, the same moments, the same records."""
+    for name in ("model/model.safetensors", f"checkpoints/step-{NUM_STEPS}/tensors.safetensors"):
+        assert (out / name).read_bytes() == (undisturbed / name).read_bytes(), name
+    assert curve(out) == curve(undisturbed)
+
+
+def curve(out: Path) -> list[tuple[int, float]]:
+    records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [(record["step"], record["mlm_loss"]) for record in records if record["kind"] == "evaluate"]
+
+
+def test_killed_ten_times_and_resumed_the_weights_are_the_same(start, undisturbed, tmp_path):
+    out, draw = tmp_path / "run", random.Random(11)
+    num_killed = num_killed_saving = 0
+    for attempt in range(40):
+        process = start(out)
+        first = last_step(out)
+        # Every second time a save is waited for; the other times anything may be going on.
+        target = first + draw.randint(1, 7)
+        if attempt % 2:
+            wait_until(lambda target=target: last_step(out) >= target - 4 and is_saving(out), process)
+        else:
+            wait_until(lambda target=target: last_step(out) >= target, process)
+            time.sleep(draw.uniform(0, 0.05))
+        was_saving = is_saving(out)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if process.returncode == -signal.SIGKILL:
+            num_killed += 1
+            num_killed_saving += was_saving
+        if num_killed == 10:
+            break
+    assert num_killed == 10
+    assert num_killed_saving >= 2
+    assert last_step(out) < NUM_STEPS
+    said = finish(start(out))
+    assert "goes on at step" in said
+    assert_same(out, undisturbed)
+    assert not is_saving(out)
+
+
+def test_sigterm_during_a_save_saves_and_says_so(start, undisturbed, tmp_path):
+    out = tmp_path / "run"
+    process = start(out)
+    assert wait_until(lambda: last_step(out) >= 9 and is_saving(out), process)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert b"stopped by SIGTERM at step" in err
+    assert b"--resume goes on" in err
+    assert b"Traceback" not in err
+    steps = CheckpointFolder(out / "checkpoints").list_steps()
+    assert CheckpointFolder(out / "checkpoints").load(steps[-1]).step == steps[-1]
+    finish(start(out))
+    assert_same(out, undisturbed)
+
+
+def test_ctrl_c_in_a_terminal_reaches_the_workers_too_and_saves(start, undisturbed, tmp_path):
+    out = tmp_path / "run"
+    process = start(out, start_new_session=True)
+    assert wait_until(lambda: last_step(out) >= 10, process)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"stopped by SIGINT" in err
+    assert b"Traceback" not in err
+    finish(start(out))
+    assert_same(out, undisturbed)
+
+
+def limit_files(num_bytes: int):
+    """No file larger than that can be written: what a full disk does to a large file."""
+
+    def apply() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, num_bytes))
+
+    return apply
+
+
+def test_no_room_to_save_keeps_what_was_saved_and_says_what_to_do(start, undisturbed, tmp_path):
+    out = tmp_path / "run"
+    process = start(out)
+    assert wait_until(lambda: (out / "checkpoints" / "step-12").exists(), process)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    kept = CheckpointFolder(out / "checkpoints").list_steps()
+    process = start(out, preexec_fn=limit_files(200_000))
+    _, err = process.communicate(timeout=120)
+    text = err.decode()
+    assert process.returncode == 2
+    assert "could not be saved" in text
+    assert "training goes on and saving is tried again" in text
+    assert text.splitlines()[-1].startswith("error: ")
+    assert "Make room and go on with --resume" in text
+    assert "Traceback" not in text
+    assert CheckpointFolder(out / "checkpoints").list_steps() == kept
+    assert not is_saving(out)
+    finish(start(out))
+    assert_same(out, undisturbed)

@@ -1,0 +1,95 @@
+"""A step is one step however it is cut: sums are divided once, by counts that are known first."""
+
+import numpy as np
+import pytest
+import torch
+
+from albert.corpus.corpus import open_corpus
+from albert.examples.batches import PretrainingBatch, cut_batch
+from albert.examples.settings import ExampleSettings
+from albert.examples.source import build_source
+from albert.model.albert_model import build_model
+from albert.model.config import ModelConfig
+from albert.text.folder import load_tokenizer
+from albert.training.losses import compute_pretraining_losses, count_terms
+
+
+@pytest.fixture(scope="module")
+def batch(story_corpus) -> PretrainingBatch:
+    """Thirty-two ragged examples with both questions."""
+    tokenizer = load_tokenizer(story_corpus / "vocab")
+    settings = ExampleSettings(max_length=60, short_share=0.5)
+    source = build_source(open_corpus(story_corpus), tokenizer, settings=settings, seed=3)
+    (found,) = source.build_step(0, batch_size=32)
+    assert len(found.lengths) == 32
+    assert len(set(found.lengths.tolist())) > 8
+    return found
+
+
+@pytest.fixture
+def model():
+    config = ModelConfig(
+        vocab_size=70, embedding_size=16, hidden_size=32, num_hidden_layers=3, num_attention_heads=4,
+        intermediate_size=64, max_position_embeddings=64, initializer_range=0.1,
+    )  # fmt: skip
+    return build_model(config, heads={"mlm": None, "sop": None}, seed=1).train()
+
+
+def gradients(model, shares, *, by_share: bool = False) -> torch.Tensor:
+    """The gradient of a step that is computed in shares, as the loop does it, or the naive mean of means."""
+    model.zero_grad()
+    whole: dict[str, int] = {}
+    for share in shares:
+        for name, count in count_terms(share, pair_head="sop").items():
+            whole[name] = whole.get(name, 0) + count
+    for share in shares:
+        terms = compute_pretraining_losses(model, share, pair_head="sop")
+        if by_share:
+            loss = sum(term.total / term.count / len(shares) for term in terms.values())
+        else:
+            loss = sum(term.total / whole[name] for name, term in terms.items())
+        loss.backward()
+    return torch.cat([weight.grad.flatten() for weight in model.parameters()])
+
+
+def difference(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float((one - other).norm() / one.norm())
+
+
+def four_times_eight(batch) -> list[PretrainingBatch]:
+    return [batch.select(rows) for rows in np.split(np.arange(32), 4)]
+
+
+def test_four_times_eight_is_one_times_thirty_two(model, batch):
+    at_once = gradients(model, [batch])
+    assert difference(at_once, gradients(model, four_times_eight(batch))) < 1e-5
+    # A mean of means is another gradient: shares have different numbers of masked words.
+    assert difference(at_once, gradients(model, four_times_eight(batch), by_share=True)) > 1e-3
+
+
+@pytest.mark.parametrize("max_tokens", [1, 100, 333, 10_000])
+def test_a_token_budget_changes_nothing_but_rounding(model, batch, max_tokens):
+    shares = cut_batch(batch, max_tokens=max_tokens)
+    assert sum(len(share.ids_T) for share in shares) == len(batch.ids_T)
+    assert difference(gradients(model, [batch]), gradients(model, shares)) < 1e-5
+
+
+def test_shares_hold_every_sequence_once_with_its_own_answers(batch):
+    def spell(of: PretrainingBatch) -> list[tuple[object, ...]]:
+        starts = np.cumsum(of.lengths) - of.lengths
+        found = []
+        for start, length, label in zip(starts, of.lengths, of.labels_B, strict=True):
+            here = (of.places_M >= start) & (of.places_M < start + length)
+            ids, segments = (x[start : start + length].tolist() for x in (of.ids_T, of.segments_T))
+            answers = (of.places_M[here] - start).tolist(), of.targets_M[here].tolist()
+            found.append((ids, segments, answers, int(label)))
+        return found
+
+    shares = cut_batch(batch, max_tokens=200)
+    assert len(shares) > 3
+    assert sorted(map(repr, spell(batch))) == sorted(repr(row) for share in shares for row in spell(share))
+    sizes = [len(share.ids_T) for share in shares]
+    assert max(sizes) <= 200 + int(batch.lengths.max())
+    assert min(sizes) > 100  # equal shares, not a full one and a crumb
+    lengths = [int(length) for share in shares for length in share.lengths]
+    assert lengths == sorted(lengths)
