@@ -86,7 +86,7 @@ class PlainLoop:
             group["lr"] = self.learning_rate * factor
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return float(loss)
+        return float(loss.detach())
 
     def save(self, folder: Path) -> None:
         """The folder that `transformers` writes, which we open like any other."""

@@ -46,7 +46,7 @@ def test_every_other_schedule_warms_up_and_ends_at_zero(name):
     assert factors[10] == 0.5
     assert factors[200] == 0.0
     assert max(factors) <= 1.0
-    assert all(a >= b for a, b in itertools.pairwise(factors))
+    assert all(a >= b for a, b in itertools.pairwise(factors[20:]))
 
 
 def test_stable_stays_and_then_falls():

@@ -46,6 +46,7 @@ COMMANDS = (
     Command("corpus overlap", "corpus:overlap"),
     Command("pretrain", "pretrain:pretrain"),
     Command("evaluate", "evaluate:evaluate"),
+    Command("doctor", "doctor:doctor"),
 )
 
 GROUPS = {

@@ -1,6 +1,6 @@
 """The whole model: a configuration and the names of heads come in, one module with all of them goes out.
 
-Shapes: T tokens, B sequences, M masked places, D hidden width, V vocabulary.
+Shapes: T tokens, P of them, B sequences, M masked places, D hidden width, V vocabulary.
 """
 
 from collections.abc import Callable, Mapping
@@ -62,18 +62,30 @@ class AlbertModel(nn.Module):
         depth: int | None = None,
         with_hidden_states: bool = False,
         with_attentions: bool = False,
+        places_P: Tensor | None = None,
     ) -> EncoderOutput:
-        """The encoder's output; heads are asked afterwards, with the places they need."""
+        """The encoder's output; heads are asked afterwards, with the places they need.
+
+        Who knows the places before names them in `places_P`, and the last layer computes no others.
+        """
         output: EncoderOutput = self.encoder(
-            tokens, depth=depth, with_hidden_states=with_hidden_states, with_attentions=with_attentions
+            tokens,
+            depth=depth,
+            with_hidden_states=with_hidden_states,
+            with_attentions=with_attentions,
+            places_P=places_P,
         )
         return output
 
     def pool(self, last_TD: Tensor, tokens: Tokens) -> Tensor:
         """The vector of each sequence: its first token, mapped and squashed."""
+        return self.pool_first(last_TD[tokens.first_B])
+
+    def pool_first(self, first_BD: Tensor) -> Tensor:
+        """The same, from the states of the first tokens."""
         if self.pooler is None:
             raise InputError("this model has no pooler; load it with a head that reads one, such as sop")
-        return torch.tanh(self.pooler(last_TD[tokens.first_B]))
+        return torch.tanh(self.pooler(first_BD))
 
     def head(self, name: str) -> nn.Module:
         """A head by name; one that the model lacks is refused with those it has."""
@@ -86,9 +98,11 @@ class AlbertModel(nn.Module):
 
     def word_logits(self, last_TD: Tensor, places_M: Tensor) -> Tensor:
         """Logits [M, V] of the words at the given places of the flat batch, and nowhere else."""
-        logits_MV: Tensor = self.head("mlm")(
-            last_TD.index_select(0, places_M), self.encoder.embeddings.word.weight
-        )
+        return self.predict_words(last_TD.index_select(0, places_M))
+
+    def predict_words(self, x_MD: Tensor) -> Tensor:
+        """The same, from the states of the masked places."""
+        logits_MV: Tensor = self.head("mlm")(x_MD, self.encoder.embeddings.word.weight)
         return logits_MV
 
 

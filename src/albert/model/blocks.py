@@ -1,6 +1,6 @@
 """The two blocks that layers are made of: vectors of a flat batch come in and leave with the same shape.
 
-Shapes: T tokens, D hidden width, F feed-forward width, N heads, H width of a head.
+Shapes: T tokens, P of them, D hidden width, F feed-forward width, N heads, H width of a head.
 """
 
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from albert.model.activations import ACTIVATIONS, can_overwrite, gelu_tanh, gelu_tanh_in_place
 from albert.model.attention import attend, attend_visibly
 from albert.model.config import ModelConfig
-from albert.model.layout import Layout
+from albert.model.layout import Layout, gather_rows
 
 
 class AttentionBlock(nn.Module):
@@ -30,9 +30,16 @@ class AttentionBlock(nn.Module):
         self.dropout = config.hidden_dropout_prob
 
     def forward(
-        self, x_TD: Tensor, layout: Layout, probabilities: list[list[Tensor]] | None = None
+        self,
+        x_TD: Tensor,
+        layout: Layout,
+        probabilities: list[list[Tensor]] | None = None,
+        places_P: Tensor | None = None,
     ) -> Tensor:
-        """Mix each sequence; where a list is given, the probabilities of this layer are added to it."""
+        """Mix each sequence; where a list is given, the probabilities of this layer are added to it.
+
+        Every token is looked at, but where `places_P` are given only those tokens go on.
+        """
         heads = (x_TD.shape[0], self.num_heads, -1)
         q_TNH, k_TNH, v_TNH = (part(x_TD).view(heads) for part in (self.query, self.key, self.value))
         dropout = self.probability_dropout if self.training else 0.0
@@ -41,7 +48,10 @@ class AttentionBlock(nn.Module):
         else:
             mixed_TNH, seen = attend_visibly(q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout)
             probabilities.append(seen)
-        mixed_TD = self.output(mixed_TNH.reshape(x_TD.shape))
+        mixed_TD = mixed_TNH.reshape(x_TD.shape)
+        if places_P is not None:
+            x_TD, mixed_TD = gather_rows(x_TD, places_P), gather_rows(mixed_TD, places_P)
+        mixed_TD = self.output(mixed_TD)
         result: Tensor = self.norm(x_TD + F.dropout(mixed_TD, self.dropout, self.training))
         return result
 

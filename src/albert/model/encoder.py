@@ -1,6 +1,6 @@
 """The encoder: a flat batch comes in, the hidden state of every token goes out.
 
-Shapes: T tokens, D hidden width.
+Shapes: T tokens, P of them, D hidden width.
 """
 
 from dataclasses import dataclass
@@ -52,8 +52,14 @@ class Encoder(nn.Module):
         depth: int | None = None,
         with_hidden_states: bool = False,
         with_attentions: bool = False,
+        places_P: Tensor | None = None,
     ) -> EncoderOutput:
-        """Run `depth` layers (all of them by default) over the batch."""
+        """Run `depth` layers (all of them by default) over the batch.
+
+        Where only some tokens are wanted at the end, as for masked words, `places_P` names them, each once:
+        the last layer then computes nothing else, and `last_TD` has a row for each, in that order.
+        """
+        assert places_P is None or not with_hidden_states, "a state of some tokens is not one of all"
         layers = select_layers(self.table, depth=depth, is_fully_shared=self.config.is_fully_shared)
         layout = self._lay_out(tokens)
         x_TD = self.embeddings(
@@ -61,29 +67,44 @@ class Encoder(nn.Module):
         )
         states = [x_TD] if with_hidden_states else None
         probabilities: list[list[Tensor]] | None = [] if with_attentions else None
-        for layer in layers:
-            x_TD = self._run_layer(x_TD, layer, layout, probabilities)
+        for number, layer in enumerate(layers, start=1):
+            is_last = number == len(layers)
+            wanted_P = layout.find(places_P) if places_P is not None and is_last else None
+            x_TD = self._run_layer(x_TD, layer, layout, probabilities, wanted_P)
             if states is not None:
                 states.append(x_TD)
         return EncoderOutput(
-            last_TD=layout.unsort(x_TD),
+            last_TD=layout.unsort(x_TD) if places_P is None else x_TD,
             hidden_states=None if states is None else tuple(layout.unsort(state) for state in states),
             attentions=None if probabilities is None else _unsort_sequences(probabilities, tokens.lengths),
         )
 
     def _run_layer(
-        self, x_TD: Tensor, layer: Layer, layout: Layout, probabilities: list[list[Tensor]] | None
+        self,
+        x_TD: Tensor,
+        layer: Layer,
+        layout: Layout,
+        probabilities: list[list[Tensor]] | None,
+        places_P: Tensor | None,
     ) -> Tensor:
         if self.gradient_checkpointing and torch.is_grad_enabled() and probabilities is None:
-            result: Tensor = checkpoint(self._apply_blocks, x_TD, layer, layout, None, use_reentrant=False)
+            result: Tensor = checkpoint(
+                self._apply_blocks, x_TD, layer, layout, None, places_P, use_reentrant=False
+            )
             return result
-        return self._apply_blocks(x_TD, layer, layout, probabilities)
+        return self._apply_blocks(x_TD, layer, layout, probabilities, places_P)
 
     def _apply_blocks(
-        self, x_TD: Tensor, layer: Layer, layout: Layout, probabilities: list[list[Tensor]] | None
+        self,
+        x_TD: Tensor,
+        layer: Layer,
+        layout: Layout,
+        probabilities: list[list[Tensor]] | None,
+        places_P: Tensor | None,
     ) -> Tensor:
-        for block in layer:
-            x_TD = self.attention[block.attention](x_TD, layout, probabilities)
+        for number, block in enumerate(layer, start=1):
+            wanted_P = places_P if number == len(layer) else None
+            x_TD = self.attention[block.attention](x_TD, layout, probabilities, wanted_P)
             x_TD = self.ffn[block.ffn](x_TD)
         return x_TD
 

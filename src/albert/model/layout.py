@@ -1,6 +1,6 @@
 """The order in which a flat batch is computed: lengths come in, runs of equal length go out.
 
-Shapes: T tokens of the whole batch.
+Shapes: T tokens of the whole batch, P of them, D hidden width.
 """
 
 from dataclasses import dataclass
@@ -59,6 +59,34 @@ class Layout:
             return x_TD
         result: Tensor = _Permute.apply(x_TD, self.inverse_T, self.order_T)  # type: ignore[no-untyped-call]
         return result
+
+    @opaque
+    def find(self, places_P: Tensor) -> Tensor:
+        """Where tokens of the batch stand in the computed order."""
+        return places_P if self.inverse_T is None else self.inverse_T[places_P]
+
+
+@opaque
+def gather_rows(x_TD: Tensor, places_P: Tensor) -> Tensor:
+    """x[places] for places that differ from each other."""
+    result: Tensor = _Gather.apply(x_TD, places_P)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Gather(torch.autograd.Function):
+    """No place comes twice, so the gradient is a copy to its place, not a scattered addition."""
+
+    @staticmethod
+    def forward(ctx: Any, x_TD: Tensor, places_P: Tensor) -> Tensor:
+        ctx.save_for_backward(places_P)
+        ctx.num_rows = x_TD.shape[0]
+        return x_TD.index_select(0, places_P)
+
+    @staticmethod
+    def backward(ctx: Any, grad_PD: Tensor) -> tuple[Tensor, None]:
+        (places_P,) = ctx.saved_tensors
+        grad_TD = grad_PD.new_zeros((ctx.num_rows, grad_PD.shape[1]))
+        return grad_TD.index_copy_(0, places_P, grad_PD), None
 
 
 class _Permute(torch.autograd.Function):

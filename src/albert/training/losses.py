@@ -59,13 +59,18 @@ def compute_pretraining_losses(
     """
     device = model.encoder.embeddings.word.weight.device
     tokens = build_tokens(batch, device)
-    last_TD = model(tokens, depth=depth).last_TD
+    is_paired = pair_head is not None and batch.has_labels
+    # [CLS] is never masked, so no place comes twice; nothing else is read of the last layer.
+    first_B = tokens.first_B if is_paired else tokens.first_B[:0]
+    places_P = torch.cat([first_B, _place(batch.places_M, device)])
+    first_BD, masked_MD = model(tokens, depth=depth, places_P=places_P).last_TD.split(
+        [len(first_B), len(batch.places_M)]
+    )
     terms = {}
     if len(batch.places_M):
-        logits_MV = model.word_logits(last_TD, _place(batch.places_M, device))
-        terms[WORDS] = sum_cross_entropy(logits_MV, _place(batch.targets_M, device))
-    if pair_head is not None and batch.has_labels:
-        logits_B2 = model.head(pair_head)(model.pool(last_TD, tokens))
+        terms[WORDS] = sum_cross_entropy(model.predict_words(masked_MD), _place(batch.targets_M, device))
+    if pair_head is not None and is_paired:
+        logits_B2 = model.head(pair_head)(model.pool_first(first_BD))
         terms[pair_head] = sum_cross_entropy(logits_B2, _place(batch.labels_B, device))
     return terms
 

@@ -1,0 +1,73 @@
+"""Only some tokens of the last layer: the same numbers and gradients as all of them, for less work."""
+
+import pytest
+import torch
+
+from albert.model.albert_model import build_model
+from albert.model.config import ModelConfig
+from albert.model.tokens import Tokens
+
+SHAPES = {
+    "shared": {},
+    "two groups": {"num_hidden_groups": 2},
+    "inner blocks": {"inner_group_num": 2},
+    "nothing shared": {"sharing": "none"},
+    "one layer": {"num_hidden_layers": 1},
+}
+
+
+def build(**changes):
+    config = ModelConfig(
+        **{
+            "vocab_size": 50, "embedding_size": 8, "hidden_size": 16, "num_hidden_layers": 4,
+            "num_attention_heads": 2, "intermediate_size": 32, "initializer_range": 0.3, **changes,
+        }
+    )  # fmt: skip
+    return build_model(config, heads={"mlm": None}, seed=2)
+
+
+def tokens(*, is_sorted: bool) -> Tokens:
+    draw = torch.Generator().manual_seed(0)
+    lengths = [3, 5, 5, 9] if is_sorted else [5, 9, 3, 5]
+    return Tokens.from_lists([torch.randint(5, 50, (n,), generator=draw).tolist() for n in lengths])
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_some_places_are_those_rows_of_all(shape, is_sorted, checkpointing):
+    model, batch = build(**SHAPES[shape]), tokens(is_sorted=is_sorted)
+    model.encoder.gradient_checkpointing = checkpointing
+    model.train()
+    places_P = torch.tensor([21, 0, 7, 5, 13])
+    whole = model(batch).last_TD.index_select(0, places_P)
+    some = model(batch, places_P=places_P).last_TD
+    assert torch.allclose(some, whole, atol=1e-6)
+    found = []
+    for result in (whole, some):
+        model.zero_grad()
+        (result**3).sum().backward()
+        found.append({name: weight.grad for name, weight in model.named_parameters()})
+    for name, grad in found[0].items():
+        if grad is None:
+            assert found[1][name] is None
+        else:
+            assert torch.allclose(
+                found[1][name], grad, rtol=1e-4, atol=1e-4 * float(grad.abs().max()) + 1e-7
+            ), name
+
+
+def test_the_last_layer_computes_nothing_else():
+    model, batch = build(), tokens(is_sorted=True)
+    sizes = []
+    model.encoder.ffn[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
+    model(batch, places_P=torch.tensor([1, 2, 3]))
+    model(batch, depth=6, places_P=torch.tensor([4]))
+    assert sizes == [22, 22, 22, 3, *[22] * 5, 1]
+
+
+def test_no_places_at_all():
+    assert build()(tokens(is_sorted=False), places_P=torch.tensor([], dtype=torch.long)).last_TD.shape == (
+        0,
+        16,
+    )
