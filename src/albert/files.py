@@ -52,6 +52,8 @@ def atomic_dir(path: Path) -> Iterator[Path]:
         yield aside
         aside.chmod(0o777 & ~_umask())
         for file in aside.rglob("*"):
+            if file.is_file():  # some libraries write for the owner's eyes only, too
+                file.chmod(0o666 & ~_umask())
             sync(file)
         _replace_dir(aside, path)
         sync(path.parent)

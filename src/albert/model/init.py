@@ -29,3 +29,18 @@ def _draw_truncated_normal(tensor: Tensor, std: float, generator: torch.Generato
     """By the inverse of the distribution: torch's own draws and rejects, which took twenty times as long."""
     tensor.uniform_(2 * _TAIL - 1, 1 - 2 * _TAIL, generator=generator)
     tensor.erfinv_().mul_(std * math.sqrt(2)).clamp_(-2 * std, 2 * std)
+
+
+@torch.no_grad()
+def spread_positions(weight_LE: Tensor, *, std: float) -> None:
+    """Start position embeddings as waves of many lengths rather than at random.
+
+    A shift is then one linear map wherever it happens, so that looking at a neighbour, which is what takes a
+    model off the plateau, is learned once and not anew for each position. They are trained like any others.
+    """
+    length, width = weight_LE.shape
+    place_L1 = torch.arange(length, dtype=torch.float64)[:, None]
+    rate_H = torch.exp(torch.arange(width // 2, dtype=torch.float64) * (-math.log(10_000.0) / (width / 2)))
+    angle_LH = place_L1 * rate_H
+    wave_LE = torch.cat([angle_LH.sin(), angle_LH.cos()], dim=1) * (std * math.sqrt(2.0))
+    weight_LE[:, : wave_LE.shape[1]] = wave_LE.to(weight_LE)

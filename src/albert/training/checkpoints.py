@@ -53,8 +53,10 @@ class CheckpointFolder:
             content = {**checkpoint.state, "step": checkpoint.step, "sha256": _hash(path)}
             write_json(aside / STATE_NAME, content)
         steps = self.list_steps()
-        for step in steps[: -self.num_kept]:
-            if step != best_step:
+        # What lies ahead of this one was damaged and passed over: the run comes by there again.
+        kept = {*[step for step in steps if step <= checkpoint.step][-self.num_kept :], best_step}
+        for step in steps:
+            if step not in kept:
                 shutil.rmtree(self._place(step), ignore_errors=True)
 
     def load_newest(self, *, say: Callable[[str], None]) -> Checkpoint | None:

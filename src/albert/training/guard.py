@@ -63,6 +63,8 @@ class Guard:
         """Take up what a checkpoint kept."""
         for key, value in state.items():
             setattr(self, key, value)
+        if self.num_in_a_row >= self.settings.max_skipped:  # it stopped the run; whoever resumes means it
+            self.num_in_a_row = 0
 
     def _find_reason(self, loss: float, grad_norm: float) -> str | None:
         if not math.isfinite(loss):

@@ -18,15 +18,16 @@ from albert.examples.randomness import derive, seed_key
 from albert.reporting import Reporter, format_seconds
 from albert.training.checkpoints import Checkpoint, CheckpointFolder, gather_tensors, restore_tensors
 from albert.training.guard import Guard
+from albert.training.health import count_cores
 from albert.training.loop_settings import LoopSettings
 from albert.training.metrics import MetricsLog
+from albert.training.run_folder import CHECKPOINTS_DIR
 from albert.training.schedules import find_factor
 from albert.training.signals import StopRequest
 from albert.training.step import Objective, StepReport, StepTaker
 from albert.training.window import LogWindow
 
 B = TypeVar("B")
-CHECKPOINTS_DIR = "checkpoints"
 _DROPOUT_STREAM = 1001  # far from the streams that make examples
 
 
@@ -118,8 +119,18 @@ class TrainingLoop(Generic[B]):
             self.run_dir, first_step=self.progress.step, has_tensorboard=self.settings.has_tensorboard
         )
         with StopRequest() as stop, closing(log):
-            log.write("start", self.progress.step, threads=torch.get_num_threads(), time=time.time())
-            self._train(log, stop)
+            log.write(
+                "start",
+                self.progress.step,
+                threads=torch.get_num_threads(),
+                cores=count_cores(),
+                time=round(time.time(), 3),
+            )
+            try:
+                self._train(log, stop)
+            except BaseException as error:
+                log.write("end", self.progress.step, is_finished=False, error=" ".join(str(error).split()))
+                raise
             is_finished = self.progress.step >= self.job.num_steps
             self._save(log, is_last=True)
             signal = None if is_finished or stop.signal is None else stop.signal.name

@@ -18,7 +18,7 @@ from albert.reporting import Reporter, Silence
 from albert.training.budget import parse_duration
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.evaluation import build_held_out_source, find_unigram_loss
-from albert.training.loop import CHECKPOINTS_DIR, LoopOutcome, TrainingLoop
+from albert.training.loop import LoopOutcome, TrainingLoop
 from albert.training.optimizers import build_optimizer
 from albert.training.pretrain_data import PretrainData, open_data
 from albert.training.pretrain_job import PretrainJob
@@ -26,6 +26,7 @@ from albert.training.pretrain_model import build_pretrain_model, format_training
 from albert.training.recipes import read_recipe
 from albert.training.run_folder import (
     BEST_DIR,
+    CHECKPOINTS_DIR,
     LOCK_NAME,
     MODEL_DIR,
     RunFacts,
@@ -131,7 +132,7 @@ def _begin(
         data.held_out, data.tokenizer, settings.examples, objective=settings.examples.objective
     )
     facts = RunFacts(
-        data=str(data.whole.folder),
+        data=str(data.whole.folder.resolve()),
         corpus=identify_corpus(data.whole),
         num_pieces=data.train.num_pieces,
         vocabulary=data.tokenizer.fingerprint,

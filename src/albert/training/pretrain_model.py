@@ -3,6 +3,7 @@
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import ModelConfig
+from albert.model.init import spread_positions
 from albert.pretrained.card import format_card
 from albert.pretrained.folder import load_model
 from albert.pretrained.hub import resolve_source
@@ -63,6 +64,8 @@ def build_pretrain_model(settings: PretrainSettings, tokenizer: Tokenizer) -> Al
     heads = {"mlm": None} if objective == "none" else {"mlm": None, objective: None}
     checkpointing = settings.gradient_checkpointing
     model = build_model(settings.model, heads=heads, seed=settings.seed, gradient_checkpointing=checkpointing)
+    if settings.position_init == "sinusoidal":
+        spread_positions(model.encoder.embeddings.position.weight, std=settings.model.initializer_range)
     if settings.init_from is not None:
         start = load_model(settings.init_from, heads=heads, seed=settings.seed).model
         model.load_state_dict(start.state_dict())

@@ -15,12 +15,13 @@ from albert.corpus.corpus import Corpus
 from albert.errors import InputError
 from albert.files import read_json, write_json, write_text
 from albert.settings import Settings, build_settings, read_settings
-from albert.training.metrics import METRICS_NAME
+from albert.training.metrics import METRICS_NAME, TENSORBOARD_DIR
 from albert.training.settings import PretrainSettings
 
 SETTINGS_NAME = "settings.yaml"
 RUN_NAME = "run.json"
 LOCK_NAME = "lock"
+CHECKPOINTS_DIR = "checkpoints"
 MODEL_DIR = "model"
 BEST_DIR = "best"
 _PACKAGES = ("torch", "numpy", "pyarrow", "sentencepiece", "tokenizers", "safetensors")
@@ -80,7 +81,7 @@ def refuse_strangers(run_dir: Path) -> None:
     """A new run takes an empty folder, or one that holds nothing but a run that never began."""
     if run_dir.exists() and not run_dir.is_dir():
         raise InputError(f"{run_dir}: is a file, and a folder is to be written there; choose another --out")
-    known = {SETTINGS_NAME, METRICS_NAME, LOCK_NAME, "checkpoints", "tensorboard"}
+    known = {SETTINGS_NAME, METRICS_NAME, LOCK_NAME, CHECKPOINTS_DIR, TENSORBOARD_DIR}
     others = [path.name for path in run_dir.iterdir() if path.name not in known] if run_dir.exists() else []
     if others:
         raise InputError(

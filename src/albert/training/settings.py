@@ -1,6 +1,6 @@
 """What a pretraining run is made of: the settings that a recipe holds."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -30,6 +30,7 @@ class PretrainSettings(LoopSettings):
     length_schedule: Stages = ()
     held_out: HeldOutSettings = HeldOutSettings()
     runtime: RuntimeSettings = RuntimeSettings()
+    position_init: Literal["normal", "sinusoidal"] = "normal"
     gradient_checkpointing: bool = False
     is_compiled: bool = False
     num_workers: Annotated[int, Field(ge=0, le=256)] = 1

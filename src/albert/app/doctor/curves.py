@@ -45,6 +45,10 @@ class Trend:
         """How far the line moves from the first record to the last."""
         return self.slope * self.span
 
+    def is_known(self, share: float) -> bool:
+        """Whether a move of more than that share of its height would have been seen through the noise."""
+        return 2 * self.error * self.span < share * abs(self.mean)
+
     def is_falling(self, share: float) -> bool:
         """Whether it falls by more than that share of its height, and by more than twice its error."""
         return self.change < -share * abs(self.mean) and self.slope + 2 * self.error < 0

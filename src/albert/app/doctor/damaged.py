@@ -20,7 +20,7 @@ _WRITTEN = (RUN_NAME, SETTINGS_NAME, METRICS_NAME, MODEL_DIR, BEST_DIR)
 def check_checkpoints(run: Run) -> Finding | None:
     """Checkpoints that lack a part, or whose checksum does not fit."""
     from albert.training.checkpoints import CheckpointFolder
-    from albert.training.loop import CHECKPOINTS_DIR
+    from albert.training.run_folder import CHECKPOINTS_DIR
 
     folder = CheckpointFolder(run.path / CHECKPOINTS_DIR)
     reasons = {step: _find_damage(folder, step) for step in folder.list_steps()}
@@ -67,7 +67,7 @@ def check_leftovers(run: Run) -> Finding | None:
 
 
 def _iter_leftovers(path: Path) -> Iterator[Path]:
-    from albert.training.loop import CHECKPOINTS_DIR
+    from albert.training.run_folder import CHECKPOINTS_DIR
 
     yield from path.glob(f"{CHECKPOINTS_DIR}/.step-*")
     for name in _WRITTEN:

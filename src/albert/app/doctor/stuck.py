@@ -1,6 +1,7 @@
 """Why nothing is learned: a run comes in; losses and accuracies that do not move go out as findings."""
 
 import math
+from dataclasses import dataclass
 
 from albert.app.doctor.curves import Curve, Trend, fit_trend, read_curve
 from albert.app.doctor.findings import Figure, Finding, Severity, number_cures
@@ -10,6 +11,7 @@ from albert.app.doctor.reading import MIN_RECORDS, Run, take_last_quarter
 _PLATEAU = 0.97  # of the unigram loss; who is above has learned how frequent words are, and no more
 _LEFT = 0.85  # here words are known from their neighbours
 _FLAT = 0.01  # of its height is what a flat loss may fall in a quarter of the records
+_NOISE = 0.04  # of its height is what two standard errors of that may be
 _RISE = 0.02  # and what it must rise to be no plateau
 _PATIENCE = 3000  # steps that small models have sat on the plateau before they left it
 _MANY_STEPS = 10_000
@@ -25,27 +27,26 @@ def check_words(run: Run) -> Finding | None:
     figures: dict[str, Figure] = {**losses, "unigram_loss": unigram, "step": run.step}
     trained = [record for record in run.trains if record["step"] > run.num_warmup]
     curve = read_curve(take_last_quarter(trained), "mlm_loss")
-    if len(curve) < MIN_RECORDS and not run.is_finished:
-        figures["warm_up_steps"] = run.num_warmup
-        return Finding(
-            "stuck", "note", "it is too early to say whether masked words are learned", figures,
-            f"look again after step {run.num_warmup + MIN_RECORDS * run.settings.log_every:,}",
-        )  # fmt: skip
     trend = fit_trend(curve) if len(curve) >= MIN_RECORDS else None
-    if trend is None or trend.is_falling(_FLAT):
-        return _judge_short_run(run, figures)
+    if trend is None or trend.is_falling(_FLAT) or not trend.is_known(_NOISE):
+        return _judge_open_end(run, trend, figures)
     if trend.is_rising(_RISE):
         return None  # lost again is another illness
     return _judge_plateau(run, trend, figures)
 
 
-def _judge_short_run(run: Run, figures: dict[str, Figure]) -> Finding | None:
-    """A loss that still falls is only wrong where no step is left."""
-    if not run.is_finished:
+def _judge_open_end(run: Run, trend: Trend | None, figures: dict[str, Figure]) -> Finding | None:
+    """A loss that still falls, or whose direction is not known yet, is only wrong where no step is left."""
+    if run.is_finished:
+        title = "the run ended before masked words were learned"
+        cure = f"train longer: num_steps={4 * run.settings.num_steps} or more, in a new run"
+        return Finding("stuck", "warning", title, figures, cure)
+    if trend is not None and trend.is_falling(_FLAT):
         return None
-    title = "the run ended before masked words were learned; the loss was still falling"
-    cure = f"train longer: num_steps={4 * run.settings.num_steps} or more, in a new run"
-    return Finding("stuck", "warning", title, figures, cure)
+    figures["warm_up_steps"] = run.num_warmup
+    later = max(run.num_warmup + MIN_RECORDS * run.settings.log_every, 2 * run.step)
+    title = "it is too early to say whether masked words are learned"
+    return Finding("stuck", "note", title, figures, f"look again after step {later:,}")
 
 
 def _judge_plateau(run: Run, trend: Trend, figures: dict[str, Figure]) -> Finding:
@@ -58,11 +59,12 @@ def _judge_plateau(run: Run, trend: Trend, figures: dict[str, Figure]) -> Findin
         "change_in_1000_steps": 1000 * trend.slope,
         "standard_error": 1000 * trend.error,
     }
+    is_near = trend.mean < (2 - _PLATEAU) * run.facts.unigram_loss
     return Finding(
         "stuck",
         severity,
-        f"masked words are stuck since step {since:,}: the loss is that of the mere frequency of pieces. "
-        "Small ALBERTs sit there for thousands of steps",
+        f"masked words are stuck since step {since:,}: the loss is {'' if is_near else 'above '}that of the "
+        "mere frequency of pieces. Small ALBERTs sit there for thousands of steps",
         figures,
         number_cures(_list_plateau_cures(run)),
     )
@@ -78,7 +80,7 @@ def _list_plateau_cures(run: Run) -> list[str]:
     layers = settings.model.num_hidden_layers if settings.model else 1
     if not settings.depth_schedule and layers > 3:
         cures.append(f"fewer layers first: 'depth_schedule=[{{until: 0.5, value: {layers // 4 or 1}}}]'")
-    cures.append("longer training" if run.is_finished else "patience: let it run, or give it more num_steps")
+    cures.append("longer training" if run.is_finished else "patience; or more num_steps, in a new run")
     return cures
 
 
@@ -100,6 +102,24 @@ def _find_beginning(curve: Curve, height: float) -> int:
     return int(curve.steps[min(first, len(curve) - 1)])
 
 
+@dataclass(frozen=True)
+class Accuracy:
+    """A share of right answers to questions of two answers."""
+
+    mean: float
+    num_asked: int
+
+    @property
+    def error(self) -> float:
+        """The standard error of guessing."""
+        return 0.5 / math.sqrt(self.num_asked)
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether guessing would often do as well."""
+        return self.mean <= 0.5 + 2 * self.error
+
+
 def check_pairs(run: Run) -> Finding | None:
     """The sentence objective at chance, although words are learned or many steps have passed."""
     name = run.pair_objective
@@ -108,16 +128,16 @@ def check_pairs(run: Run) -> Finding | None:
     if name is None or not losses or not len(curve) or run.step <= run.num_warmup:
         return None
     # Every evaluation asks the same questions: their mean is steadier, but its error is that of one.
-    accuracy, error = float(curve.values[-3:].mean()), 0.5 / math.sqrt(run.settings.held_out.num_examples)
+    held_out = Accuracy(float(curve.values[-3:].mean()), run.settings.held_out.num_examples)
+    train = _find_train_accuracy(run, name)
     height = min(losses.values()) / run.facts.unigram_loss
     is_time = height < _PLATEAU or run.step > _MANY_STEPS or run.is_finished
-    if accuracy > 0.5 + 2 * error or not is_time:
+    if not held_out.is_chance or _is_learned(held_out, train) or not is_time:
         return None
-    trained = read_curve(run.recent, f"{name}_accuracy").values
     figures: dict[str, Figure] = {
-        f"held_out_{name}_accuracy": accuracy,
-        "standard_error": error,
-        **({f"train_{name}_accuracy": float(trained.mean())} if len(trained) else {}),
+        f"held_out_{name}_accuracy": held_out.mean,
+        "standard_error": held_out.error,
+        **({} if train is None else {f"train_{name}_accuracy": train.mean}),
         "word_loss_to_unigram_loss": height,
     }
     title = f"{name} is at chance; it usually begins to learn only after masked words have left the plateau"
@@ -132,6 +152,19 @@ def check_pairs(run: Run) -> Finding | None:
         f"longer sequences than examples.max_length={run.settings.examples.max_length}",
     ]
     return Finding("stuck", "warning", title, figures, number_cures(cures))
+
+
+def _is_learned(held_out: Accuracy, train: Accuracy | None) -> bool:
+    """Few questions prove little: what training shows to be learned, and they do not refute, is learned."""
+    if train is None or train.is_chance or train.mean < 0.55:
+        return False
+    return held_out.mean > train.mean - 2 * held_out.error
+
+
+def _find_train_accuracy(run: Run, name: str) -> Accuracy | None:
+    values = read_curve(run.recent, f"{name}_accuracy").values
+    num_pairs = sum(record.get("batch_size", 0) for record in run.recent) * run.settings.log_every
+    return Accuracy(float(values.mean()), num_pairs) if len(values) and num_pairs else None
 
 
 def check_learning_rate(run: Run) -> Finding | None:

@@ -1,0 +1,70 @@
+"""Checkpoints: which stay, and what comes back."""
+
+import stat
+
+import pytest
+import torch
+from torch import nn
+
+from albert.training.checkpoints import Checkpoint, CheckpointFolder, gather_tensors, restore_tensors
+from albert.training.loop_settings import OptimizerSettings
+from albert.training.optimizers import build_optimizer
+
+
+def checkpoint(step: int) -> Checkpoint:
+    return Checkpoint(step, {"model.weight": torch.full((3,), float(step))}, {"note": "whole"})
+
+
+def test_the_newest_stay_and_the_best(tmp_path):
+    folder = CheckpointFolder(tmp_path, num_kept=2)
+    for step in (1, 2, 3, 4, 5):
+        folder.save(checkpoint(step), best_step=2 if step >= 2 else 1)
+    assert folder.list_steps() == [2, 4, 5]
+    assert folder.load(5).tensors["model.weight"].tolist() == [5.0, 5.0, 5.0]
+
+
+@pytest.mark.parametrize("num_kept", [1, 2])
+def test_a_damaged_future_does_not_push_out_the_present(tmp_path, num_kept):
+    folder = CheckpointFolder(tmp_path, num_kept=num_kept)
+    for step in (10, 20, 30):
+        CheckpointFolder(tmp_path, num_kept=9).save(checkpoint(step))
+    for step in (20, 30):
+        (tmp_path / f"step-{step}" / "state.json").write_text("{")
+    said: list[str] = []
+    newest = folder.load_newest(say=said.append)
+    assert newest is not None
+    assert (newest.step, len(said)) == (10, 2)
+    folder.save(checkpoint(12))
+    assert folder.list_steps() == ([12] if num_kept == 1 else [10, 12])
+
+
+def test_files_are_as_readable_as_others(tmp_path):
+    CheckpointFolder(tmp_path).save(checkpoint(1))
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "step-1").iterdir()}
+    assert all(mode & stat.S_IRUSR for mode in modes)
+    assert len(modes) == 1
+
+
+@pytest.mark.parametrize("name", ["lamb", "adamw"])
+def test_weights_and_moments_come_back_by_name(name):
+    def build():
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Linear(4, 5), nn.LayerNorm(5), nn.Linear(5, 2))
+        return model, build_optimizer(model, OptimizerSettings(name=name, learning_rate=0.01))
+
+    def move(model, optimizer, number):
+        torch.manual_seed(number)
+        model(torch.randn(8, 4)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    one, other = build(), build()
+    for number in range(6):
+        move(*one, number)
+        if number == 2:
+            restore_tensors({key: value.clone() for key, value in gather_tensors(*one).items()}, *other)
+        elif number > 2:
+            move(*other, number)
+    wanted, found = gather_tensors(*one), gather_tensors(*other)
+    assert wanted.keys() == found.keys()
+    assert all(torch.equal(wanted[key], found[key]) for key in wanted)
