@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -48,7 +49,7 @@ def corpus_copy(story_corpus, tmp_path):
     return shutil.copytree(story_corpus, tmp_path / "corpus")
 
 
-def weights(run_dir) -> bytes:
+def weights(run_dir: Path) -> bytes:
     return (run_dir / "model" / "model.safetensors").read_bytes()
 
 

@@ -24,7 +24,7 @@ SETTINGS = {**TINY, "model": MODEL, "num_steps": NUM_STEPS, "num_evaluations": 2
 
 
 @pytest.fixture(scope="module")
-def recipe(tmp_path_factory) -> Path:
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recipe") / "slow.yaml"
     path.write_text(yaml.safe_dump(SETTINGS), encoding="utf-8")
     return path
@@ -45,7 +45,7 @@ def start(recipe, story_corpus):
     return begin
 
 
-def finish(process) -> str:
+def finish(process: "subprocess.Popen[bytes]") -> str:
     """Wait for the end and return what was said."""
     _, err = process.communicate(timeout=120)
     text = err.decode()
@@ -54,7 +54,7 @@ def finish(process) -> str:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(start, tmp_path_factory) -> Path:
+def undisturbed(start, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run that nothing happened to."""
     out = tmp_path_factory.mktemp("undisturbed") / "run"
     finish(start(out))

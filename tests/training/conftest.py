@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -10,7 +11,7 @@ from albert.text.folder import load_tokenizer, save_tokenizer
 from tests.conftest import WORDS, write_vocabulary
 from tests.examples.conftest import write_corpus
 
-TINY = {
+TINY: dict[str, Any] = {
     "model": {
         "embedding_size": 8, "hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2,
         "intermediate_size": 32, "max_position_embeddings": 64, "hidden_dropout_prob": 0.1,
@@ -50,7 +51,7 @@ def tell_stories(count: int, *, seed: int = 0) -> list[list[str]]:
 
 
 @pytest.fixture(scope="session")
-def story_corpus(tmp_path_factory) -> Path:
+def story_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A prepared corpus folder, vocabulary included."""
     folder = tmp_path_factory.mktemp("stories")
     tokenizer = load_tokenizer(write_vocabulary(tmp_path_factory.mktemp("words") / "vocab.txt", WORDS))
@@ -61,7 +62,7 @@ def story_corpus(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def recipe(tmp_path) -> Path:
+def recipe(tmp_path: Path) -> Path:
     """The tiny recipe as a file."""
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(TINY), encoding="utf-8")

@@ -1,6 +1,7 @@
 """Pretraining from a recipe: it learns, ends with a model, and is the same however its batches are made."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from albert.training.pretrain import pretrain
 from albert.training.run_folder import read_run
 
 
-def weights(run_dir) -> bytes:
+def weights(run_dir: Path) -> bytes:
     return (run_dir / "model" / "model.safetensors").read_bytes()
 
 

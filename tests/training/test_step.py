@@ -45,10 +45,10 @@ def gradients(model, shares, *, by_share: bool = False) -> torch.Tensor:
     for share in shares:
         terms = compute_pretraining_losses(model, share, pair_head="sop")
         if by_share:
-            loss = sum(term.total / term.count / len(shares) for term in terms.values())
+            losses = [term.total / term.count / len(shares) for term in terms.values()]
         else:
-            loss = sum(term.total / whole[name] for name, term in terms.items())
-        loss.backward()
+            losses = [term.total / whole[name] for name, term in terms.items()]
+        torch.stack(losses).sum().backward()
     return torch.cat([weight.grad.flatten() for weight in model.parameters()])
 
 
@@ -77,7 +77,7 @@ def test_a_token_budget_changes_nothing_but_rounding(model, batch, max_tokens):
 def test_shares_hold_every_sequence_once_with_its_own_answers(batch):
     def spell(of: PretrainingBatch) -> list[tuple[object, ...]]:
         starts = np.cumsum(of.lengths) - of.lengths
-        found = []
+        found: list[tuple[object, ...]] = []
         for start, length, label in zip(starts, of.lengths, of.labels_B, strict=True):
             here = (of.places_M >= start) & (of.places_M < start + length)
             ids, segments = (x[start : start + length].tolist() for x in (of.ids_T, of.segments_T))

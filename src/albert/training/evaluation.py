@@ -71,7 +71,7 @@ def evaluate_pass(
             term = terms[WORDS]
             loss.add(term.total.item(), term.count)
             words.add(term.num_correct.item(), term.count)
-        if head in terms:
+        if head is not None and head in terms:
             pairs.add(terms[head].num_correct.item(), terms[head].count)
         if advance is not None:
             advance(len(batch.lengths))

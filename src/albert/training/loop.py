@@ -4,7 +4,7 @@ Pretraining and fine-tuning are jobs of this one loop.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,11 +34,19 @@ _DROPOUT_STREAM = 1001  # far from the streams that make examples
 class Job(Protocol[B]):
     """What is trained, on what, and how it is asked what it has learned."""
 
-    name: str
-    num_steps: int
-    objective: Objective[B]
+    @property
+    def name(self) -> str:
+        """What its progress is called."""
 
-    def iter_batches(self, first_step: int) -> Iterator[list[B]]:
+    @property
+    def num_steps(self) -> int:
+        """All of them."""
+
+    @property
+    def objective(self) -> Objective[B]:
+        """What is asked of a batch."""
+
+    def iter_batches(self, first_step: int) -> Generator[list[B], None, None]:
         """The micro-batches of each step from that one on."""
 
     def count_tokens(self, batch: B) -> int:
@@ -148,8 +156,7 @@ class TrainingLoop(Generic[B]):
         )
         window = LogWindow()
         self.model.train()
-        batches = self.job.iter_batches(self.progress.step)
-        try:
+        with closing(self.job.iter_batches(self.progress.step)) as batches:
             while self.progress.step < self.job.num_steps and not stop.is_set:
                 began = time.perf_counter()
                 micro_batches = self._fetch(batches, log)
@@ -164,9 +171,6 @@ class TrainingLoop(Generic[B]):
                     self._evaluate(log)
                 if self._is_save_due():
                     self._save(log)
-        finally:
-            if hasattr(batches, "close"):
-                batches.close()
 
     def _fetch(self, batches: Iterator[list[B]], log: MetricsLog) -> list[B]:
         """The next step's batches; where the data fails, what was learned is saved first."""

@@ -14,7 +14,8 @@ NO_DECAY = {"weight_decay": 0.0, "is_adapted": False}
 
 def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
     """Matrices decay; biases and LayerNorms, which are vectors, do not. A shared weight is in there once."""
-    decayed, others = [], []
+    decayed: list[Tensor] = []
+    others: list[Tensor] = []
     for parameter in model.parameters():
         if parameter.requires_grad:
             (decayed if parameter.ndim > 1 else others).append(parameter)
@@ -53,7 +54,7 @@ class Lamb(torch.optim.Optimizer):
         super().__init__(params, defaults)
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Update every weight that has a gradient."""
         assert closure is None, "a loss that is computed again is for line searches"
         for group in self.param_groups:
@@ -63,13 +64,13 @@ class Lamb(torch.optim.Optimizer):
 
     def _update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         # Lists of tensors at once: one kernel launch for many small ones.
-        grads = [weight.grad for weight in weights]
+        grads = [weight.grad for weight in weights if weight.grad is not None]
         means, squares = self._moments(weights)
         beta1, beta2 = group["betas"]
         torch._foreach_lerp_(means, grads, 1.0 - beta1)
         torch._foreach_mul_(squares, beta2)
         torch._foreach_addcmul_(squares, grads, grads, 1.0 - beta2)
-        updates = torch._foreach_sqrt(squares)
+        updates = list(torch._foreach_sqrt(squares))
         torch._foreach_add_(updates, group["eps"])
         torch._foreach_reciprocal_(updates)
         torch._foreach_mul_(updates, means)

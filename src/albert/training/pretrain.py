@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from albert.errors import InputError
+from albert.examples.batches import PretrainingBatch
 from albert.files import hold
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import autocast, select_device
@@ -152,7 +153,7 @@ def _run(
     if settings.is_compiled:
         model.encoder.compile(dynamic=True)
     optimizer = build_optimizer(model, settings.optimizer)
-    loop = TrainingLoop(
+    loop: TrainingLoop[PretrainingBatch] = TrainingLoop(
         PretrainJob(model, settings, data),
         model=model,
         optimizer=optimizer,

@@ -1,6 +1,6 @@
 """Pretraining as a job of the loop: a corpus and settings come in; batches, losses and evaluations go out."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -58,7 +58,7 @@ class PretrainJob:
         examples = settings.examples.model_copy(update={"max_length": length})
         return build_source(self.data.train, self.data.tokenizer, settings=examples, seed=settings.seed)
 
-    def iter_batches(self, first_step: int) -> Iterator[list[PretrainingBatch]]:
+    def iter_batches(self, first_step: int) -> Generator[list[PretrainingBatch], None, None]:
         """The micro-batches of each step, made ahead by other processes; stage after stage."""
         step = first_step
         while step < self.num_steps:
@@ -74,7 +74,9 @@ class PretrainJob:
             end = self.curriculum.find_end(end)
         return end
 
-    def _iter_stage(self, shape: StepShape, first: int, end: int) -> Iterator[list[PretrainingBatch]]:
+    def _iter_stage(
+        self, shape: StepShape, first: int, end: int
+    ) -> Generator[list[PretrainingBatch], None, None]:
         batches = iter_steps(
             self.build_source(shape.length),
             batch_size=shape.batch_size,

@@ -99,7 +99,7 @@ def _expand_model(values: dict[str, Any], source: str) -> dict[str, Any]:
     if not isinstance(model, dict) or "preset" not in model:
         return values
     changes = {key: value for key, value in model.items() if key != "preset"}
-    preset = model["preset"]
+    preset = str(model["preset"])
     if preset not in {**PRESETS, **ALIASES}:
-        build_preset(str(preset))  # refused with a suggestion
+        build_preset(preset)  # refused with a suggestion
     return {**values, "model": {**PRESETS[ALIASES.get(preset, preset)], **changes}}

@@ -93,7 +93,7 @@ class StepTaker(Generic[B]):
             if not terms:
                 continue
             loss = torch.stack([term.total / counts[name] for name, term in terms.items()]).sum()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             for name, term in terms.items():
                 totals[name] = totals.get(name, 0.0) + term.total.detach()
                 hits[name] = hits.get(name, 0) + term.num_correct

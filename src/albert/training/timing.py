@@ -1,6 +1,7 @@
 """A budget and a recipe come in; the recipe with as many steps as fit into the time goes out."""
 
 import time
+from contextlib import closing
 from functools import partial
 
 import torch
@@ -57,15 +58,12 @@ def _time_steps(job: PretrainJob, step: int, limit: float) -> float:
         partial(autocast, select_device(settings.runtime.device), settings.runtime.precision),
     )  # fmt: skip
     model.train()
-    batches = job.iter_batches(step)
     times: list[float] = []
-    try:
+    with closing(job.iter_batches(step)) as batches:
         while len(times) < 4 or (sum(times) < limit and len(times) < 200):
             began = time.perf_counter()
             taker.take(step, next(batches), learning_rate=0.0)
             times.append(time.perf_counter() - began)
-    finally:
-        batches.close()
     return sum(times[1:]) / (len(times) - 1)
 
 
