@@ -16,7 +16,7 @@ from albert.corpus.corpus import open_corpus
 from albert.corpus.prepare import prepare_corpus
 from albert.files import read_text, write_text
 from albert.text.folder import load_tokenizer
-from bench import against_transformers, attention, examples, prepare, sentences
+from bench import against_transformers, attention, examples, prepare, pretraining, sentences
 
 REPORT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 HEAD = (
@@ -134,6 +134,18 @@ def format_examples() -> str:
     return examples.format_rows(rows, source=f"{prepare.MEGABYTES} MB of novels")
 
 
+def format_pretraining() -> str:
+    """A pretraining step against a plain loop around `transformers`."""
+    vocab = prepare.DATA / "vocab" / "30k-clean.model"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare.unpack_novels(folder / "novels", megabytes=prepare.MEGABYTES)
+        prepare_corpus([folder / "novels"], vocab=vocab, out=folder / "corpus", num_workers=2)
+        rows = [pretraining.compare(case, folder / "corpus") for case in pretraining.CASES]
+        shares = pretraining.measure_shares(folder / "corpus")
+    return pretraining.format_results(rows, shares)
+
+
 def format_memory() -> str:
     """Memory of preparing and of reading, on much and on more text."""
     prepare.unpack_novels(Path(tempfile.mkdtemp()), megabytes=1)  # says at once if the data is not here
@@ -165,6 +177,7 @@ SECTIONS: dict[str, tuple[str, Callable[[], str]]] = {
     "sentences": ("Sentence splitting", format_sentences),
     "prepare": ("Preparing a corpus: text to shards", format_prepare),
     "examples": ("Examples: shards to ready batches", format_examples),
+    "pretraining": ("Pretraining steps against a plain loop", format_pretraining),
     "memory": ("Memory of preparing and reading", format_memory),
 }
 
