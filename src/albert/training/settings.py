@@ -18,6 +18,7 @@ class PretrainSettings(LoopSettings):
     `model` is left out where `init_from`, a model folder, brings one. `batch_size` counts sequences of
     `examples.max_length`. A step is computed in shares of about `micro_batch_tokens`. A stage of
     `length_schedule` has shorter sequences and as many more of them; one of `depth_schedule` fewer layers.
+    `position_init` sinusoidal starts the position embeddings as waves instead of at random.
     """
 
     model: ModelConfig | None = None

@@ -78,8 +78,12 @@ def _list_plateau_cures(run: Run) -> list[str]:
     if count_step_pieces(settings) > 4096:
         cures.append(f"smaller batches and more steps: --batch-size {max(1, settings.batch_size // 2)}")
     layers = settings.model.num_hidden_layers if settings.model else 1
-    if not settings.depth_schedule and layers > 3:
-        cures.append(f"fewer layers first: 'depth_schedule=[{{until: 0.5, value: {layers // 4 or 1}}}]'")
+    if not settings.length_schedule and settings.examples.max_length > 32:
+        cures.append("short sequences first: 'length_schedule=[{until: 0.7, value: 32}]'")
+    if not settings.depth_schedule and layers > 1:
+        cures.append("fewer layers first: 'depth_schedule=[{until: 0.5, value: 1}]'")
+    if settings.position_init == "normal" and settings.init_from is None:
+        cures.append("position_init=sinusoidal")
     cures.append("longer training" if run.is_finished else "patience; or more num_steps, in a new run")
     return cures
 
