@@ -111,6 +111,8 @@ def hold(path: Path, *, busy: str) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise InputError(busy) from error
+            # A forked worker would hold it on when this process is killed.
+            os.register_at_fork(after_in_child=file.close)
         yield
 
 

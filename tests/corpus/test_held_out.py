@@ -57,5 +57,14 @@ def test_a_part_of_a_corpus_survives_the_way_to_another_process(corpus):
 
 def test_too_little_to_hold_some_out(tokenizer, tmp_path):
     tiny = write_corpus(tmp_path, [[[6, 7, 8]]], tokenizer)
-    with pytest.raises(InputError, match="1 sentences are too few to hold some out"):
+    with pytest.raises(InputError, match="1 sentences in 1 documents are too few to hold some out"):
         hold_out(tiny, share=0.01, max_pieces=100)
+
+
+def test_next_sentences_need_two_documents_to_be_asked_about(tokenizer, tmp_path):
+    (tmp_path / "two").mkdir()
+    books = [[[5 + (b * 31 + i + j) % NUM_ORDINARY for j in range(10)] for i in range(300)] for b in range(5)]
+    corpus = write_corpus(tmp_path / "two", books, tokenizer, per_shard=1)
+    split = hold_out(corpus, share=0.01, max_pieces=10**6, min_documents=2)
+    assert documents(split.held_out) == books[3:]
+    assert documents(split.train) == books[:3]

@@ -111,7 +111,7 @@ def test_killed_ten_times_and_resumed_the_weights_are_the_same(start, undisturbe
             time.sleep(draw.uniform(0, 0.05))
         was_saving = is_saving(out)
         process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.wait()  # and not for its workers: the next one starts at once
         if process.returncode == -signal.SIGKILL:
             num_killed += 1
             num_killed_saving += was_saving
@@ -155,6 +155,36 @@ def test_ctrl_c_in_a_terminal_reaches_the_workers_too_and_saves(start, undisturb
     assert_same(out, undisturbed)
 
 
+def test_sigterm_to_the_whole_group_saves(start, undisturbed, tmp_path):
+    out = tmp_path / "run"
+    process = start(out, start_new_session=True)
+    assert wait_until(lambda: last_step(out) >= 10, process)
+    os.killpg(process.pid, signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143, err
+    assert b"stopped by SIGTERM" in err
+    finish(start(out))
+    assert_same(out, undisturbed)
+
+
+def test_a_killed_worker_costs_nothing_that_was_learned(start, undisturbed, tmp_path):
+    out = tmp_path / "run"
+    process = start(out)
+    assert wait_until(lambda: last_step(out) >= 10, process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert children
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2, err
+    assert b"the data could not be read at step" in err
+    assert b"Traceback" not in err
+    said = finish(start(out))
+    assert "goes on at step" in said
+    assert "goes on at step 0" not in said
+    assert_same(out, undisturbed)
+
+
 def limit_files(num_bytes: int):
     """No file larger than that can be written: what a full disk does to a large file."""
 
@@ -185,3 +215,20 @@ def test_no_room_to_save_keeps_what_was_saved_and_says_what_to_do(start, undistu
     assert not is_saving(out)
     finish(start(out))
     assert_same(out, undisturbed)
+
+
+def test_no_room_even_for_records(start, undisturbed, tmp_path):
+    out = tmp_path / "run"
+    process = start(out)
+    assert wait_until(lambda: (out / "checkpoints" / "step-12").exists(), process)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    process = start(out, preexec_fn=limit_files(3000))
+    _, err = process.communicate(timeout=120)
+    text = err.decode()
+    assert process.returncode == 2, text
+    assert text.count("metrics.jsonl: cannot be written") == 1
+    assert "Make room and go on with --resume" in text.splitlines()[-1]
+    finish(start(out))
+    for name in ("model/model.safetensors", f"checkpoints/step-{NUM_STEPS}/tensors.safetensors"):
+        assert (out / name).read_bytes() == (undisturbed / name).read_bytes(), name

@@ -1,6 +1,8 @@
 """A corpus of little stories that a tiny model can learn, and a recipe to learn it by."""
 
+import os
 import random
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,21 @@ def tell_stories(count: int, *, seed: int = 0) -> list[list[str]]:
         ]
         stories.append([line.replace("at night", "by night") for line in plan * draw.randint(1, 3)])
     return stories
+
+
+class Listener:
+    """Hears what a run says, and may stop it at a step."""
+
+    def __init__(self, *, stop_at: int | None = None) -> None:
+        self.lines: list[str] = []
+        self.stop_at = stop_at
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
+        if self.stop_at is not None and message.startswith(f"step {self.stop_at} "):
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.fixture(scope="session")

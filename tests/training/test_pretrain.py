@@ -9,10 +9,13 @@ import torch
 import albert
 from albert.errors import InputError
 from albert.pretrained.folder import load_model
+from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import iter_records
 from albert.training.pretrain import pretrain
 from albert.training.run_folder import read_run
+from tests.examples.conftest import write_corpus
+from tests.training.conftest import Listener, tell_stories
 
 
 def weights(run_dir: Path) -> bytes:
@@ -67,15 +70,21 @@ def test_another_seed_is_another_model(train, tmp_path):
     assert weights(tmp_path / "one") != weights(tmp_path / "other")
 
 
-def test_lamb_and_gradient_checkpointing(train, tmp_path):
-    train("optimizer.name=lamb", "model.hidden_dropout_prob=0.0", "model.attention_probs_dropout_prob=0.0")
-    train(
-        "optimizer.name=lamb", "model.hidden_dropout_prob=0.0", "model.attention_probs_dropout_prob=0.0",
-        "gradient_checkpointing=true", out="checkpointed",
-    )  # fmt: skip
+def test_gradient_checkpointing_is_the_same_training_dropout_included(train, tmp_path):
+    train("optimizer.name=lamb")
+    train("optimizer.name=lamb", "gradient_checkpointing=true", out="checkpointed")
     one, other = (
         load_model(tmp_path / name / "model").model.state_dict() for name in ("run", "checkpointed")
     )
+    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)
+
+
+@pytest.mark.slow  # a minute of compiling
+def test_a_compiled_model_is_the_same_training(train, tmp_path):
+    still = ("model.hidden_dropout_prob=0.0", "model.attention_probs_dropout_prob=0.0")
+    train(*still)
+    train(*still, "is_compiled=true", out="compiled")
+    one, other = (load_model(tmp_path / name / "model").model.state_dict() for name in ("run", "compiled"))
     assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)
 
 
@@ -107,13 +116,77 @@ def test_the_newest_checkpoints_stay_and_the_best(train, tmp_path):
     assert set(steps) == {18, 20, best["progress"]["best_step"]}
 
 
-def test_a_warm_start_goes_on_deeper(train, tmp_path):
+def test_a_warm_start_goes_on_deeper_from_the_same_weights(train, tmp_path):
     train()
-    done = train("init_from=" + str(tmp_path / "run"), "model.num_hidden_layers=5", out="deeper")
-    assert load_model(tmp_path / "deeper" / "model").config.num_hidden_layers == 5
-    first = next(iter_records(tmp_path / "deeper"))
-    assert first["step"] == 0
+    train(
+        f"init_from={tmp_path / 'run'}",
+        "model.num_hidden_layers=5",
+        "optimizer.learning_rate=1e-12",
+        out="deeper",
+    )
+    before, after = (load_model(tmp_path / name / "model") for name in ("run", "deeper"))
+    assert after.config.num_hidden_layers == 5
+    start, end = before.model.state_dict(), after.model.state_dict()
+    assert all(torch.allclose(start[name], end[name], atol=1e-6) for name in start)
+
+
+def test_a_warm_start_keeps_the_shape(train, tmp_path):
+    train()
+    with pytest.raises(
+        InputError, match="has hidden_size 16 and the recipe 32; a warm start keeps the shape"
+    ):
+        train(f"init_from={tmp_path / 'run'}", "model.hidden_size=32", out="wider")
+
+
+def test_a_warm_start_that_was_stopped_needs_its_folder_no_more(train, tmp_path):
+    train()
+    start = f"init_from={tmp_path / 'run'}"
+    train(start, out="undisturbed")
+    train(start, out="more", reporter=Listener(stop_at=14))
+    (tmp_path / "run").rename(tmp_path / "elsewhere")
+    assert train(start, out="more", resume=True).outcome.is_finished
+    assert weights(tmp_path / "more") == weights(tmp_path / "undisturbed")
+
+
+def test_every_evaluation_that_was_asked_for_happens(train, tmp_path):
+    train("num_evaluations=13")
+    steps = [record["step"] for record in iter_records(tmp_path / "run") if record["kind"] == "evaluate"]
+    assert len(steps) == 13
+    assert steps[-1] == 20
+
+
+def test_the_end_asks_both_sentence_questions(train, tmp_path):
+    train()
+    evaluations = [record for record in iter_records(tmp_path / "run") if record["kind"] == "evaluate"]
+    assert ["nsp_accuracy" in record for record in evaluations] == [False, True]
+    assert all("sop_accuracy" in record for record in evaluations)
+
+
+def test_a_step_without_any_example_moves_nothing_and_stops_nothing(tmp_path, recipe, story_corpus):
+    tokenizer = load_tokenizer(story_corpus / "vocab")
+    alone, story = [["the dog went to the sea ."]], tell_stories(1)
+    documents = [tokenizer.encode_ids(text) for text in (alone * 6 + story) * 60]
+    write_corpus(tmp_path, documents, tokenizer)
+    save_tokenizer(tokenizer, tmp_path / "vocab")
+    listener = Listener()
+    done = pretrain(
+        recipe,
+        data=tmp_path,
+        out=tmp_path / "run",
+        overrides=["batch_size=1", "num_steps=40"],
+        reporter=listener,
+    )
     assert done.outcome.is_finished
+    records = [record for record in iter_records(tmp_path / "run") if record["kind"] == "train"]
+    assert 0 < records[-1]["tokens"] < 40 * 40
+
+
+def test_a_budget_makes_a_share_of_the_warm_up(train, tmp_path):
+    words = ("schedule.warmup_share=null", "schedule.warmup_steps=500", "num_steps=5000")
+    train(*words, budget="5s", reporter=Listener(stop_at=4))
+    settings, _ = read_run(tmp_path / "run")
+    assert (settings.schedule.warmup_steps, settings.schedule.warmup_share) == (None, 0.1)
+    assert train(*words, budget="5s", resume=True).outcome.is_finished
 
 
 def test_the_recipe_for_continuing_takes_the_shape_of_the_folder(train, story_corpus, tmp_path):

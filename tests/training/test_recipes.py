@@ -65,6 +65,19 @@ def test_another_batch_size_rescales_rate_and_steps():
     assert rescale(nano, nano.batch_size) == nano
 
 
+def test_what_was_typed_stands_as_it_is():
+    settings = read_recipe("albert-base", overrides=["optimizer.learning_rate=0.001"], batch_size=256)
+    assert settings.optimizer.learning_rate == 0.001
+    assert settings.num_steps == 125_000 * 16
+
+
+def test_a_recipe_based_on_itself(tmp_path):
+    path = tmp_path / "snake.yaml"
+    path.write_text(f"based_on: {path}\n")
+    with pytest.raises(SettingsError, match="is based on itself"):
+        read_recipe(path)
+
+
 def test_an_override_alone_changes_nothing_else():
     assert read_recipe("albert-base", overrides=["batch_size=256"]).num_steps == 125_000
 

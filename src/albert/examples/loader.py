@@ -4,6 +4,7 @@ What is made ahead is nobody's state: the cursor of a run is the step that was c
 """
 
 import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -57,17 +58,31 @@ def iter_steps(
         collate_fn=_as_is,
         worker_init_fn=_leave_signals,
     )
-    iterator = iter(loader)
+    iterator = _begin(loader)
     try:
         yield from iterator
     finally:
         del iterator
 
 
+def _begin(loader: "DataLoader[list[PretrainingBatch]]") -> Iterator[list[PretrainingBatch]]:
+    """Start the workers, and leave SIGCHLD as it was.
+
+    torch's own handler raises at whatever is going on when a worker dies; without it the error comes from
+    asking for the next batch, where it belongs.
+    """
+    before = signal.getsignal(signal.SIGCHLD) if hasattr(signal, "SIGCHLD") else None
+    iterator = iter(loader)
+    if before is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, before)
+    return iterator
+
+
 def _leave_signals(worker: int) -> None:
     # Ctrl-C reaches every process of the terminal; the main one decides, and ends its workers.
+    # So does SIGTERM where a scheduler sends it to the whole group.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _as_is(batches: list[PretrainingBatch]) -> list[PretrainingBatch]:

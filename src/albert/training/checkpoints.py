@@ -5,6 +5,7 @@ rest and the checksum of the tensors.
 """
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ class CheckpointFolder:
             path = aside / TENSORS_NAME
             _write_tensors(checkpoint.tensors, path)
             content = {**checkpoint.state, "step": checkpoint.step, "sha256": _hash(path)}
-            write_json(aside / STATE_NAME, content)
+            write_json(aside / STATE_NAME, {**content, "state_sha256": _hash_state(content)})
         steps = self.list_steps()
         # What lies ahead of this one was damaged and passed over: the run comes by there again.
         kept = {*[step for step in steps if step <= checkpoint.step][-self.num_kept :], best_step}
@@ -75,7 +76,9 @@ class CheckpointFolder:
         path = place / TENSORS_NAME
         if not path.exists():
             raise FileFormatError(f"{path}: missing")
-        if not isinstance(state, dict) or state.get("step") != step or _hash(path) != state.get("sha256"):
+        if not isinstance(state, dict) or state.pop("state_sha256", "") != _hash_state(state):
+            raise FileFormatError(f"{place / STATE_NAME}: damaged, the checksum does not fit")
+        if state.get("step") != step or _hash(path) != state.get("sha256"):
             raise FileFormatError(f"{place}: damaged, the checksum does not fit")
         try:
             return Checkpoint(step, load_file(path), state)
@@ -114,15 +117,15 @@ def restore_tensors(tensors: dict[str, Tensor], model: nn.Module, optimizer: tor
     named = dict(model.named_parameters())
     for key_and_name, value in moments.items():
         key, _, name = key_and_name.partition(".")
-        weight = named[name]
-        # A count of steps stays where the optimiser keeps it, on the CPU.
-        optimizer.state[weight][key] = (
-            value.clone() if value.ndim == 0 else value.to(weight.device, copy=True)
-        )
+        optimizer.state[named[name]][key] = value.to(named[name].device, copy=True)
 
 
 def _strip(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _hash_state(state: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 def _hash(path: Path) -> str:

@@ -23,15 +23,17 @@ _BATCH_SIZE = 64
 
 @dataclass(frozen=True)
 class Score:
-    """A mean over `count` answers, and its standard error."""
+    """A mean over `count` answers, and its standard error, where more than one batch was asked."""
 
     mean: float
     count: int
-    standard_error: float
+    standard_error: float | None
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """95%."""
+    def interval(self) -> tuple[float, float] | None:
+        """95%; None where there was too little to tell."""
+        if self.standard_error is None:
+            return None
         return self.mean - 1.96 * self.standard_error, self.mean + 1.96 * self.standard_error
 
 
@@ -96,7 +98,9 @@ def find_unigram_loss(corpus: Corpus, source: ExampleSource, *, num_examples: in
     for batch in _iter_batches(source, num_examples=num_examples, max_tokens=1 << 30):
         total -= float(log_shares[batch.targets_M].sum())
         count += len(batch.targets_M)
-    return total / max(count, 1)
+    if not count:
+        raise InputError(f"{source.corpus.folder}: nothing to ask about is held out; evaluate on more text")
+    return total / count
 
 
 def count_pieces(corpus: Corpus, *, size: int, max_pieces: int = 20_000_000) -> "np.typing.NDArray[np.int64]":
@@ -134,7 +138,7 @@ class _Sum:
         mean = self.total / self.count
         number = len(self._parts)
         if number < 2:
-            return Score(mean, self.count, math.nan)
+            return Score(mean, self.count, None)
         squares = sum((total - count * mean) ** 2 for total, count in self._parts)
         return Score(mean, self.count, math.sqrt(squares * number / (number - 1)) / self.count)
 

@@ -11,10 +11,12 @@ class HeldOutSettings(Settings):
     """What is asked of a model during training.
 
     `data` is a prepared corpus to ask about; without one, the last documents of the corpus are kept from
-    training: `share` of its pieces, at most `max_pieces`.
+    training: `share` of its pieces, at most `max_pieces`. The other sentence question, which any head may be
+    asked, is the last evaluation's alone unless `asks_both`.
     """
 
     data: str | None = None
     share: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.01
     max_pieces: Annotated[int, Field(ge=1)] = 200_000
     num_examples: Annotated[int, Field(ge=1)] = 512
+    asks_both: bool = False

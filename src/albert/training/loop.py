@@ -61,8 +61,8 @@ class Job(Protocol[B]):
     def describe(self, step: int) -> dict[str, float]:
         """What is particular about a step, for its record."""
 
-    def evaluate(self) -> dict[str, float]:
-        """Figures on held-out data; the model is in evaluation mode."""
+    def evaluate(self, step: int) -> dict[str, float]:
+        """Figures on held-out data after so many steps; the model is in evaluation mode."""
 
     def score(self, figures: dict[str, float]) -> float:
         """The figure to judge by; lower is better."""
@@ -103,13 +103,11 @@ class TrainingLoop(Generic[B]):
         seed: int,
         reporter: Reporter,
         autocast: Any = nullcontext,
-        state: dict[str, Any] | None = None,
     ) -> None:
         self.job, self.model, self.optimizer, self.settings = job, model, optimizer, settings
         self.run_dir, self.seed, self.reporter, self._autocast = run_dir, seed, reporter, autocast
         self.progress = Progress()
         self.guard = Guard(settings.guard)
-        self._extra_state = state or {}
         self._checkpoints = CheckpointFolder(run_dir / CHECKPOINTS_DIR, settings.num_checkpoints)
         self._saved_step: int | None = None
         self._saved_time = time.monotonic()
@@ -124,7 +122,10 @@ class TrainingLoop(Generic[B]):
     def run(self) -> LoopOutcome:
         """Train to the end, or until a signal; saved in both cases."""
         log = MetricsLog(
-            self.run_dir, first_step=self.progress.step, has_tensorboard=self.settings.has_tensorboard
+            self.run_dir,
+            first_step=self.progress.step,
+            say=self.reporter.say,
+            has_tensorboard=self.settings.has_tensorboard,
         )
         with StopRequest() as stop, closing(log):
             log.write(
@@ -188,7 +189,9 @@ class TrainingLoop(Generic[B]):
     def _step(self, taker: StepTaker[B], micro_batches: list[B]) -> StepReport:
         step = self.progress.step
         if self.job.is_new_stage(step):
+            # What was good before is no measure for what comes now.
             self.guard.forget()
+            self.progress.best_step = self.progress.best_score = None
         factor = find_factor(self.settings.schedule, step, num_steps=self.job.num_steps)
         # Dropout draws from a stream of its own at each step: nothing to keep, and nothing to go astray.
         torch.manual_seed(int(derive(derive(seed_key(self.seed), _DROPOUT_STREAM), step)) % 2**63)
@@ -202,7 +205,7 @@ class TrainingLoop(Generic[B]):
             self.reporter.say(f"step {step} left out: {report.skipped}")
             log.write("skip", step, reason=report.skipped, num_skipped=self.guard.num_skipped)
             try:
-                self.guard.check(step, report.skipped, learning_rate=report.learning_rate)
+                self.guard.check(step, report.skipped, learning_rate=self.settings.optimizer.learning_rate)
             except AlbertError:
                 self._save(log, is_last=True)
                 raise
@@ -230,17 +233,19 @@ class TrainingLoop(Generic[B]):
         return f", {format_seconds(left)} left"
 
     def _is_evaluation_due(self) -> bool:
-        every = max(1, -(-self.job.num_steps // self.settings.num_evaluations))
-        return self.progress.step % every == 0 or self.progress.step == self.job.num_steps
+        # As many as were asked for, evenly spread, the last one at the end.
+        step, total, number = self.progress.step, self.job.num_steps, self.settings.num_evaluations
+        return step * number // total > (step - 1) * number // total
 
     def _evaluate(self, log: MetricsLog) -> None:
         began = time.perf_counter()
         self.model.eval()
         with torch.inference_mode(), self._autocast():
-            figures = self.job.evaluate()
+            figures = self.job.evaluate(self.progress.step)
         self.model.train()
         progress = self.progress
         progress.figures = figures
+        before = progress.best_step, progress.best_score
         score = self.job.score(figures)
         if progress.best_score is None or score < progress.best_score:
             progress.best_step, progress.best_score = progress.step, score
@@ -249,29 +254,31 @@ class TrainingLoop(Generic[B]):
         log.write("evaluate", progress.step, **figures, seconds=round(seconds, 3))
         listed = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
         self.reporter.say(f"step {progress.step:,}, held out: {listed}")
-        self._save(log)
+        if not self._save(log):
+            progress.best_step, progress.best_score = before  # the best is one that is there
 
     def _is_save_due(self) -> bool:
         return time.monotonic() - self._saved_time > 60.0 * self.settings.save_minutes
 
-    def _save(self, log: MetricsLog, *, is_last: bool = False) -> None:
+    def _save(self, log: MetricsLog, *, is_last: bool = False) -> bool:
         """Write a checkpoint; where there is no room the run goes on and tries again, but not at its end."""
         if self._saved_step == self.progress.step:
-            return
+            return True
         began = time.perf_counter()
         checkpoint = Checkpoint(
             self.progress.step,
             gather_tensors(self.model, self.optimizer),
-            {**self._extra_state, "progress": vars(self.progress), "guard": self.guard.state()},
+            {"progress": vars(self.progress), "guard": self.guard.state()},
         )
         self._saved_time = time.monotonic()
         try:
             self._checkpoints.save(checkpoint, best_step=self.progress.best_step)
         except OSError as error:
             self._explain_failed_save(error, is_last=is_last)
-            return
+            return False
         self._saved_step = self.progress.step
         log.write("save", self.progress.step, seconds=round(time.perf_counter() - began, 3))
+        return True
 
     def _explain_failed_save(self, error: OSError, *, is_last: bool) -> None:
         steps = self._checkpoints.list_steps()

@@ -1,7 +1,8 @@
 """What a run tells of itself: records come in; lines of metrics.jsonl and TensorBoard scalars go out."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,32 +28,57 @@ def iter_records(run_dir: Path) -> Iterator[dict[str, Any]]:
 
 
 class MetricsLog:
-    """Appends to a run's records; opened at `first_step`, it drops what lies after it: it comes again."""
+    """Appends to a run's records; opened at `first_step`, it drops what lies after it: it comes again.
 
-    def __init__(self, run_dir: Path, *, first_step: int, has_tensorboard: bool = True) -> None:
-        path = run_dir / METRICS_NAME
-        kept = [record for record in iter_records(run_dir) if record["step"] <= first_step]
-        write_text(path, "".join(json.dumps(record) + "\n" for record in kept))
-        self._file = path.open("a", encoding="utf-8")
+    Records are worth less than the run: where they cannot be written, that is said once, and it goes on.
+    """
+
+    def __init__(
+        self, run_dir: Path, *, first_step: int, say: Callable[[str], None], has_tensorboard: bool = True
+    ) -> None:
+        self._path = run_dir / METRICS_NAME
+        self._say = say
+        self._has_failed = False
+        self._file: Any = None
         self._board: Any = None
+        with self._surviving():
+            kept = [record for record in iter_records(run_dir) if record["step"] <= first_step]
+            write_text(self._path, "".join(json.dumps(record) + "\n" for record in kept))
+            self._file = self._path.open("a", encoding="utf-8")
         if has_tensorboard:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(
-                str(run_dir / TENSORBOARD_DIR), purge_step=first_step + 1 if first_step else None
-            )
+            with self._surviving():
+                self._board = _open_board(run_dir / TENSORBOARD_DIR, first_step)
 
     def write(self, kind: str, step: int, **values: Any) -> None:
         """One record of a kind (train, evaluate, skip, save, start, end), with its figures."""
-        self._file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
-        self._file.flush()
+        with self._surviving():
+            if self._file is not None:
+                self._file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
+                self._file.flush()
         if self._board is not None and kind in ("train", "evaluate"):
-            for name, value in values.items():
-                if isinstance(value, int | float) and not isinstance(value, bool):
-                    self._board.add_scalar(f"{kind}/{name}", value, step)
+            with self._surviving():
+                for name, value in values.items():
+                    if isinstance(value, int | float) and not isinstance(value, bool):
+                        self._board.add_scalar(f"{kind}/{name}", value, step)
 
     def close(self) -> None:
         """Write out what is still held."""
-        self._file.close()
-        if self._board is not None:
-            self._board.close()
+        for held in (self._file, self._board):
+            with self._surviving():
+                if held is not None:
+                    held.close()
+
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not self._has_failed:
+                self._say(f"{self._path}: cannot be written ({error.strerror or error}); training goes on")
+            self._has_failed = True
+
+
+def _open_board(folder: Path, first_step: int) -> Any:
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(folder), purge_step=first_step + 1 if first_step else None)

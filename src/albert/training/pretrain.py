@@ -4,26 +4,20 @@ import copy
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-import torch
-
-from albert.errors import InputError
+from albert.errors import AlbertError, InputError
 from albert.examples.batches import PretrainingBatch
 from albert.files import hold
 from albert.model.albert_model import AlbertModel
-from albert.model.runtime import autocast, select_device
 from albert.pretrained.folder import save_model
 from albert.reporting import Reporter, Silence
-from albert.training.budget import parse_duration
 from albert.training.checkpoints import CheckpointFolder
-from albert.training.evaluation import build_held_out_source, find_unigram_loss
 from albert.training.loop import LoopOutcome, TrainingLoop
 from albert.training.optimizers import build_optimizer
 from albert.training.pretrain_data import PretrainData, open_data
 from albert.training.pretrain_job import PretrainJob
-from albert.training.pretrain_model import build_pretrain_model, format_training_card, resolve_model
+from albert.training.pretrain_model import build_autocast, build_pretrain_model, format_training_card
 from albert.training.recipes import read_recipe
 from albert.training.run_folder import (
     BEST_DIR,
@@ -31,20 +25,11 @@ from albert.training.run_folder import (
     LOCK_NAME,
     MODEL_DIR,
     RunFacts,
-    find_change,
     has_run,
-    identify_corpus,
-    read_run,
     refuse_strangers,
-    write_run,
 )
 from albert.training.settings import PretrainSettings
-from albert.training.timing import freeze_steps
-
-# What may differ when a run goes on: it changes no weight.
-_FREE = frozenset(
-    {"num_steps", "log_every", "save_minutes", "num_checkpoints", "has_tensorboard", "num_workers"}
-)
+from albert.training.start import begin_run, take_up_run
 
 
 @dataclass(frozen=True)
@@ -76,7 +61,7 @@ def pretrain(
     reporter = reporter or Silence()
     run_dir, began = Path(out), time.monotonic()
     settings = read_recipe(recipe, overrides=overrides, batch_size=batch_size)
-    autocast(select_device(settings.runtime.device), settings.runtime.precision)  # refused now, if at all
+    build_autocast(settings.runtime)  # refused now, if at all
     if not has_run(run_dir):
         refuse_strangers(run_dir)
     elif not resume:
@@ -85,94 +70,42 @@ def pretrain(
         )
     busy = f"{run_dir}: another process is training there; wait for it, or choose another --out"
     with hold(run_dir / LOCK_NAME, busy=busy):
-        found = open_data(Path(data), settings.held_out)
+        found = open_data(Path(data), settings.held_out, objective=settings.examples.objective)
         if has_run(run_dir):
-            settings, facts = _take_up(run_dir, settings, found)
+            settings, facts = take_up_run(run_dir, settings, found, budget=budget, reporter=reporter)
         else:
-            settings, facts = _begin(run_dir, settings, found, budget, began, reporter)
+            settings, facts = begin_run(
+                run_dir, settings, found, budget=budget, began=began, reporter=reporter
+            )
         return _run(run_dir, settings, facts, found, reporter)
-
-
-def _take_up(run_dir: Path, asked: PretrainSettings, data: PretrainData) -> tuple[PretrainSettings, RunFacts]:
-    """The settings that the run began with, after checking that nothing else is asked for now."""
-    settings, facts = read_run(run_dir)
-    asked = resolve_model(asked, data.tokenizer)
-    before, after = (
-        {key: value for key, value in dumped.model_dump(mode="json").items() if key not in _FREE}
-        for dumped in (settings, asked)
-    )
-    change = find_change(before, after)
-    if change is not None:
-        raise InputError(
-            f"{run_dir}: {change}; a run goes on as it began. Leave the change out, or start a new run "
-            f"with init_from={run_dir / MODEL_DIR}"
-        )
-    if facts.corpus != identify_corpus(data.whole):
-        raise InputError(
-            f"{data.whole.folder}: is not the corpus that this run began with ({facts.data}); give that one"
-        )
-    free = {key: getattr(asked, key) for key in _FREE if key != "num_steps"}
-    return settings.model_copy(update=free), facts
-
-
-def _begin(
-    run_dir: Path,
-    settings: PretrainSettings,
-    data: PretrainData,
-    budget: str | None,
-    began: float,
-    reporter: Reporter,
-) -> tuple[PretrainSettings, RunFacts]:
-    settings = resolve_model(settings, data.tokenizer)
-    seconds = None
-    if budget is not None:
-        seconds = parse_duration(budget)
-        settings = freeze_steps(settings, data, seconds, began, reporter)
-    PretrainJob(build_pretrain_model(settings, data.tokenizer), settings, data).check()
-    source = build_held_out_source(
-        data.held_out, data.tokenizer, settings.examples, objective=settings.examples.objective
-    )
-    facts = RunFacts(
-        data=str(data.whole.folder.resolve()),
-        corpus=identify_corpus(data.whole),
-        num_pieces=data.train.num_pieces,
-        vocabulary=data.tokenizer.fingerprint,
-        unigram_loss=find_unigram_loss(data.train, source, num_examples=settings.held_out.num_examples),
-        num_threads=torch.get_num_threads(),
-        budget_seconds=seconds,
-    )
-    write_run(run_dir, settings, facts)
-    return settings, facts
 
 
 def _run(
     run_dir: Path, settings: PretrainSettings, facts: RunFacts, data: PretrainData, reporter: Reporter
 ) -> PretrainResult:
-    device = select_device(settings.runtime.device)
-    model = build_pretrain_model(settings, data.tokenizer).to(device)
-    if settings.is_compiled:
-        model.encoder.compile(dynamic=True)
-    optimizer = build_optimizer(model, settings.optimizer)
+    checkpoints = CheckpointFolder(run_dir / CHECKPOINTS_DIR)
+    checkpoints.sweep()
+    newest = checkpoints.load_newest(say=reporter.say)
+    model = build_pretrain_model(settings, data.tokenizer, is_resumed=newest is not None)
     loop: TrainingLoop[PretrainingBatch] = TrainingLoop(
         PretrainJob(model, settings, data),
         model=model,
-        optimizer=optimizer,
+        optimizer=build_optimizer(model, settings.optimizer),
         settings=settings,
         run_dir=run_dir,
         seed=settings.seed,
         reporter=reporter,
-        autocast=partial(autocast, device, settings.runtime.precision),
+        autocast=build_autocast(settings.runtime),
     )
-    checkpoints = CheckpointFolder(run_dir / CHECKPOINTS_DIR)
-    checkpoints.sweep()
-    newest = checkpoints.load_newest(say=reporter.say)
     if newest is not None:
         loop.restore(newest)
         reporter.say(f"goes on at step {newest.step:,} of {settings.num_steps:,}")
     elif checkpoints.list_steps():
         reporter.say("no checkpoint is whole: begins again, from the beginning")
     outcome = loop.run()
-    model_dir = _write_models(run_dir, model, settings, facts, data, outcome) if outcome.is_finished else None
+    model_dir = None
+    if outcome.is_finished:
+        model_dir = _write_models(run_dir, model, settings, facts, data, outcome, reporter)
     return PretrainResult(run_dir, settings, outcome, model_dir)
 
 
@@ -183,13 +116,18 @@ def _write_models(
     facts: RunFacts,
     data: PretrainData,
     outcome: LoopOutcome,
+    reporter: Reporter,
 ) -> Path:
     """The model of the last step; and the best one apart where that is another."""
     card = format_training_card(model, settings, facts, outcome.progress)
     save_model(run_dir / MODEL_DIR, model.cpu().eval(), tokenizer=data.tokenizer, card=card)
     best = outcome.progress.best_step
     if best is not None and best != outcome.progress.step:
-        tensors = CheckpointFolder(run_dir / CHECKPOINTS_DIR).load(best).tensors
+        try:
+            tensors = CheckpointFolder(run_dir / CHECKPOINTS_DIR).load(best).tensors
+        except AlbertError as error:
+            reporter.say(f"{error}; the model of the best evaluation, step {best}, is lost")
+            return run_dir / MODEL_DIR
         other = copy.deepcopy(model)
         other.load_state_dict({name: tensors[f"model.{name}"] for name in other.state_dict()})
         save_model(run_dir / BEST_DIR, other, tokenizer=data.tokenizer, card=card)

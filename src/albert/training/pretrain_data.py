@@ -21,12 +21,20 @@ class PretrainData:
     tokenizer: Tokenizer
 
 
-def open_data(folder: Path, settings: HeldOutSettings) -> PretrainData:
-    """Open a prepared corpus and the one it is to be evaluated on, or hold out its last documents."""
+def open_data(folder: Path, settings: HeldOutSettings, *, objective: str = "sop") -> PretrainData:
+    """Open a prepared corpus and the one it is to be evaluated on, or hold out its last documents.
+
+    A random next sentence comes from another document, so `nsp` needs two to be asked about.
+    """
     tokenizer = load_tokenizer(folder / VOCAB_DIR)
     corpus = open_corpus(folder, fingerprint=tokenizer.fingerprint)
     if settings.data is not None:
         other = open_corpus(Path(settings.data), fingerprint=tokenizer.fingerprint)
         return PretrainData(corpus, corpus, other, tokenizer)
-    split = hold_out(corpus, share=settings.share, max_pieces=settings.max_pieces)
+    split = hold_out(
+        corpus,
+        share=settings.share,
+        max_pieces=settings.max_pieces,
+        min_documents=2 if objective == "nsp" else 1,
+    )
     return PretrainData(corpus, split.train, split.held_out, tokenizer)

@@ -10,11 +10,13 @@ from albert.examples.loader import iter_steps
 from albert.examples.source import ExampleSource, build_source
 from albert.model.albert_model import AlbertModel
 from albert.training.curriculum import Curriculum, StepShape
-from albert.training.evaluation import build_held_out_source, evaluate_pass
+from albert.training.evaluation import PassScores, build_held_out_source, evaluate_pass
 from albert.training.losses import WORDS, LossTerm, compute_pretraining_losses, count_terms
 from albert.training.pretrain_data import PretrainData
 from albert.training.settings import PretrainSettings
 from albert.training.step import Objective
+
+_MAX_EMPTY = 20  # steps in a row without an example; one may happen with very small batches
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,13 @@ class PretrainJob:
             num_workers=self.settings.num_workers,
             max_tokens=self.settings.micro_batch_tokens,
         )
+        num_empty = 0
         for found in batches:
-            if not found:
+            num_empty = 0 if found else num_empty + 1
+            if num_empty == _MAX_EMPTY:
                 raise InputError(
-                    f"{self.data.whole.folder}: {shape.batch_size} examples had one sentence each; the "
-                    f"objective {self.settings.examples.objective} needs two; use "
+                    f"{self.data.whole.folder}: {_MAX_EMPTY} steps in a row had no example of two sentences, "
+                    f"which the objective {self.settings.examples.objective} needs; use "
                     "examples.objective=none, or longer documents"
                 )
             yield found
@@ -116,33 +120,44 @@ class PretrainJob:
         shape = self.curriculum.find(step)
         return {"depth": shape.depth, "length": shape.length, "batch_size": shape.batch_size}
 
-    @cached_property
-    def held_out_source(self) -> ExampleSource:
-        """The examples that are asked about."""
-        examples = self.settings.examples
+    def build_held_out(self, objective: str) -> ExampleSource:
+        """The examples that are asked about, with that sentence question."""
         return build_held_out_source(
-            self.data.held_out, self.data.tokenizer, examples, objective=examples.objective
+            self.data.held_out, self.data.tokenizer, self.settings.examples, objective=objective
         )
 
-    def evaluate(self) -> dict[str, float]:
-        """Masked words and sentence pairs of held-out documents, at full depth and length."""
-        found = evaluate_pass(
-            self.model,
-            self.held_out_source,
-            num_examples=self.settings.held_out.num_examples,
-            max_tokens=self.settings.micro_batch_tokens,
-        )
+    def evaluate(self, step: int) -> dict[str, float]:
+        """Masked words and sentence pairs of held-out documents, at full length.
+
+        The depth is the one that was trained last: more loops than ever before would say nothing.
+        """
+        depth = self.curriculum.find(max(step, 1) - 1).depth
+        found = self._ask(self.settings.examples.objective, depth)
         figures = {f"{WORDS}_loss": found.word_loss.mean, f"{WORDS}_accuracy": found.word_accuracy.mean}
         if found.pair_accuracy is not None:
             figures[f"{self.pair_head}_accuracy"] = found.pair_accuracy.mean
+        other = {"sop": "nsp", "nsp": "sop"}.get(self.pair_head or "")
+        asks = self.settings.held_out.asks_both or step == self.num_steps
+        if other is not None and asks and (other == "sop" or self.data.held_out.num_documents > 1):
+            pairs = self._ask(other, depth).pair_accuracy
+            figures |= {} if pairs is None else {f"{other}_accuracy": pairs.mean}
         return figures
+
+    def _ask(self, objective: str, depth: int) -> PassScores:
+        return evaluate_pass(
+            self.model,
+            self.build_held_out(objective),
+            num_examples=self.settings.held_out.num_examples,
+            max_tokens=self.settings.micro_batch_tokens,
+            depth=depth,
+        )
 
     def score(self, figures: dict[str, float]) -> float:
         """The loss of the masked words: what every objective has."""
         return figures[f"{WORDS}_loss"]
 
-    def check(self) -> None:
-        """Refuse a corpus that does not fill one batch."""
+    def check(self) -> float:
+        """Refuse a corpus that does not fill one batch; the share of examples that are left out goes back."""
         for shape, _ in self.curriculum.list_shapes():
             found = self.build_source(shape.length).num_examples
             if found < shape.batch_size:
@@ -151,3 +166,6 @@ class PretrainJob:
                     f"{self.data.whole.folder}: {found} examples of {shape.length} pieces are less than one "
                     f"batch of {shape.batch_size}; use a batch_size of at most {most}, or more text"
                 )
+        first = self.curriculum.find(0)
+        batches = self.build_source(first.length).build_step(0, batch_size=first.batch_size)
+        return sum(batch.num_dropped for batch in batches) / first.batch_size

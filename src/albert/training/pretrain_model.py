@@ -1,14 +1,21 @@
 """The model of a run: settings and a vocabulary come in; a model with its heads, and its card, go out."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import ModelConfig
 from albert.model.init import spread_positions
+from albert.model.runtime import RuntimeSettings, autocast, select_device
 from albert.pretrained.card import format_card
 from albert.pretrained.folder import load_model
 from albert.pretrained.hub import resolve_source
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import format_seconds
+from albert.settings import build_settings
 from albert.text.tokenizer import Tokenizer
 from albert.training.loop import Progress
 from albert.training.run_folder import RunFacts
@@ -19,6 +26,10 @@ _FREE_KEYS = frozenset(
     {"num_hidden_layers", "hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob",
      "initializer_range"}
 )  # fmt: skip
+
+
+# What the folder alone decides.
+_FOLDER_KEYS = frozenset({"vocab_size", "pad_token_id", "has_embedding_map"})
 
 
 def resolve_model(settings: PretrainSettings, tokenizer: Tokenizer) -> PretrainSettings:
@@ -36,7 +47,8 @@ def resolve_model(settings: PretrainSettings, tokenizer: Tokenizer) -> PretrainS
             update={"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.pad_id}
         )
     # Built again, so that everything that depends on the shape is checked.
-    return PretrainSettings.model_validate({**dict(settings), "model": model})
+    values = {**settings.model_dump(mode="json"), "model": model.model_dump(mode="json")}
+    return build_settings(PretrainSettings, values=values)
 
 
 def _resolve_warm_start(source: str, asked: ModelConfig | None, tokenizer: Tokenizer) -> ModelConfig:
@@ -48,6 +60,12 @@ def _resolve_warm_start(source: str, asked: ModelConfig | None, tokenizer: Token
     found = load_model(path, heads={"mlm": None}).config
     if asked is None:
         return found
+    for key, value in asked.model_dump().items():
+        if key not in _FREE_KEYS | _FOLDER_KEYS and value != getattr(found, key):
+            raise InputError(
+                f"{source}: has {key} {getattr(found, key)} and the recipe {value}; a warm start keeps the "
+                "shape: set model=null to take the folder's, or train from the beginning without init_from"
+            )
     changes = {key: getattr(asked, key) for key in _FREE_KEYS}
     if changes["num_hidden_layers"] != found.num_hidden_layers and not found.is_fully_shared:
         raise InputError(
@@ -57,8 +75,13 @@ def _resolve_warm_start(source: str, asked: ModelConfig | None, tokenizer: Token
     return found.model_copy(update=changes)
 
 
-def build_pretrain_model(settings: PretrainSettings, tokenizer: Tokenizer) -> AlbertModel:
-    """The model with the heads of its objectives, fresh from the seed or from `init_from`."""
+def build_pretrain_model(
+    settings: PretrainSettings, tokenizer: Tokenizer, *, is_resumed: bool = False
+) -> AlbertModel:
+    """The model with the heads of its objectives on its device, compiled if asked for.
+
+    Its weights are fresh from the seed, or those of `init_from`, unless a checkpoint brings them.
+    """
     assert settings.model is not None, "resolve_model comes first"
     objective = settings.examples.objective
     heads = {"mlm": None} if objective == "none" else {"mlm": None, objective: None}
@@ -66,10 +89,20 @@ def build_pretrain_model(settings: PretrainSettings, tokenizer: Tokenizer) -> Al
     model = build_model(settings.model, heads=heads, seed=settings.seed, gradient_checkpointing=checkpointing)
     if settings.position_init == "sinusoidal":
         spread_positions(model.encoder.embeddings.position.weight, std=settings.model.initializer_range)
-    if settings.init_from is not None:
+    if settings.init_from is not None and not is_resumed:
         start = load_model(settings.init_from, heads=heads, seed=settings.seed).model
         model.load_state_dict(start.state_dict())
+    model.to(select_device(settings.runtime.device))
+    if settings.is_compiled:
+        model.encoder.compile(dynamic=True)
     return model
+
+
+def build_autocast(runtime: RuntimeSettings) -> Callable[[], AbstractContextManager[Any]]:
+    """The context that every forward pass runs in; a precision that the hardware lacks is refused."""
+    device = select_device(runtime.device)
+    autocast(device, runtime.precision)
+    return partial(autocast, device, runtime.precision)
 
 
 def format_training_card(

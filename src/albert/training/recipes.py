@@ -28,14 +28,25 @@ def read_recipe(
 ) -> PretrainSettings:
     """The settings of a recipe, changed by overrides.
 
-    `batch_size` is another one than the recipe's: the learning rate is multiplied by √(B/B₀), the steps by
-    B₀/B, and warm-up keeps its share. `model.preset` names the shape that other keys of `model` change;
-    `based_on` the recipe that this one differs from.
+    `batch_size` is another one than the recipe's: its learning rate is multiplied by √(B/B₀), its steps by
+    B₀/B, and warm-up keeps its share; what an override says stands as it is. `model.preset` names the shape
+    that other keys of `model` change; `based_on` the recipe that this one differs from.
     """
     values, source = _read_values(recipe)
+    if batch_size is not None:
+        settings = build_settings(PretrainSettings, values=_expand_model(values), source=source)
+        values = _merge(values, _list_rescaled(rescale(settings, batch_size)))
     values = apply_overrides(values, overrides)
-    settings = build_settings(PretrainSettings, values=_expand_model(values, source), source=source)
-    return settings if batch_size is None else rescale(settings, batch_size)
+    return build_settings(PretrainSettings, values=_expand_model(values), source=source)
+
+
+def _list_rescaled(settings: PretrainSettings) -> dict[str, Any]:
+    return {
+        "batch_size": settings.batch_size,
+        "num_steps": settings.num_steps,
+        "optimizer": {"learning_rate": settings.optimizer.learning_rate},
+        "schedule": {"warmup_steps": settings.schedule.warmup_steps},
+    }
 
 
 def rescale(settings: PretrainSettings, batch_size: int) -> PretrainSettings:
@@ -58,8 +69,10 @@ def rescale(settings: PretrainSettings, batch_size: int) -> PretrainSettings:
     )
 
 
-def _read_values(recipe: str | Path) -> tuple[dict[str, Any], str]:
+def _read_values(recipe: str | Path, *, above: tuple[str, ...] = ()) -> tuple[dict[str, Any], str]:
     """The values of a recipe, with those of the one it is based on below them."""
+    if str(recipe) in above:
+        raise SettingsError(f"{recipe}: is based on itself ({' → '.join((*above, str(recipe)))})")
     text, source = _find_text(recipe)
     values = parse_yaml(text, source=source)
     if not isinstance(values, dict):
@@ -69,7 +82,7 @@ def _read_values(recipe: str | Path) -> tuple[dict[str, Any], str]:
         return values, source
     if not isinstance(based_on, str):
         raise SettingsError(f"{source}: based_on is {based_on!r}; the name of a recipe is wanted")
-    below, _ = _read_values(based_on)
+    below, _ = _read_values(based_on, above=(*above, str(recipe)))
     return _merge(below, values), source
 
 
@@ -94,7 +107,7 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _expand_model(values: dict[str, Any], source: str) -> dict[str, Any]:
+def _expand_model(values: dict[str, Any]) -> dict[str, Any]:
     model = values.get("model")
     if not isinstance(model, dict) or "preset" not in model:
         return values

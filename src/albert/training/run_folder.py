@@ -32,20 +32,20 @@ class RunFacts(Settings):
 
     data: str
     corpus: str
+    held_out: str = ""
     num_pieces: int
     vocabulary: str
     unigram_loss: float
     num_threads: int
     budget_seconds: float | None = None
-    command_settings: str = ""
     versions: dict[str, str] = Field(default_factory=dict)
     started: str = ""
 
 
 def identify_corpus(corpus: Corpus) -> str:
-    """A hash of what the corpus holds, from its manifest."""
+    """A hash of what the corpus holds, from its manifest, and of the part of it that is seen."""
     shards = "".join(shard.sha256 for shard in corpus.manifest.shards)
-    return hashlib.sha256((corpus.manifest.vocabulary + shards).encode()).hexdigest()
+    return hashlib.sha256(f"{corpus.manifest.vocabulary}{shards}{corpus.sentences}".encode()).hexdigest()
 
 
 def list_versions() -> dict[str, str]:
@@ -82,7 +82,8 @@ def refuse_strangers(run_dir: Path) -> None:
     if run_dir.exists() and not run_dir.is_dir():
         raise InputError(f"{run_dir}: is a file, and a folder is to be written there; choose another --out")
     known = {SETTINGS_NAME, METRICS_NAME, LOCK_NAME, CHECKPOINTS_DIR, TENSORBOARD_DIR}
-    others = [path.name for path in run_dir.iterdir() if path.name not in known] if run_dir.exists() else []
+    found = [path.name for path in run_dir.iterdir()] if run_dir.exists() else []
+    others = [name for name in found if name not in known and not name.startswith(".")]
     if others:
         raise InputError(
             f"{run_dir}: holds {', '.join(sorted(others)[:3])}, which is no run; choose an empty --out"

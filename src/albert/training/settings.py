@@ -35,7 +35,17 @@ class PretrainSettings(LoopSettings):
     gradient_checkpointing: bool = False
     is_compiled: bool = False
     num_workers: Annotated[int, Field(ge=0, le=256)] = 1
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+    @model_validator(mode="after")
+    def _check_warmup(self) -> "PretrainSettings":
+        warmup = self.schedule.count_warmup(self.num_steps)
+        if warmup >= self.num_steps and self.schedule.warmup_steps is not None:
+            raise ValueError(
+                f"schedule.warmup_steps {warmup} is all of num_steps {self.num_steps}; lower it, or set it "
+                "to null and give schedule.warmup_share, as in 0.06"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_lengths(self) -> "PretrainSettings":

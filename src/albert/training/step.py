@@ -60,6 +60,8 @@ class StepTaker(Generic[B]):
         into micro-batches changes nothing but rounding.
         """
         began = time.perf_counter()
+        if not batches:  # every example of the step was left out: nothing to learn from, and nothing moves
+            return StepReport(step, learning_rate, {}, {}, 0.0, None, 0.0, 0.0)
         counts = _add_counts(self.objective.count(batch) for batch in batches)
         totals, hits = self._accumulate(step, batches, counts)
         losses = {name: total.item() / counts[name] for name, total in totals.items()}

@@ -1,19 +1,20 @@
 """A budget and a recipe come in; the recipe with as many steps as fit into the time goes out."""
 
+import tempfile
 import time
 from contextlib import closing
-from functools import partial
+from pathlib import Path
 
 import torch
 
-from albert.model.runtime import autocast, select_device
 from albert.reporting import Reporter, format_seconds
 from albert.training.budget import ShapeCost, fit_steps
+from albert.training.checkpoints import Checkpoint, CheckpointFolder, gather_tensors
 from albert.training.guard import Guard
 from albert.training.optimizers import build_optimizer
 from albert.training.pretrain_data import PretrainData
 from albert.training.pretrain_job import PretrainJob
-from albert.training.pretrain_model import build_pretrain_model
+from albert.training.pretrain_model import build_autocast, build_pretrain_model
 from albert.training.settings import PretrainSettings
 from albert.training.step import StepTaker
 
@@ -21,9 +22,19 @@ _TIMED_SHARE = 0.03  # of a budget goes into measuring how long a step takes
 
 
 def freeze_steps(
-    settings: PretrainSettings, data: PretrainData, seconds: float, began: float, reporter: Reporter
+    settings: PretrainSettings,
+    data: PretrainData,
+    run_dir: Path,
+    *,
+    seconds: float,
+    began: float,
+    reporter: Reporter,
 ) -> PretrainSettings:
-    """Time a few steps of each shape on a model that is thrown away, and choose the number of steps."""
+    """Time a few steps of each shape on a model that is thrown away, and choose the number of steps.
+
+    Evaluations and checkpoints are timed, too; `began` is when the clock of the budget started. Warm-up
+    becomes a share: so many steps of a long run may be all of a short one.
+    """
     model = build_pretrain_model(settings, data.tokenizer)
     long = settings.model_copy(update={"num_steps": 1_000_000})
     job = PretrainJob(model, long, data)
@@ -35,29 +46,38 @@ def freeze_steps(
         limit = _TIMED_SHARE * seconds * num_steps / long.num_steps
         costs.append(ShapeCost(num_steps / long.num_steps, _time_steps(job, step, limit)))
         step += num_steps
-    evaluation = _time_evaluation(job) * settings.num_evaluations
-    left = seconds - (time.monotonic() - began) - evaluation
-    num_steps = fit_steps(left, costs)
-    reporter.say(
-        f"{num_steps:,} steps fit into {format_seconds(seconds)}: "
-        + ", ".join(
-            f"{cost.seconds:.3g} s a step of depth {shape.depth} and length {shape.length}"
-            for (shape, _), cost in zip(shapes, costs, strict=True)
-        )
+    pauses = settings.num_evaluations * (_time_evaluation(job) + _time_save(job, run_dir))
+    num_steps = fit_steps(seconds - (time.monotonic() - began) - pauses, costs)
+    listed = ", ".join(
+        f"{cost.seconds:.3g} s a step of depth {shape.depth} and length {shape.length}"
+        for (shape, _), cost in zip(shapes, costs, strict=True)
     )
-    return settings.model_copy(update={"num_steps": num_steps})
+    reporter.say(f"{num_steps:,} steps fit into {format_seconds(seconds)}: {listed}")
+    return share_warmup(settings).model_copy(update={"num_steps": num_steps})
+
+
+def share_warmup(settings: PretrainSettings) -> PretrainSettings:
+    """The same with warm-up as a share of the steps."""
+    schedule = settings.schedule
+    if schedule.warmup_steps is None:
+        return settings
+    share = schedule.warmup_steps / settings.num_steps
+    changed = schedule.model_copy(update={"warmup_steps": None, "warmup_share": share})
+    return settings.model_copy(update={"schedule": changed})
 
 
 def _time_steps(job: PretrainJob, step: int, limit: float) -> float:
     """Seconds of a step of one shape: the mean of at least three, after one that warms up."""
     settings = job.settings
-    model = job.model
-    optimizer = build_optimizer(model, settings.optimizer)
     taker = StepTaker(
-        model, optimizer, job.objective, Guard(settings.guard), settings.optimizer.max_grad_norm,
-        partial(autocast, select_device(settings.runtime.device), settings.runtime.precision),
-    )  # fmt: skip
-    model.train()
+        job.model,
+        build_optimizer(job.model, settings.optimizer),
+        job.objective,
+        Guard(settings.guard),
+        settings.optimizer.max_grad_norm,
+        build_autocast(settings.runtime),
+    )
+    job.model.train()
     times: list[float] = []
     with closing(job.iter_batches(step)) as batches:
         while len(times) < 4 or (sum(times) < limit and len(times) < 200):
@@ -70,6 +90,17 @@ def _time_steps(job: PretrainJob, step: int, limit: float) -> float:
 def _time_evaluation(job: PretrainJob) -> float:
     began = time.perf_counter()
     job.model.eval()
-    with torch.inference_mode():
-        job.evaluate()
+    with torch.inference_mode(), build_autocast(job.settings.runtime)():
+        job.evaluate(1)
     return time.perf_counter() - began
+
+
+def _time_save(job: PretrainJob, run_dir: Path) -> float:
+    """Seconds of a checkpoint, written where those of the run will be."""
+    optimizer = build_optimizer(job.model, job.settings.optimizer)
+    began = time.perf_counter()
+    tensors = gather_tensors(job.model, optimizer)
+    moments = {f"{number}.{name}": value.clone() for number in (1, 2) for name, value in tensors.items()}
+    with tempfile.TemporaryDirectory(prefix=".timing.", dir=run_dir) as name:
+        CheckpointFolder(Path(name)).save(Checkpoint(0, {**tensors, **moments}, {}))
+        return time.perf_counter() - began

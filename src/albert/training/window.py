@@ -36,14 +36,14 @@ class LogWindow:
     def summarise(self) -> dict[str, float | None]:
         """Means of the losses and shares of right answers; where the seconds went; the machine's health."""
         figures: dict[str, float | None] = {}
-        for name in self.reports[-1].losses:
+        for name in self._list_names():
             figures[f"{name}_loss"] = self._mean([report.losses.get(name) for report in self.reports])
             figures[f"{name}_accuracy"] = self._mean([report.accuracies.get(name) for report in self.reports])
         model = sum(report.model_seconds for report in self.reports)
         optimizer = sum(report.optimizer_seconds for report in self.reports)
         return {
             **figures,
-            "loss": self._mean([report.loss for report in self.reports]),
+            "loss": self._mean([report.loss for report in self.reports if report.losses]),
             "grad_norm": self._mean([report.grad_norm for report in self.reports]),
             "learning_rate": self.reports[-1].learning_rate,
             "tokens_per_second": round(self.num_tokens / max(self.seconds, 1e-9), 1),
@@ -57,12 +57,15 @@ class LogWindow:
     def format(self, figures: dict[str, float | None]) -> str:
         """The same for a person."""
         parts = []
-        for name in self.reports[-1].losses:
+        for name in self._list_names():
             loss, accuracy = figures[f"{name}_loss"], figures[f"{name}_accuracy"]
             if loss is not None and accuracy is not None:
                 parts.append(f"{name} {loss:.3f} ({accuracy:.1%})")
         parts.append(f"{self.num_tokens / max(self.seconds, 1e-9):,.0f} pieces/s")
         return ", ".join(parts)
+
+    def _list_names(self) -> list[str]:
+        return list(dict.fromkeys(name for report in self.reports for name in report.losses))
 
     def _mean(self, values: list[float | None]) -> float | None:
         found = [value for value in values if value is not None and math.isfinite(value)]

@@ -69,10 +69,14 @@ def _evaluate(
     tokenizer = load_vocabulary(found.path)
     check_vocabulary(found.config, tokenizer)
     found.model.head("mlm")
-    corpus = open_data(data, HeldOutSettings()).held_out if held_out else open_corpus(data)
+    run = _find_run(model)
+    asked = HeldOutSettings() if run is None else run.held_out
+    objective = "sop" if run is None else run.examples.objective
+    corpus = open_data(data, asked, objective=objective).held_out if held_out else open_corpus(data)
     limit = found.config.max_position_embeddings
+    length = min(512, limit) if run is None else run.examples.max_length
     rules = build_settings(
-        ExampleSettings, values={"max_length": min(512, limit)}, overrides=overrides, source="evaluate"
+        ExampleSettings, values={"max_length": length}, overrides=overrides, source="evaluate"
     )
     if rules.max_length > limit:
         raise InputError(f"max_length {rules.max_length} exceeds the model's {limit} positions; lower it")
@@ -98,13 +102,21 @@ def _evaluate(
         )
 
 
+def _find_run(model: str) -> Any:
+    """The settings that a model was trained with, where its run folder is still around it."""
+    from albert.training.run_folder import has_run, read_run
+
+    for folder in (Path(model), Path(model).resolve().parent):
+        if has_run(folder):
+            return read_run(folder)[0]
+    return None
+
+
 def _render(console: Any, scores: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table("", "mean", "95% interval", "answers")
     for name, score in scores.items():
-        low, high = score.interval
-        table.add_row(
-            name.replace("_", " "), f"{score.mean:.4f}", f"{low:.4f} – {high:.4f}", f"{score.count:,}"
-        )
+        interval = "–" if score.interval is None else "{:.4f} – {:.4f}".format(*score.interval)
+        table.add_row(name.replace("_", " "), f"{score.mean:.4f}", interval, f"{score.count:,}")
     console.print(table)

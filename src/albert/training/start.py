@@ -1,0 +1,115 @@
+"""How a run begins or is taken up: what is asked for comes in; the run's own settings and facts go out."""
+
+from pathlib import Path
+
+import torch
+
+from albert.errors import InputError
+from albert.reporting import Reporter
+from albert.training.budget import parse_duration
+from albert.training.evaluation import find_unigram_loss
+from albert.training.pretrain_data import PretrainData
+from albert.training.pretrain_job import PretrainJob
+from albert.training.pretrain_model import build_pretrain_model, resolve_model
+from albert.training.run_folder import (
+    MODEL_DIR,
+    RunFacts,
+    find_change,
+    identify_corpus,
+    read_run,
+    write_run,
+)
+from albert.training.settings import PretrainSettings
+from albert.training.timing import freeze_steps, share_warmup
+
+# What may differ when a run goes on: it changes no weight. The number of steps stays what it was.
+_FREE = frozenset(
+    {"num_steps", "log_every", "save_minutes", "num_checkpoints", "has_tensorboard", "num_workers"}
+)
+_MANY_DROPPED = 0.1
+
+
+def begin_run(
+    run_dir: Path,
+    settings: PretrainSettings,
+    data: PretrainData,
+    *,
+    budget: str | None,
+    began: float,
+    reporter: Reporter,
+) -> tuple[PretrainSettings, RunFacts]:
+    """Resolve and check everything, measure the budget, and write the run down; its files come last."""
+    seconds = None if budget is None else parse_duration(budget)
+    settings = resolve_model(resolve_path(settings), data.tokenizer)
+    if seconds is not None:
+        settings = freeze_steps(settings, data, run_dir, seconds=seconds, began=began, reporter=reporter)
+    job = PretrainJob(build_pretrain_model(settings, data.tokenizer), settings, data)
+    dropped = job.check()
+    if dropped > _MANY_DROPPED:
+        reporter.say(
+            f"{dropped:.0%} of the examples are left out: their documents are of a single sentence, and the "
+            f"objective {settings.examples.objective} needs two"
+        )
+    source = job.build_held_out(settings.examples.objective)
+    facts = RunFacts(
+        data=str(data.whole.folder.resolve()),
+        corpus=identify_corpus(data.whole),
+        held_out=identify_corpus(data.held_out),
+        num_pieces=data.train.num_pieces,
+        vocabulary=data.tokenizer.fingerprint,
+        unigram_loss=find_unigram_loss(data.train, source, num_examples=settings.held_out.num_examples),
+        num_threads=torch.get_num_threads(),
+        budget_seconds=seconds,
+    )
+    write_run(run_dir, settings, facts)
+    return settings, facts
+
+
+def take_up_run(
+    run_dir: Path, asked: PretrainSettings, data: PretrainData, *, budget: str | None, reporter: Reporter
+) -> tuple[PretrainSettings, RunFacts]:
+    """The settings that the run began with, after checking that nothing else is asked for now."""
+    settings, facts = read_run(run_dir)
+    _refuse_changes(run_dir, settings, _resolve_like(settings, asked, facts, data))
+    for corpus, known in ((data.whole, facts.corpus), (data.held_out, facts.held_out)):
+        if identify_corpus(corpus) != known:
+            raise InputError(
+                f"{corpus.folder}: is not the corpus that this run began with ({facts.data}); give that one"
+            )
+    if budget is not None or (facts.budget_seconds is None and asked.num_steps != settings.num_steps):
+        reporter.say(f"the run was begun with {settings.num_steps:,} steps and keeps them")
+    free = {key: getattr(asked, key) for key in _FREE if key != "num_steps"}
+    return settings.model_copy(update=free), facts
+
+
+def resolve_path(settings: PretrainSettings) -> PretrainSettings:
+    """The same with `init_from`, where it is a path, as one that holds wherever the run goes on from."""
+    source = settings.init_from
+    if source is None or not Path(source).exists():
+        return settings
+    return settings.model_copy(update={"init_from": str(Path(source).resolve())})
+
+
+def _resolve_like(
+    settings: PretrainSettings, asked: PretrainSettings, facts: RunFacts, data: PretrainData
+) -> PretrainSettings:
+    """What is asked for now, resolved as it was at the beginning."""
+    if facts.budget_seconds is not None:
+        asked = share_warmup(asked)
+    if asked.init_from is None:
+        return resolve_model(asked, data.tokenizer)
+    # The folder may be gone by now: the run has its own weights.
+    return resolve_path(asked).model_copy(update={"model": settings.model})
+
+
+def _refuse_changes(run_dir: Path, settings: PretrainSettings, asked: PretrainSettings) -> None:
+    before, after = (
+        {key: value for key, value in dumped.model_dump(mode="json").items() if key not in _FREE}
+        for dumped in (settings, asked)
+    )
+    change = find_change(before, after)
+    if change is not None:
+        raise InputError(
+            f"{run_dir}: {change}; a run goes on as it began. Leave the change out, or start a new run "
+            f"with init_from={run_dir / MODEL_DIR}"
+        )
