@@ -15,11 +15,13 @@ import torch
 
 from albert.examples.loader import iter_steps
 from albert.examples.settings import ExampleSettings
-from albert.examples.source import build_source
+from albert.examples.source import ExampleSource, build_source
 from albert.files import write_json
 from albert.model.albert_model import AlbertModel
+from albert.model.config import ModelConfig
 from albert.model.presets import build_preset
 from albert.pretrained.folder import load_model
+from albert.training.budget import parse_duration
 from albert.training.evaluation import build_held_out_source, evaluate_pass
 from albert.training.pretrain_data import PretrainData, open_data
 from albert.training.recipes import read_recipe
@@ -42,12 +44,13 @@ def train_plainly(args: argparse.Namespace, data: PretrainData) -> dict[str, Any
     config = build_preset("nano", overrides=[f"vocab_size={data.tokenizer.vocab_size}"])
     settings = ExampleSettings(max_length=args.length)
     source = build_source(data.train, data.tokenizer, settings=settings, seed=args.seed)
+    num_steps = args.steps or count_plain_steps(args, config, source)
     loop = PlainLoop(config, learning_rate=args.learning_rate, seed=args.seed)
-    steps = iter_steps(source, batch_size=args.batch_size, first_step=0, num_steps=args.steps)
-    curve, began, waited = [], time.perf_counter(), 0.0
+    steps = iter_steps(source, batch_size=args.batch_size, first_step=0, num_steps=num_steps)
+    curve, began = [], time.perf_counter()
     for step, batches in enumerate(steps):
-        warmup = 0.06 * args.steps
-        factor = min(step / warmup, (args.steps - step) / (args.steps - warmup))
+        warmup = 0.06 * num_steps
+        factor = min(step / warmup, (num_steps - step) / (num_steps - warmup))
         loss = loop.step(pad_batches(batches), factor=factor)
         if step % 50 == 0:
             curve.append((step, round(loss, 4), round(time.perf_counter() - began, 1)))
@@ -56,7 +59,31 @@ def train_plainly(args: argparse.Namespace, data: PretrainData) -> dict[str, Any
     with tempfile.TemporaryDirectory() as name:
         loop.save(Path(name))
         model = load_model(name).model
-    return {"seconds": seconds, "waited": waited, "curve": curve, **ask(model, data, length=args.length)}
+    return {
+        "steps": num_steps,
+        "seconds": seconds,
+        "curve": curve,
+        **ask(model, data, length=args.length),
+    }
+
+
+def count_plain_steps(args: argparse.Namespace, config: ModelConfig, source: ExampleSource) -> int:
+    """How many steps of the plain loop fit into the budget: timed for half a minute, as ours times itself."""
+    loop = PlainLoop(config, learning_rate=0.0)
+    began, done = 0.0, 0
+    for step, batches in enumerate(
+        iter_steps(source, batch_size=args.batch_size, first_step=0, num_steps=1000)
+    ):
+        if step == 3:  # warm by now
+            began = time.perf_counter()
+        elif step > 3 and time.perf_counter() - began > 30:
+            done = step - 3
+            break
+        loop.step(pad_batches(batches))
+    seconds = (time.perf_counter() - began) / done
+    num_steps = int((parse_duration(args.budget) - 30) / seconds)
+    print(f"{num_steps} steps of {seconds:.3f} s", flush=True)
+    return num_steps
 
 
 def train_ours(args: argparse.Namespace, data: PretrainData) -> dict[str, Any]:

@@ -132,22 +132,23 @@ class PretrainJob:
         The depth is the one that was trained last: more loops than ever before would say nothing.
         """
         depth = self.curriculum.find(max(step, 1) - 1).depth
-        found = self._ask(self.settings.examples.objective, depth)
+        found = self.ask(self.settings.examples.objective, depth=depth)
         figures = {f"{WORDS}_loss": found.word_loss.mean, f"{WORDS}_accuracy": found.word_accuracy.mean}
         if found.pair_accuracy is not None:
             figures[f"{self.pair_head}_accuracy"] = found.pair_accuracy.mean
         other = {"sop": "nsp", "nsp": "sop"}.get(self.pair_head or "")
         asks = self.settings.held_out.asks_both or step == self.num_steps
         if other is not None and asks and (other == "sop" or self.data.held_out.num_documents > 1):
-            pairs = self._ask(other, depth).pair_accuracy
+            pairs = self.ask(other, depth=depth).pair_accuracy
             figures |= {} if pairs is None else {f"{other}_accuracy": pairs.mean}
         return figures
 
-    def _ask(self, objective: str, depth: int) -> PassScores:
+    def ask(self, objective: str, *, depth: int, num_examples: int | None = None) -> PassScores:
+        """One pass over held-out examples with that sentence question."""
         return evaluate_pass(
             self.model,
             self.build_held_out(objective),
-            num_examples=self.settings.held_out.num_examples,
+            num_examples=num_examples or self.settings.held_out.num_examples,
             max_tokens=self.settings.micro_batch_tokens,
             depth=depth,
         )

@@ -18,6 +18,7 @@ from albert.training.pretrain_model import build_autocast, build_pretrain_model
 from albert.training.settings import PretrainSettings
 from albert.training.step import StepTaker
 
+_SAMPLE = 64  # examples of an evaluation
 _TIMED_SHARE = 0.03  # of a budget goes into measuring how long a step takes
 
 
@@ -46,7 +47,7 @@ def freeze_steps(
         limit = _TIMED_SHARE * seconds * num_steps / long.num_steps
         costs.append(ShapeCost(num_steps / long.num_steps, _time_steps(job, step, limit)))
         step += num_steps
-    pauses = settings.num_evaluations * (_time_evaluation(job) + _time_save(job, run_dir))
+    pauses = _time_evaluations(job) + settings.num_evaluations * _time_save(job, run_dir)
     num_steps = fit_steps(seconds - (time.monotonic() - began) - pauses, costs)
     listed = ", ".join(
         f"{cost.seconds:.3g} s a step of depth {shape.depth} and length {shape.length}"
@@ -87,12 +88,22 @@ def _time_steps(job: PretrainJob, step: int, limit: float) -> float:
     return sum(times[1:]) / (len(times) - 1)
 
 
-def _time_evaluation(job: PretrainJob) -> float:
-    began = time.perf_counter()
+def _time_evaluations(job: PretrainJob) -> float:
+    """Seconds of all evaluations of a run: a few examples are timed at each depth that will be asked."""
+    number, held_out = job.settings.num_evaluations, job.settings.held_out
+    sample = min(_SAMPLE, held_out.num_examples)
+    steps = [max(1, count * job.num_steps // number) for count in range(1, number + 1)]
+    depths = [job.curriculum.find(step - 1).depth for step in steps]
+    seconds = {}
     job.model.eval()
     with torch.inference_mode(), build_autocast(job.settings.runtime)():
-        job.evaluate(1)
-    return time.perf_counter() - began
+        for depth in sorted(set(depths)):
+            began = time.perf_counter()
+            job.ask(job.settings.examples.objective, depth=depth, num_examples=sample)
+            seconds[depth] = (time.perf_counter() - began) * held_out.num_examples / sample
+    # The last evaluation, or every one, asks both sentence questions.
+    twice = depths if held_out.asks_both else depths[-1:]
+    return sum(seconds[depth] for depth in [*depths, *twice])
 
 
 def _time_save(job: PretrainJob, run_dir: Path) -> float:
