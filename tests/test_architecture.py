@@ -174,3 +174,14 @@ def test_names_say_what_a_thing_does(module):
 @pytest.mark.parametrize("module", modules(), ids=named)
 def test_a_file_fits_in_one_reading(module):
     assert len(module.path.read_text(encoding="utf-8").splitlines()) <= 450
+
+
+def test_a_single_process_needs_nothing_of_the_many():
+    allowed = {"albert.training.distributed", "albert.training.distributed_checkpoints"}
+    for module in rooms():
+        at_once = [imported.target for imported in iter_imports(module) if imported.is_at_once]
+        if module.name not in allowed:
+            assert not [target for target in at_once if belongs(target, "torch.distributed")], module.name
+            assert not [target for target in at_once if ".".join(target.split(".")[:3]) in allowed], (
+                module.name
+            )

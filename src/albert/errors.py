@@ -17,5 +17,9 @@ class WeightsError(AlbertError):
     """Weights that do not fit the model: a name or a shape too many, too few, or different."""
 
 
+class EchoError(AlbertError):
+    """A mistake that another process of the same job has told already."""
+
+
 class InputError(AlbertError):
     """A text or an argument that cannot be answered as it stands."""

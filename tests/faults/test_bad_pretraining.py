@@ -1,6 +1,5 @@
 """Bad data, bad numbers, bad checkpoints: a clear message, and nothing lost."""
 
-import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -12,6 +11,7 @@ from albert.errors import FileFormatError, InputError
 from albert.training import pretrain_job
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.guard import TrainingStoppedError
+from albert.training.losses import PretrainLosses
 from albert.training.metrics import iter_records
 from albert.training.pretrain import pretrain
 from tests.training.conftest import Listener, one_thread, recipe, story_corpus
@@ -44,7 +44,9 @@ def test_a_truncated_checkpoint_is_passed_over_with_a_message(train, tmp_path):
     newest.write_bytes(newest.read_bytes()[:-100])
     listener = Listener()
     assert train(reporter=listener, resume=True).outcome.is_finished
-    assert any("step-14: damaged" in line and "the checkpoint before it" in line for line in listener.lines)
+    assert any(
+        "step-14/tensors.safetensors: damaged" in line and "before it" in line for line in listener.lines
+    )
     assert "goes on at step 10 of 20" in listener.lines
     assert weights(tmp_path / "run") == weights(tmp_path / "undisturbed")
 
@@ -113,22 +115,21 @@ def test_data_that_fails_on_the_way_saves_first(train, tmp_path, monkeypatch):
 
 
 def inject(monkeypatch, is_bad, value=float("nan")):
-    """Make the loss of the steps for which `is_bad` holds another one."""
-    real, calls = pretrain_job.compute_pretraining_losses, {"step": 0}
-    real_losses = pretrain_job.PretrainJob.compute_losses
+    """Multiply the loss of the steps for which `is_bad` holds."""
+    real_forward, real_options = PretrainLosses.forward, pretrain_job.PretrainJob.find_options
+    now = {"step": 0}
 
-    def note(self, batch, step):
-        calls["step"] = step
-        return real_losses(self, batch, step)
+    def find_options(self, step):
+        now["step"] = step
+        return real_options(self, step)
 
-    def compute(*args, **options):
-        terms = real(*args, **options)
-        if not torch.is_grad_enabled() or not is_bad(calls["step"]):
-            return terms
-        return {name: dataclasses.replace(term, total=term.total * value) for name, term in terms.items()}
+    def forward(self, batch, **options):
+        factor = value if is_bad(now["step"]) else 1.0
+        terms = real_forward(self, batch, **options)
+        return {name: (total * factor, num_correct) for name, (total, num_correct) in terms.items()}
 
-    monkeypatch.setattr(pretrain_job.PretrainJob, "compute_losses", note)
-    monkeypatch.setattr(pretrain_job, "compute_pretraining_losses", compute)
+    monkeypatch.setattr(pretrain_job.PretrainJob, "find_options", find_options)
+    monkeypatch.setattr(PretrainLosses, "forward", forward)
 
 
 def test_a_step_with_nan_is_left_out_and_counted(train, tmp_path, monkeypatch):

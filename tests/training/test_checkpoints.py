@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from albert.training.checkpoints import Checkpoint, CheckpointFolder, gather_tensors, restore_tensors
+from albert.training.checkpoints import Checkpoint, CheckpointFolder
 from albert.training.loop_settings import OptimizerSettings
 from albert.training.optimizers import build_optimizer
+from albert.training.state import list_tensors, restore_tensors
+from albert.training.world import World
 
 
 def checkpoint(step: int) -> Checkpoint:
@@ -62,9 +64,11 @@ def test_weights_and_moments_come_back_by_name(name):
     for number in range(6):
         move(*one, number)
         if number == 2:
-            restore_tensors({key: value.clone() for key, value in gather_tensors(*one).items()}, *other)
+            restore_tensors(
+                {key: value.clone() for key, value in list_tensors(*one).items()}, *other, World()
+            )
         elif number > 2:
             move(*other, number)
-    wanted, found = gather_tensors(*one), gather_tensors(*other)
+    wanted, found = list_tensors(*one), list_tensors(*other)
     assert wanted.keys() == found.keys()
     assert all(torch.equal(wanted[key], found[key]) for key in wanted)

@@ -18,7 +18,7 @@ import typer
 
 from albert import __version__
 from albert.app.results import CommandResult, print_result
-from albert.errors import AlbertError
+from albert.errors import AlbertError, EchoError
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ def _with_common_options(function: Callable[..., CommandResult]) -> Callable[...
 
     def run(*, as_json: bool, debug: bool, **arguments: Any) -> _Done:
         result = function(**arguments)
-        print_result(result, as_json=as_json)
+        if not result.is_silent:
+            print_result(result, as_json=as_json)
         return _Done(result.exit_code)
 
     parameters = list(inspect.signature(function).parameters.values())
@@ -140,6 +141,8 @@ def _run(words: list[str]) -> int:
         if isinstance(code, _Done):
             return code.exit_code
         return code if isinstance(code, int) else 0
+    except EchoError:
+        return 2
     except AlbertError as error:
         return _fail(str(error), 2, is_debugging)
     except UsageError as error:

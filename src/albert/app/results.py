@@ -14,12 +14,14 @@ from rich.console import Console
 class CommandResult:
     """`data` is what --json prints on stdout; `render` draws the same for a person.
 
-    `exit_code` is not 0 where the work was stopped before its end.
+    `exit_code` is not 0 where the work was stopped before its end. Of several processes that share a job, one
+    speaks and the others are silent.
     """
 
     data: Any
     render: Callable[[Console], None]
     exit_code: int = 0
+    is_silent: bool = False
 
 
 def print_result(result: CommandResult, *, as_json: bool) -> None:

@@ -56,6 +56,25 @@ class PretrainingBatch:
         )
 
 
+def build_placeholder(table: PieceTable, *, has_labels: bool) -> PretrainingBatch:
+    """One sequence of a single masked piece: what a process runs that has nothing left of its own."""
+
+    def row(*numbers: int) -> Ints:
+        return np.array(numbers, dtype=np.int64)
+
+    return PretrainingBatch(
+        ids_T=row(table.cls_id, table.mask_id, table.sep_id),
+        positions_T=row(0, 1, 2),
+        segments_T=row(0, 0, 0),
+        lengths=row(3),
+        places_M=row(1),
+        targets_M=row(table.sep_id),
+        labels_B=row(0),
+        has_labels=has_labels,
+        spans=NO_SPANS,
+    )
+
+
 def cut_batch(batch: PretrainingBatch, *, max_tokens: int) -> list[PretrainingBatch]:
     """The sequences in order of length, in as few equal shares as keep each near `max_tokens`.
 

@@ -23,12 +23,16 @@ class _Steps(Dataset[list[PretrainingBatch]]):
     first_step: int
     num_steps: int
     max_tokens: int | None
+    rank: int
+    world_size: int
 
     def __len__(self) -> int:
         return self.num_steps
 
     def __getitem__(self, index: int) -> list[PretrainingBatch]:
-        batches = self.source.build_step(self.first_step + index, batch_size=self.batch_size)
+        batches = self.source.build_step(
+            self.first_step + index, batch_size=self.batch_size, rank=self.rank, world_size=self.world_size
+        )
         if self.max_tokens is None:
             return batches
         return [share for batch in batches for share in cut_batch(batch, max_tokens=self.max_tokens)]
@@ -43,14 +47,16 @@ def iter_steps(
     num_workers: int = 1,
     ahead: int = 4,
     max_tokens: int | None = None,
+    rank: int = 0,
+    world_size: int = 1,
 ) -> Iterator[list[PretrainingBatch]]:
     """The batches of steps [first_step, first_step + num_steps), the same whatever the number of workers.
 
-    `max_tokens` cuts each step into micro-batches of about that size. Workers end with the iteration,
-    however it ends: closed, exhausted or by an error.
+    `max_tokens` cuts each step into micro-batches of about that size; `rank` of `world_size` processes takes
+    its share of each. Workers end with the iteration, however it ends: closed, exhausted or by an error.
     """
     loader = DataLoader(
-        _Steps(source, batch_size, first_step, num_steps, max_tokens),
+        _Steps(source, batch_size, first_step, num_steps, max_tokens, rank, world_size),
         batch_size=None,
         shuffle=False,
         num_workers=num_workers,

@@ -50,6 +50,21 @@ class ExampleOrder:
         return found
 
 
+def share_step(
+    parts: list[tuple[int, NDArray[np.int64]]], *, rank: int, world_size: int
+) -> list[tuple[int, NDArray[np.int64]]]:
+    """One process's share of a step: its examples in a row, as many as another's or one more."""
+    total = sum(len(numbers) for _, numbers in parts)
+    first, last = rank * total // world_size, (rank + 1) * total // world_size
+    shares, start = [], 0
+    for epoch, numbers in parts:
+        share = numbers[max(first - start, 0) : max(last - start, 0)]
+        if len(share):
+            shares.append((epoch, share))
+        start += len(numbers)
+    return shares
+
+
 def _permute(values: NDArray[np.uint64], half: np.uint64, key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     mask = (np.uint64(1) << half) - np.uint64(1)
     left, right = values >> half, values & mask

@@ -8,7 +8,7 @@ from albert.corpus.corpus import Corpus
 from albert.errors import InputError
 from albert.examples.batches import PretrainingBatch, build_batch
 from albert.examples.masking import PieceTable
-from albert.examples.order import ExampleOrder
+from albert.examples.order import ExampleOrder, share_step
 from albert.examples.pairs import build_pairs
 from albert.examples.randomness import Stream, below, derive, seed_key
 from albert.examples.settings import ExampleSettings
@@ -49,11 +49,18 @@ class ExampleSource:
         pairs = build_pairs(self.corpus, positions, keys, self.settings)
         return build_batch(self.corpus, pairs, keys, self.table, self.settings)
 
-    def build_step(self, step: int, *, batch_size: int) -> list[PretrainingBatch]:
-        """The examples of one step; two batches where an epoch ends inside it."""
+    def build_step(
+        self, step: int, *, batch_size: int, rank: int = 0, world_size: int = 1
+    ) -> list[PretrainingBatch]:
+        """The examples of one step; two batches where an epoch ends inside it.
+
+        Of several processes each takes an equal share of the same examples, in the order of ranks.
+        """
         return [
             self.build(numbers, epoch=epoch)
-            for epoch, numbers in self.order.step(step, batch_size=batch_size)
+            for epoch, numbers in share_step(
+                self.order.step(step, batch_size=batch_size), rank=rank, world_size=world_size
+            )
         ]
 
 

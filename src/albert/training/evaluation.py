@@ -15,6 +15,7 @@ from albert.examples.source import ExampleSource, build_source
 from albert.model.albert_model import AlbertModel
 from albert.text.tokenizer import Tokenizer
 from albert.training.losses import PAIR_OBJECTIVES, WORDS, compute_pretraining_losses
+from albert.training.world import World
 
 # One seed for every run: what is asked is the same, whoever trained.
 _SEED = 20_190_926
@@ -59,6 +60,7 @@ def evaluate_pass(
     max_tokens: int,
     depth: int | None = None,
     advance: Callable[[int], None] | None = None,
+    world: World | None = None,
 ) -> PassScores:
     """Ask about the first examples of a source; an answer counts alike whatever its batch.
 
@@ -66,8 +68,11 @@ def evaluate_pass(
     either may be asked about both, as in table 5.
     """
     head = find_pair_head(model)
+    world = world or World()
     loss, words, pairs = _Sum(), _Sum(), _Sum()
-    for batch in _iter_batches(source, num_examples=num_examples, max_tokens=max_tokens):
+    for number, batch in enumerate(_iter_batches(source, num_examples=num_examples, max_tokens=max_tokens)):
+        if number % world.size != world.rank:
+            continue
         terms = compute_pretraining_losses(model, batch, pair_head=head, depth=depth)
         if WORDS in terms:
             term = terms[WORDS]
@@ -77,6 +82,8 @@ def evaluate_pass(
             pairs.add(terms[head].num_correct.item(), terms[head].count)
         if advance is not None:
             advance(len(batch.lengths))
+    for found in (loss, words, pairs):
+        found.join(world.gather(found.parts))
     if not words.count:
         raise InputError(f"{source.corpus.folder}: no example to ask about; evaluate on more text")
     return PassScores(loss.score(), words.score(), pairs.score() if pairs.count else None)
@@ -125,22 +132,28 @@ class _Sum:
     """Totals and counts of batches, with the spread between them."""
 
     def __init__(self) -> None:
-        self.total, self.count = 0.0, 0
-        self._parts: list[tuple[float, int]] = []
+        self.parts: list[tuple[float, int]] = []
 
     def add(self, total: float, count: int) -> None:
-        self.total += total
-        self.count += count
-        self._parts.append((total, count))
+        self.parts.append((total, count))
+
+    def join(self, others: list[list[tuple[float, int]]]) -> None:
+        """Take the batches of all processes."""
+        self.parts = [part for parts in others for part in parts]
+
+    @property
+    def count(self) -> int:
+        return sum(count for _, count in self.parts)
 
     def score(self) -> Score:
         """The mean, with an error from how much batches differ: the words of one text are alike."""
-        mean = self.total / self.count
-        number = len(self._parts)
+        count = self.count
+        mean = sum(total for total, _ in self.parts) / count
+        number = len(self.parts)
         if number < 2:
-            return Score(mean, self.count, None)
-        squares = sum((total - count * mean) ** 2 for total, count in self._parts)
-        return Score(mean, self.count, math.sqrt(squares * number / (number - 1)) / self.count)
+            return Score(mean, count, None)
+        squares = sum((total - size * mean) ** 2 for total, size in self.parts)
+        return Score(mean, self.count, math.sqrt(squares * number / (number - 1)) / count)
 
 
 @torch.inference_mode()

@@ -16,18 +16,22 @@ from torch import nn
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.examples.randomness import derive, seed_key
 from albert.reporting import Reporter, format_seconds
-from albert.training.checkpoints import Checkpoint, CheckpointFolder, gather_tensors, restore_tensors
+from albert.training.checkpoints import Checkpoint, CheckpointFolder
 from albert.training.guard import Guard
 from albert.training.health import count_cores
+from albert.training.launch import open_saver
 from albert.training.loop_settings import LoopSettings
-from albert.training.metrics import MetricsLog
+from albert.training.metrics import MetricsLog, SilentLog
 from albert.training.run_folder import CHECKPOINTS_DIR
 from albert.training.schedules import find_factor
 from albert.training.signals import StopRequest
-from albert.training.step import Objective, StepReport, StepTaker
+from albert.training.state import list_tensors, restore_tensors
+from albert.training.step import Objective, StepPlan, StepReport, StepTaker
 from albert.training.window import LogWindow
+from albert.training.world import World
 
 B = TypeVar("B")
+Log = MetricsLog | SilentLog
 _DROPOUT_STREAM = 1001  # far from the streams that make examples
 
 
@@ -51,6 +55,12 @@ class Job(Protocol[B]):
 
     def count_tokens(self, batch: B) -> int:
         """Real tokens in a batch."""
+
+    def build_network(self) -> nn.Module:
+        """The model with its questions: a batch comes in, sums of losses and numbers of hits go out."""
+
+    def find_options(self, step: int) -> dict[str, Any]:
+        """What the network is told at a step besides its batch."""
 
     def is_new_stage(self, step: int) -> bool:
         """Whether another loss than before is to be expected from this step on."""
@@ -97,36 +107,35 @@ class TrainingLoop(Generic[B]):
         job: Job[B],
         *,
         model: nn.Module,
+        network: nn.Module,
         optimizer: torch.optim.Optimizer,
         settings: LoopSettings,
         run_dir: Path,
         seed: int,
         reporter: Reporter,
         autocast: Any = nullcontext,
+        world: World | None = None,
     ) -> None:
-        self.job, self.model, self.optimizer, self.settings = job, model, optimizer, settings
+        self.job, self.model, self.network, self.optimizer = job, model, network, optimizer
+        self.settings, self.world = settings, world or World()
         self.run_dir, self.seed, self.reporter, self._autocast = run_dir, seed, reporter, autocast
         self.progress = Progress()
         self.guard = Guard(settings.guard)
         self._checkpoints = CheckpointFolder(run_dir / CHECKPOINTS_DIR, settings.num_checkpoints)
+        self._saver = open_saver(self.world, self._checkpoints)
         self._saved_step: int | None = None
         self._saved_time = time.monotonic()
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Take up a checkpoint; from here on everything is as if the run had never stopped."""
-        restore_tensors(checkpoint.tensors, self.model, self.optimizer)
+        restore_tensors(checkpoint.tensors, self.model, self.optimizer, self.world)
         self.progress = Progress(**checkpoint.state["progress"])
         self.guard.restore(checkpoint.state["guard"])
         self._saved_step = checkpoint.step
 
     def run(self) -> LoopOutcome:
         """Train to the end, or until a signal; saved in both cases."""
-        log = MetricsLog(
-            self.run_dir,
-            first_step=self.progress.step,
-            say=self.reporter.say,
-            has_tensorboard=self.settings.has_tensorboard,
-        )
+        log: Log = self._open_log() if self.world.is_main else SilentLog()
         with StopRequest() as stop, closing(log):
             log.write(
                 "start",
@@ -142,27 +151,42 @@ class TrainingLoop(Generic[B]):
                 raise
             is_finished = self.progress.step >= self.job.num_steps
             self._save(log, is_last=True)
-            signal = None if is_finished or stop.signal is None else stop.signal.name
+            # Stopped without a signal of its own, a process was stopped by another's.
+            name = "SIGTERM" if stop.signal is None else stop.signal.name
+            signal = None if is_finished else name
             log.write("end", self.progress.step, is_finished=is_finished, signal=signal)
         return LoopOutcome(self.progress, is_finished, signal)
 
-    def _train(self, log: MetricsLog, stop: StopRequest) -> None:
+    def _open_log(self) -> MetricsLog:
+        return MetricsLog(
+            self.run_dir,
+            first_step=self.progress.step,
+            say=self.reporter.say,
+            has_tensorboard=self.settings.has_tensorboard,
+        )
+
+    def _train(self, log: Log, stop: StopRequest) -> None:
         taker = StepTaker(
-            self.model,
+            self.network,
             self.optimizer,
             self.job.objective,
             self.guard,
             self.settings.optimizer.max_grad_norm,
             self._autocast,
+            self.world,
         )
         window = LogWindow()
         self.model.train()
         with closing(self.job.iter_batches(self.progress.step)) as batches:
-            while self.progress.step < self.job.num_steps and not stop.is_set:
+            while self.progress.step < self.job.num_steps:
                 began = time.perf_counter()
                 micro_batches = self._fetch(batches, log)
                 waited = time.perf_counter() - began
-                report = self._step(taker, micro_batches)
+                plan = taker.plan(micro_batches, is_stopped=stop.is_set, is_saved=self._is_save_due())
+                if plan.is_stopped:
+                    return
+                report = self._step(taker, micro_batches, plan)
+                self._saver.poll()
                 num_tokens = sum(map(self.job.count_tokens, micro_batches))
                 self.progress.num_tokens += num_tokens
                 self.progress.seconds += time.perf_counter() - began
@@ -170,10 +194,10 @@ class TrainingLoop(Generic[B]):
                 self._note(report, window, log)
                 if self._is_evaluation_due():
                     self._evaluate(log)
-                if self._is_save_due():
+                if plan.is_saved:
                     self._save(log)
 
-    def _fetch(self, batches: Iterator[list[B]], log: MetricsLog) -> list[B]:
+    def _fetch(self, batches: Iterator[list[B]], log: Log) -> list[B]:
         """The next step's batches; where the data fails, what was learned is saved first."""
         try:
             return next(batches)
@@ -186,7 +210,7 @@ class TrainingLoop(Generic[B]):
                 "what was learned is saved: mend the corpus and go on with --resume"
             ) from error
 
-    def _step(self, taker: StepTaker[B], micro_batches: list[B]) -> StepReport:
+    def _step(self, taker: StepTaker[B], micro_batches: list[B], plan: StepPlan) -> StepReport:
         step = self.progress.step
         if self.job.is_new_stage(step):
             # What was good before is no measure for what comes now.
@@ -195,11 +219,17 @@ class TrainingLoop(Generic[B]):
         factor = find_factor(self.settings.schedule, step, num_steps=self.job.num_steps)
         # Dropout draws from a stream of its own at each step: nothing to keep, and nothing to go astray.
         torch.manual_seed(int(derive(derive(seed_key(self.seed), _DROPOUT_STREAM), step)) % 2**63)
-        report = taker.take(step, micro_batches, learning_rate=self.settings.optimizer.learning_rate * factor)
+        report = taker.take(
+            step,
+            micro_batches,
+            plan,
+            learning_rate=self.settings.optimizer.learning_rate * factor,
+            options=self.job.find_options(step),
+        )
         self.progress.step += 1
         return report
 
-    def _note(self, report: StepReport, window: LogWindow, log: MetricsLog) -> None:
+    def _note(self, report: StepReport, window: LogWindow, log: Log) -> None:
         step = self.progress.step
         if report.skipped is not None:
             self.reporter.say(f"step {step} left out: {report.skipped}")
@@ -237,10 +267,10 @@ class TrainingLoop(Generic[B]):
         step, total, number = self.progress.step, self.job.num_steps, self.settings.num_evaluations
         return step * number // total > (step - 1) * number // total
 
-    def _evaluate(self, log: MetricsLog) -> None:
+    def _evaluate(self, log: Log) -> None:
         began = time.perf_counter()
         self.model.eval()
-        with torch.inference_mode(), self._autocast():
+        with self.world.whole(self.network), torch.inference_mode(), self._autocast():
             figures = self.job.evaluate(self.progress.step)
         self.model.train()
         progress = self.progress
@@ -260,19 +290,18 @@ class TrainingLoop(Generic[B]):
     def _is_save_due(self) -> bool:
         return time.monotonic() - self._saved_time > 60.0 * self.settings.save_minutes
 
-    def _save(self, log: MetricsLog, *, is_last: bool = False) -> bool:
+    def _save(self, log: Log, *, is_last: bool = False) -> bool:
         """Write a checkpoint; where there is no room the run goes on and tries again, but not at its end."""
         if self._saved_step == self.progress.step:
             return True
         began = time.perf_counter()
-        checkpoint = Checkpoint(
-            self.progress.step,
-            gather_tensors(self.model, self.optimizer),
-            {"progress": vars(self.progress), "guard": self.guard.state()},
-        )
         self._saved_time = time.monotonic()
+        state = {"progress": vars(self.progress).copy(), "guard": self.guard.state()}
+        tensors = list_tensors(self.model, self.optimizer)
         try:
-            self._checkpoints.save(checkpoint, best_step=self.progress.best_step)
+            self._saver.save(self.progress.step, tensors, state, best_step=self.progress.best_step)
+            if is_last:
+                self._saver.wait()
         except OSError as error:
             self._explain_failed_save(error, is_last=is_last)
             return False

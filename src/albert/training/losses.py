@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from albert.examples.batches import PretrainingBatch
 from albert.model.albert_model import AlbertModel
@@ -73,6 +73,25 @@ def compute_pretraining_losses(
         logits_B2 = model.head(pair_head)(model.pool_first(first_BD))
         terms[pair_head] = sum_cross_entropy(logits_B2, _place(batch.labels_B, device))
     return terms
+
+
+class PretrainLosses(nn.Module):
+    """The model with its questions: one module, so that what spreads it over processes sees all of it.
+
+    A batch comes in; for each objective the summed loss and the number of hits go out.
+    """
+
+    def __init__(self, model: AlbertModel, *, pair_head: str | None) -> None:
+        super().__init__()
+        self.model = model
+        self.pair_head = pair_head
+
+    def forward(
+        self, batch: PretrainingBatch, *, depth: int | None = None
+    ) -> dict[str, tuple[Tensor, Tensor]]:
+        """Plain tuples of tensors: a wrapper must find every tensor that a gradient flows back from."""
+        terms = compute_pretraining_losses(self.model, batch, pair_head=self.pair_head, depth=depth)
+        return {name: (term.total, term.num_correct) for name, term in terms.items()}
 
 
 def sum_cross_entropy(logits_MV: Tensor, targets_M: Tensor) -> LossTerm:

@@ -78,6 +78,16 @@ class MetricsLog:
             self._has_failed = True
 
 
+class SilentLog:
+    """The records of a process that keeps none."""
+
+    def write(self, kind: str, step: int, **values: Any) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
 def _open_board(folder: Path, first_step: int) -> Any:
     from torch.utils.tensorboard import SummaryWriter
 

@@ -1,18 +1,21 @@
 """Pretraining: a recipe and a prepared corpus come in; a run folder with a model in it goes out."""
 
-import copy
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from torch import Tensor
 
 from albert.errors import AlbertError, InputError
 from albert.examples.batches import PretrainingBatch
 from albert.files import hold
-from albert.model.albert_model import AlbertModel
+from albert.model.runtime import RuntimeSettings
 from albert.pretrained.folder import save_model
 from albert.reporting import Reporter, Silence
 from albert.training.checkpoints import CheckpointFolder
+from albert.training.launch import open_world, run_on_main
 from albert.training.loop import LoopOutcome, TrainingLoop
 from albert.training.optimizers import build_optimizer
 from albert.training.pretrain_data import PretrainData, open_data
@@ -26,10 +29,12 @@ from albert.training.run_folder import (
     MODEL_DIR,
     RunFacts,
     has_run,
+    read_run,
     refuse_strangers,
 )
 from albert.training.settings import PretrainSettings
-from albert.training.start import begin_run, take_up_run
+from albert.training.start import begin_run, keep_free, take_up_run
+from albert.training.world import World
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class PretrainResult:
     settings: PretrainSettings
     outcome: LoopOutcome
     model_dir: Path | None
+    is_main: bool = True
 
 
 def pretrain(
@@ -58,10 +64,30 @@ def pretrain(
     Refused: a folder with another run, a corpus of another vocabulary or smaller than a batch, and on
     resuming other settings or another corpus.
     """
-    reporter = reporter or Silence()
-    run_dir, began = Path(out), time.monotonic()
+    began = time.monotonic()
     settings = read_recipe(recipe, overrides=overrides, batch_size=batch_size)
     build_autocast(settings.runtime)  # refused now, if at all
+    run_dir = Path(out)
+    with open_world(settings) as world:
+        reporter = reporter if reporter is not None and world.is_main else Silence()
+        with ExitStack() as held:
+            run_on_main(world, lambda: held.enter_context(_claim(run_dir, resume=resume)))
+            found = open_data(Path(data), settings.held_out, objective=settings.examples.objective)
+
+            def start() -> None:
+                if has_run(run_dir):
+                    take_up_run(run_dir, settings, found, budget=budget, reporter=reporter)
+                else:
+                    begin_run(run_dir, settings, found, budget=budget, began=began, reporter=reporter)
+
+            run_on_main(world, start)
+            begun, facts = read_run(run_dir)
+            return _run(run_dir, keep_free(begun, settings), facts, found, reporter, world)
+
+
+@contextmanager
+def _claim(run_dir: Path, *, resume: bool) -> Iterator[None]:
+    """Keep others out of the folder of the run; refused: one of something else, or of a run already."""
     if not has_run(run_dir):
         refuse_strangers(run_dir)
     elif not resume:
@@ -70,32 +96,34 @@ def pretrain(
         )
     busy = f"{run_dir}: another process is training there; wait for it, or choose another --out"
     with hold(run_dir / LOCK_NAME, busy=busy):
-        found = open_data(Path(data), settings.held_out, objective=settings.examples.objective)
-        if has_run(run_dir):
-            settings, facts = take_up_run(run_dir, settings, found, budget=budget, reporter=reporter)
-        else:
-            settings, facts = begin_run(
-                run_dir, settings, found, budget=budget, began=began, reporter=reporter
-            )
-        return _run(run_dir, settings, facts, found, reporter)
+        CheckpointFolder(run_dir / CHECKPOINTS_DIR).sweep()
+        yield
 
 
 def _run(
-    run_dir: Path, settings: PretrainSettings, facts: RunFacts, data: PretrainData, reporter: Reporter
+    run_dir: Path,
+    settings: PretrainSettings,
+    facts: RunFacts,
+    data: PretrainData,
+    reporter: Reporter,
+    world: World,
 ) -> PretrainResult:
     checkpoints = CheckpointFolder(run_dir / CHECKPOINTS_DIR)
-    checkpoints.sweep()
     newest = checkpoints.load_newest(say=reporter.say)
     model = build_pretrain_model(settings, data.tokenizer, is_resumed=newest is not None)
+    job = PretrainJob(model, settings, data, world)
+    network = world.spread(job.build_network())
     loop: TrainingLoop[PretrainingBatch] = TrainingLoop(
-        PretrainJob(model, settings, data),
+        job,
         model=model,
-        optimizer=build_optimizer(model, settings.optimizer),
+        network=network,
+        optimizer=build_optimizer(model, settings.optimizer),  # of the parameters as they are spread
         settings=settings,
         run_dir=run_dir,
         seed=settings.seed,
         reporter=reporter,
         autocast=build_autocast(settings.runtime),
+        world=world,
     )
     if newest is not None:
         loop.restore(newest)
@@ -103,32 +131,35 @@ def _run(
     elif checkpoints.list_steps():
         reporter.say("no checkpoint is whole: begins again, from the beginning")
     outcome = loop.run()
-    model_dir = None
-    if outcome.is_finished:
-        model_dir = _write_models(run_dir, model, settings, facts, data, outcome, reporter)
-    return PretrainResult(run_dir, settings, outcome, model_dir)
+    if not outcome.is_finished:
+        return PretrainResult(run_dir, settings, outcome, None, world.is_main)
+    state = {name: world.fetch(tensor).cpu() for name, tensor in model.state_dict().items()}
+    run_on_main(world, lambda: _write_models(run_dir, state, settings, facts, data, outcome, reporter))
+    return PretrainResult(run_dir, settings, outcome, run_dir / MODEL_DIR, world.is_main)
 
 
 def _write_models(
     run_dir: Path,
-    model: AlbertModel,
+    state: dict[str, Tensor],
     settings: PretrainSettings,
     facts: RunFacts,
     data: PretrainData,
     outcome: LoopOutcome,
     reporter: Reporter,
-) -> Path:
+) -> None:
     """The model of the last step; and the best one apart where that is another."""
+    plain = settings.model_copy(update={"runtime": RuntimeSettings(device="cpu"), "is_compiled": False})
+    model = build_pretrain_model(plain, data.tokenizer, is_resumed=True).eval()
+    model.load_state_dict(state)
     card = format_training_card(model, settings, facts, outcome.progress)
-    save_model(run_dir / MODEL_DIR, model.cpu().eval(), tokenizer=data.tokenizer, card=card)
+    save_model(run_dir / MODEL_DIR, model, tokenizer=data.tokenizer, card=card)
     best = outcome.progress.best_step
-    if best is not None and best != outcome.progress.step:
-        try:
-            tensors = CheckpointFolder(run_dir / CHECKPOINTS_DIR).load(best).tensors
-        except AlbertError as error:
-            reporter.say(f"{error}; the model of the best evaluation, step {best}, is lost")
-            return run_dir / MODEL_DIR
-        other = copy.deepcopy(model)
-        other.load_state_dict({name: tensors[f"model.{name}"] for name in other.state_dict()})
-        save_model(run_dir / BEST_DIR, other, tokenizer=data.tokenizer, card=card)
-    return run_dir / MODEL_DIR
+    if best is None or best == outcome.progress.step:
+        return
+    try:
+        tensors = CheckpointFolder(run_dir / CHECKPOINTS_DIR).load(best).tensors
+    except AlbertError as error:
+        reporter.say(f"{error}; the model of the best evaluation, step {best}, is lost")
+        return
+    model.load_state_dict({name: tensors[f"model.{name}"] for name in state})
+    save_model(run_dir / BEST_DIR, model, tokenizer=data.tokenizer, card=card)

@@ -1,20 +1,22 @@
 """Pretraining as a job of the loop: a corpus and settings come in; batches, losses and evaluations go out."""
 
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from albert.errors import InputError
-from albert.examples.batches import PretrainingBatch
+from albert.examples.batches import PretrainingBatch, build_placeholder
 from albert.examples.loader import iter_steps
-from albert.examples.source import ExampleSource, build_source
+from albert.examples.source import ExampleSource, build_piece_table, build_source
 from albert.model.albert_model import AlbertModel
 from albert.training.curriculum import Curriculum, StepShape
 from albert.training.evaluation import PassScores, build_held_out_source, evaluate_pass
-from albert.training.losses import WORDS, LossTerm, compute_pretraining_losses, count_terms
+from albert.training.losses import WORDS, PretrainLosses, count_terms
 from albert.training.pretrain_data import PretrainData
 from albert.training.settings import PretrainSettings
 from albert.training.step import Objective
+from albert.training.world import World
 
 _MAX_EMPTY = 20  # steps in a row without an example; one may happen with very small batches
 
@@ -26,6 +28,7 @@ class PretrainJob:
     model: AlbertModel
     settings: PretrainSettings
     data: PretrainData
+    world: World = field(default_factory=World)
     name: str = "pretrain"
 
     @property
@@ -47,12 +50,21 @@ class PretrainJob:
     @cached_property
     def objective(self) -> Objective[PretrainingBatch]:
         """What the loop asks of a batch."""
-        return Objective(lambda batch: count_terms(batch, pair_head=self.pair_head), self.compute_losses)
+        return Objective(
+            names=(WORDS,) if self.pair_head is None else (WORDS, self.pair_head),
+            count=lambda batch: count_terms(batch, pair_head=self.pair_head),
+            placeholder=lambda: build_placeholder(
+                build_piece_table(self.data.tokenizer), has_labels=self.pair_head is not None
+            ),
+        )
 
-    def compute_losses(self, batch: PretrainingBatch, step: int) -> Mapping[str, LossTerm]:
-        """Both objectives at the depth of that step."""
-        depth = self.curriculum.find(step).depth
-        return compute_pretraining_losses(self.model, batch, pair_head=self.pair_head, depth=depth)
+    def build_network(self) -> PretrainLosses:
+        """The model with its questions, as the loop trains it."""
+        return PretrainLosses(self.model, pair_head=self.pair_head)
+
+    def find_options(self, step: int) -> dict[str, Any]:
+        """The depth of that step."""
+        return {"depth": self.curriculum.find(step).depth}
 
     def build_source(self, length: int) -> ExampleSource:
         """The examples of that length; refused where they do not fill one batch."""
@@ -86,6 +98,8 @@ class PretrainJob:
             num_steps=end - first,
             num_workers=self.settings.num_workers,
             max_tokens=self.settings.micro_batch_tokens,
+            rank=self.world.rank,
+            world_size=self.world.size,
         )
         num_empty = 0
         for found in batches:
@@ -154,6 +168,7 @@ class PretrainJob:
             num_examples=num_examples or self.settings.held_out.num_examples,
             max_tokens=self.settings.micro_batch_tokens,
             depth=depth,
+            world=self.world,
         )
 
     def score(self, figures: dict[str, float]) -> float:

@@ -18,7 +18,8 @@ class PretrainSettings(LoopSettings):
     `model` is left out where `init_from`, a model folder, brings one. `batch_size` counts sequences of
     `examples.max_length`. A step is computed in shares of about `micro_batch_tokens`. A stage of
     `length_schedule` has shorter sequences and as many more of them; one of `depth_schedule` fewer layers.
-    `position_init` sinusoidal starts the position embeddings as waves instead of at random.
+    `position_init` sinusoidal starts the position embeddings as waves instead of at random. Of many
+    processes each holds the whole model (`strategy` ddp) or a part of it (fsdp).
     """
 
     model: ModelConfig | None = None
@@ -34,6 +35,7 @@ class PretrainSettings(LoopSettings):
     position_init: Literal["normal", "sinusoidal"] = "normal"
     gradient_checkpointing: bool = False
     is_compiled: bool = False
+    strategy: Literal["ddp", "fsdp"] = "ddp"
     num_workers: Annotated[int, Field(ge=0, le=256)] = 1
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 

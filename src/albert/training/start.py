@@ -1,4 +1,4 @@
-"""How a run begins or is taken up: what is asked for comes in; the run's own settings and facts go out."""
+"""How a run begins or is taken up: what is asked for comes in, and is checked or written down."""
 
 from pathlib import Path
 
@@ -24,7 +24,15 @@ from albert.training.timing import freeze_steps, share_warmup
 
 # What may differ when a run goes on: it changes no weight. The number of steps stays what it was.
 _FREE = frozenset(
-    {"num_steps", "log_every", "save_minutes", "num_checkpoints", "has_tensorboard", "num_workers"}
+    {
+        "strategy",
+        "num_steps",
+        "log_every",
+        "save_minutes",
+        "num_checkpoints",
+        "has_tensorboard",
+        "num_workers",
+    }
 )
 _MANY_DROPPED = 0.1
 
@@ -37,7 +45,7 @@ def begin_run(
     budget: str | None,
     began: float,
     reporter: Reporter,
-) -> tuple[PretrainSettings, RunFacts]:
+) -> None:
     """Resolve and check everything, measure the budget, and write the run down; its files come last."""
     seconds = None if budget is None else parse_duration(budget)
     settings = resolve_model(resolve_path(settings), data.tokenizer)
@@ -62,13 +70,12 @@ def begin_run(
         budget_seconds=seconds,
     )
     write_run(run_dir, settings, facts)
-    return settings, facts
 
 
 def take_up_run(
     run_dir: Path, asked: PretrainSettings, data: PretrainData, *, budget: str | None, reporter: Reporter
-) -> tuple[PretrainSettings, RunFacts]:
-    """The settings that the run began with, after checking that nothing else is asked for now."""
+) -> None:
+    """Check that nothing else is asked for now than when the run began."""
     settings, facts = read_run(run_dir)
     _refuse_changes(run_dir, settings, _resolve_like(settings, asked, facts, data))
     for corpus, known in ((data.whole, facts.corpus), (data.held_out, facts.held_out)):
@@ -78,8 +85,12 @@ def take_up_run(
             )
     if budget is not None or (facts.budget_seconds is None and asked.num_steps != settings.num_steps):
         reporter.say(f"the run was begun with {settings.num_steps:,} steps and keeps them")
+
+
+def keep_free(settings: PretrainSettings, asked: PretrainSettings) -> PretrainSettings:
+    """The settings of a run with those of now that change no weight."""
     free = {key: getattr(asked, key) for key in _FREE if key != "num_steps"}
-    return settings.model_copy(update=free), facts
+    return settings.model_copy(update=free)
 
 
 def resolve_path(settings: PretrainSettings) -> PretrainSettings:

@@ -10,17 +10,22 @@ import torch
 from torch import Tensor, nn
 
 from albert.training.guard import Guard
-from albert.training.losses import LossTerm
+from albert.training.world import World
 
 B = TypeVar("B")
 
 
 @dataclass(frozen=True)
 class Objective(Generic[B]):
-    """What is asked of a batch: how many answers it holds, known before the model runs, and their losses."""
+    """What is asked of a batch.
 
+    `count` says how many answers it holds for each of the `names`, before the model has run. A process that
+    has fewer micro-batches than another runs the `placeholder` instead, whose loss counts nothing.
+    """
+
+    names: tuple[str, ...]
     count: Callable[[B], Mapping[str, int]]
-    compute: Callable[[B, int], Mapping[str, LossTerm]]  # of a batch at a step
+    placeholder: Callable[[], B]
 
 
 @dataclass(frozen=True)
@@ -43,30 +48,70 @@ class StepReport:
 
 
 @dataclass(frozen=True)
-class StepTaker(Generic[B]):
-    """The parts of a step that stay the same from step to step."""
+class StepPlan:
+    """What all processes agree on before the first forward pass of a step."""
 
-    model: nn.Module
+    counts: dict[str, int]
+    num_micro_batches: int
+    is_stopped: bool
+    is_saved: bool
+
+
+@dataclass(frozen=True)
+class StepTaker(Generic[B]):
+    """The parts of a step that stay the same from step to step.
+
+    `network` takes a batch and gives, for each objective, the sum of its losses and its number of hits.
+    """
+
+    network: nn.Module
     optimizer: torch.optim.Optimizer
     objective: Objective[B]
     guard: Guard
     max_grad_norm: float
     autocast: Callable[[], AbstractContextManager[Any]]
+    world: World
 
-    def take(self, step: int, batches: Sequence[B], *, learning_rate: float) -> StepReport:
+    def plan(self, batches: Sequence[B], *, is_stopped: bool = False, is_saved: bool = False) -> StepPlan:
+        """Add up the counts of all micro-batches of all processes.
+
+        One process that is asked to stop stops all; the first one's clock says when to save after the step.
+        """
+        names = self.objective.names
+        mine = dict.fromkeys(names, 0)
+        for batch in batches:
+            for name, count in self.objective.count(batch).items():
+                mine[name] += count
+        flags = [float(is_stopped), float(is_saved)]
+        rows = self.world.exchange([*(mine[name] for name in names), len(batches), *flags])
+        *counts, sizes, stops, saves = zip(*rows, strict=True)
+        return StepPlan(
+            counts={name: int(sum(column)) for name, column in zip(names, counts, strict=True)},
+            num_micro_batches=int(max(sizes)),
+            is_stopped=any(stops),
+            is_saved=bool(saves[0]),
+        )
+
+    def take(
+        self,
+        step: int,
+        batches: Sequence[B],
+        plan: StepPlan,
+        *,
+        learning_rate: float,
+        options: Mapping[str, Any],
+    ) -> StepReport:
         """Add up the gradients of all micro-batches and move, unless the guard says no.
 
         The counts of the whole step are known first, and each sum is divided by them once: how a step is cut
-        into micro-batches changes nothing but rounding.
+        into micro-batches and over processes changes nothing but rounding.
         """
         began = time.perf_counter()
-        if not batches:  # every example of the step was left out: nothing to learn from, and nothing moves
+        if not plan.num_micro_batches:  # every example was left out: nothing to learn, and nothing moves
             return StepReport(step, learning_rate, {}, {}, 0.0, None, 0.0, 0.0)
-        counts = _add_counts(self.objective.count(batch) for batch in batches)
-        totals, hits = self._accumulate(step, batches, counts)
-        losses = {name: total.item() / counts[name] for name, total in totals.items()}
+        losses, accuracies = self._accumulate(batches, plan, options)
         between = time.perf_counter()
-        grad_norm = self._clip()
+        grad_norm = self.world.clip(self.network, self.max_grad_norm or float("inf"))
         skipped = self.guard.judge(sum(losses.values()), grad_norm)
         if skipped is None:
             for group in self.optimizer.param_groups:
@@ -77,7 +122,7 @@ class StepTaker(Generic[B]):
             step=step,
             learning_rate=learning_rate,
             losses=losses,
-            accuracies={name: hit.item() / counts[name] for name, hit in hits.items()},
+            accuracies=accuracies,
             grad_norm=grad_norm,
             skipped=skipped,
             model_seconds=between - began,
@@ -85,30 +130,40 @@ class StepTaker(Generic[B]):
         )
 
     def _accumulate(
-        self, step: int, batches: Sequence[B], counts: Mapping[str, int]
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        self, batches: Sequence[B], plan: StepPlan, options: Mapping[str, Any]
+    ) -> tuple[dict[str, float], dict[str, float]]:
         totals: dict[str, Tensor] = {}
         hits: dict[str, Tensor] = {}
-        for batch in batches:
-            with self.autocast():
-                terms = self.objective.compute(batch, step)
-            if not terms:
-                continue
-            loss = torch.stack([term.total / counts[name] for name, term in terms.items()]).sum()
+        for number in range(plan.num_micro_batches):
+            is_real = number < len(batches)
+            batch = batches[number] if is_real else self.objective.placeholder()
+            is_last = number == plan.num_micro_batches - 1
+            with self.world.accumulate(self.network, is_last=is_last):
+                with self.autocast():
+                    terms = self.network(batch, **options)
+                self._backward(terms, plan.counts, weight=float(is_real))
+            if is_real:
+                for name, (total, num_correct) in terms.items():
+                    totals[name] = totals.get(name, 0.0) + total.detach()
+                    hits[name] = hits.get(name, 0) + num_correct
+        return self._average(totals, hits, plan.counts)
+
+    def _backward(
+        self, terms: Mapping[str, tuple[Tensor, Tensor]], counts: Mapping[str, int], *, weight: float
+    ) -> None:
+        parts = [total / max(counts[name], 1) for name, (total, _) in terms.items()]
+        if parts:
+            loss = torch.stack(parts).sum() * (weight * self.world.loss_factor)
             loss.backward()
-            for name, term in terms.items():
-                totals[name] = totals.get(name, 0.0) + term.total.detach()
-                hits[name] = hits.get(name, 0) + term.num_correct
-        return totals, hits
 
-    def _clip(self) -> float:
-        limit = self.max_grad_norm or float("inf")
-        return float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
-
-
-def _add_counts(counts: Any) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for one in counts:
-        for name, count in one.items():
-            total[name] = total.get(name, 0) + count
-    return total
+    def _average(
+        self, totals: Mapping[str, Tensor], hits: Mapping[str, Tensor], counts: Mapping[str, int]
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Losses and shares of right answers over all processes."""
+        names = self.objective.names
+        mine = [float(found[name]) if name in found else 0.0 for found in (totals, hits) for name in names]
+        sums = [sum(column) for column in zip(*self.world.exchange(mine), strict=True)]
+        asked = [name for name in names if counts[name]]
+        losses = {name: sums[names.index(name)] / counts[name] for name in asked}
+        accuracies = {name: sums[len(names) + names.index(name)] / counts[name] for name in asked}
+        return losses, accuracies

@@ -3,23 +3,28 @@
 import tempfile
 import time
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import torch
 
+from albert.examples.batches import PretrainingBatch
 from albert.reporting import Reporter, format_seconds
 from albert.training.budget import ShapeCost, fit_steps
-from albert.training.checkpoints import Checkpoint, CheckpointFolder, gather_tensors
+from albert.training.checkpoints import CheckpointFolder
 from albert.training.guard import Guard
 from albert.training.optimizers import build_optimizer
 from albert.training.pretrain_data import PretrainData
 from albert.training.pretrain_job import PretrainJob
 from albert.training.pretrain_model import build_autocast, build_pretrain_model
 from albert.training.settings import PretrainSettings
+from albert.training.state import Saver, list_tensors
 from albert.training.step import StepTaker
+from albert.training.world import World
 
 _SAMPLE = 64  # examples of an evaluation
-_TIMED_SHARE = 0.03  # of a budget goes into measuring how long a step takes
+_NUM_BATCHES = 4  # of each shape, made before the clock starts
+_TIMED_SHARE = 0.05  # of a budget goes into measuring how long a step takes
 
 
 def freeze_steps(
@@ -41,12 +46,12 @@ def freeze_steps(
     job = PretrainJob(model, long, data)
     job.check()
     shapes = job.curriculum.list_shapes()
-    costs, step = [], 0
-    for shape, num_steps in shapes:
-        reporter.show("timing", f"steps of depth {shape.depth} and length {shape.length}")
-        limit = _TIMED_SHARE * seconds * num_steps / long.num_steps
-        costs.append(ShapeCost(num_steps / long.num_steps, _time_steps(job, step, limit)))
-        step += num_steps
+    reporter.show("timing", f"steps of {len(shapes)} shapes")
+    times = _time_shapes(job, limit=_TIMED_SHARE * seconds)
+    costs = [
+        ShapeCost(num_steps / long.num_steps, time)
+        for (_, num_steps), time in zip(shapes, times, strict=True)
+    ]
     pauses = _time_evaluations(job) + settings.num_evaluations * _time_save(job, run_dir)
     num_steps = fit_steps(seconds - (time.monotonic() - began) - pauses, costs)
     listed = ", ".join(
@@ -67,25 +72,44 @@ def share_warmup(settings: PretrainSettings) -> PretrainSettings:
     return settings.model_copy(update={"schedule": changed})
 
 
-def _time_steps(job: PretrainJob, step: int, limit: float) -> float:
-    """Seconds of a step of one shape: the mean of at least three, after one that warms up."""
+def _time_shapes(job: PretrainJob, *, limit: float) -> list[float]:
+    """Seconds of a step of each shape: all of them in turns, so that a slow moment is nobody's alone."""
     settings = job.settings
     taker = StepTaker(
-        job.model,
+        job.build_network(),
         build_optimizer(job.model, settings.optimizer),
         job.objective,
         Guard(settings.guard),
         settings.optimizer.max_grad_norm,
         build_autocast(settings.runtime),
+        World(),
     )
     job.model.train()
-    times: list[float] = []
+    steps = _list_first_steps(job)
+    batches = [_take_batches(job, step) for step in steps]
+    times: list[list[float]] = [[] for _ in steps]
+    began = time.perf_counter()
+    # The first round warms up and is not counted.
+    while len(times[0]) < 4 or time.perf_counter() - began < limit:
+        for number, step in enumerate(steps):
+            found = batches[number][len(times[number]) % _NUM_BATCHES]
+            start = time.perf_counter()
+            taker.take(step, found, taker.plan(found), learning_rate=0.0, options=job.find_options(step))
+            times[number].append(time.perf_counter() - start)
+    return [sum(found[1:]) / (len(found) - 1) for found in times]
+
+
+def _take_batches(job: PretrainJob, step: int) -> list[list[PretrainingBatch]]:
     with closing(job.iter_batches(step)) as batches:
-        while len(times) < 4 or (sum(times) < limit and len(times) < 200):
-            began = time.perf_counter()
-            taker.take(step, next(batches), learning_rate=0.0)
-            times.append(time.perf_counter() - began)
-    return sum(times[1:]) / (len(times) - 1)
+        return list(islice(batches, _NUM_BATCHES))
+
+
+def _list_first_steps(job: PretrainJob) -> list[int]:
+    steps, step = [], 0
+    while step < job.num_steps:
+        steps.append(step)
+        step = job.curriculum.find_end(step)
+    return steps
 
 
 def _time_evaluations(job: PretrainJob) -> float:
@@ -110,8 +134,8 @@ def _time_save(job: PretrainJob, run_dir: Path) -> float:
     """Seconds of a checkpoint, written where those of the run will be."""
     optimizer = build_optimizer(job.model, job.settings.optimizer)
     began = time.perf_counter()
-    tensors = gather_tensors(job.model, optimizer)
+    tensors = list_tensors(job.model, optimizer)
     moments = {f"{number}.{name}": value.clone() for number in (1, 2) for name, value in tensors.items()}
     with tempfile.TemporaryDirectory(prefix=".timing.", dir=run_dir) as name:
-        CheckpointFolder(Path(name)).save(Checkpoint(0, {**tensors, **moments}, {}))
+        Saver(CheckpointFolder(Path(name))).save(0, {**tensors, **moments}, {}, best_step=None)
         return time.perf_counter() - began

@@ -58,13 +58,15 @@ def pretrain(
         "held_out": progress.figures,
         "best_step": progress.best_step,
     }
-    if not outcome.is_finished:
+    if not outcome.is_finished and result.is_main:
         print(
             f"stopped by {outcome.signal} at step {progress.step} and saved; --resume goes on",
             file=sys.stderr,
         )
     code = 0 if outcome.is_finished else EXIT_CODES.get(outcome.signal or "", 1)
-    return CommandResult(values, lambda console: _render(console, values), exit_code=code)
+    return CommandResult(
+        values, lambda console: _render(console, values), exit_code=code, is_silent=not result.is_main
+    )
 
 
 def _render(console: Any, values: dict[str, Any]) -> None:

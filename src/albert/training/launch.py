@@ -1,0 +1,54 @@
+"""How a process finds its world: the environment comes in, the world it trains in goes out."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from albert.errors import AlbertError, EchoError, InputError
+from albert.training.checkpoints import CheckpointFolder
+from albert.training.settings import PretrainSettings
+from albert.training.state import Saver
+from albert.training.world import World
+
+T = TypeVar("T")
+# What torchrun sets for each process that it starts.
+_LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@contextmanager
+def open_world(settings: PretrainSettings) -> Iterator[World]:
+    """The processes that torchrun started, for as long as the block lasts; without it, this one alone."""
+    if not all(name in os.environ for name in _LAUNCHED):
+        yield World()
+        return
+    # Only now: a single process needs nothing of it.
+    from albert.training.distributed import join_processes
+
+    with join_processes(settings.strategy, settings.runtime.device) as world:
+        yield world
+
+
+def open_saver(world: World, folder: CheckpointFolder) -> Saver:
+    """What writes the checkpoints of a world: many processes write together, and without stopping."""
+    if world.size == 1:
+        return Saver(folder)
+    from albert.training.distributed_checkpoints import AsyncSaver
+
+    return AsyncSaver(folder, world)
+
+
+def run_on_main(world: World, function: Callable[[], T]) -> T | None:
+    """What the first process does alone; where it fails, every process fails with its message."""
+    result, failure = None, None
+    if world.is_main:
+        try:
+            result = function()
+        except AlbertError as error:
+            if world.size == 1:
+                raise
+            failure = str(error)
+    found = world.gather(failure)[0]
+    if found is not None:
+        raise InputError(found) if world.is_main else EchoError(found)
+    return result

@@ -1,0 +1,123 @@
+"""Many processes train as one: the same examples, the same steps, the same weights within rounding."""
+
+import os
+import shutil
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from albert.corpus.corpus import open_corpus
+from albert.examples.settings import ExampleSettings
+from albert.examples.source import build_source
+from albert.pretrained.folder import load_model
+from albert.text.folder import load_tokenizer
+from albert.training.checkpoints import CheckpointFolder
+from tests.training.conftest import TINY
+
+# Ragged batches of both questions in several micro-batches; no dropout, which draws by process.
+SETTINGS = {
+    **TINY,
+    "model": {**TINY["model"], "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+    "examples": {"max_length": 40, "short_share": 0.5},
+    "num_steps": 30,
+    "batch_size": 9,
+}
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recipe") / "tiny.yaml"
+    path.write_text(yaml.safe_dump(SETTINGS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def train(recipe, story_corpus):
+    """`albert pretrain`, by itself or under torchrun."""
+
+    def run(out: Path, *words: str, processes: int = 0) -> str:
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+        albert = ["-m", "albert", "pretrain", str(recipe), "--data", str(story_corpus), "--out", str(out)]
+        command = [sys.executable, *(launcher if processes else []), *albert, *words]
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=180)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def alone(train, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("alone") / "run"
+    train(out)
+    return out
+
+
+def read_weights(run_dir: Path) -> dict[str, torch.Tensor]:
+    return load_model(run_dir / "model").model.state_dict()
+
+
+def assert_equal_within_rounding(one: Path, other: Path) -> None:
+    ours, theirs = read_weights(one), read_weights(other)
+    for name, weight in ours.items():
+        assert torch.allclose(weight, theirs[name], rtol=1e-4, atol=2e-5), name
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_two_processes_equal_one(train, alone, tmp_path, strategy):
+    said = train(tmp_path / "run", f"strategy={strategy}", processes=2)
+    assert said.count("step 30, held out") == 1  # one voice
+    assert_equal_within_rounding(tmp_path / "run", alone)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((2, "ddp"), (0, "ddp")), ((2, "fsdp"), (2, "ddp")), ((0, "ddp"), (2, "fsdp"))],
+    ids=["two, then one", "fsdp, then ddp", "one, then two of fsdp"],
+)
+def test_a_run_goes_on_with_other_processes(train, alone, tmp_path, first, second):
+    out = tmp_path / "run"
+    # Ends in the middle: as if its time was up after the checkpoint of step 15.
+    train(out, f"strategy={first[1]}", processes=first[0])
+    for step in CheckpointFolder(out / "checkpoints").list_steps():
+        if step > 15:
+            shutil.rmtree(out / "checkpoints" / f"step-{step}")
+    shutil.rmtree(out / "model")
+    said = train(out, f"strategy={second[1]}", "--resume", processes=second[0])
+    assert "goes on at step 15 of 30" in said
+    assert_equal_within_rounding(out, alone)
+
+
+def test_a_mistake_is_told_once(recipe, story_corpus, tmp_path):
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "albert",
+        "pretrain", str(recipe), "--data", str(story_corpus), "--out", str(tmp_path / "run"),
+        "batch_size=99999",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0
+    assert done.stderr.count("are less than one batch of 99999") == 1
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 5])
+def test_the_shares_of_a_step_are_the_step(story_corpus, world_size):
+    tokenizer = load_tokenizer(story_corpus / "vocab")
+    source = build_source(open_corpus(story_corpus), tokenizer, settings=ExampleSettings(max_length=40))
+    for step in (0, 7, source.num_examples // 9):  # the last goes over the end of an epoch
+        whole = source.build_step(step, batch_size=9)
+        shares = [
+            source.build_step(step, batch_size=9, rank=rank, world_size=world_size)
+            for rank in range(world_size)
+        ]
+        pieces = [
+            np.concatenate([batch.ids_T for batch in batches])
+            for batches in (whole, chain.from_iterable(shares))
+        ]
+        assert np.array_equal(*pieces)
