@@ -48,13 +48,12 @@ def test_some_places_are_those_rows_of_all(shape, is_sorted, checkpointing):
         model.zero_grad()
         (result**3).sum().backward()
         found.append({name: weight.grad for name, weight in model.named_parameters()})
+    # Of the keys' biases the true gradient is 0: what is small beside the largest is rounding.
+    scale = max(float(grad.abs().max()) for grad in found[0].values() if grad is not None)
     for name, grad in found[0].items():
-        if grad is None:
-            assert found[1][name] is None
-        else:
-            assert torch.allclose(
-                found[1][name], grad, rtol=1e-4, atol=1e-4 * float(grad.abs().max()) + 1e-7
-            ), name
+        assert (grad is None) == (found[1][name] is None)
+        if grad is not None:
+            assert torch.allclose(found[1][name], grad, rtol=1e-4, atol=1e-6 * scale), name
 
 
 def test_the_last_layer_computes_nothing_else():
