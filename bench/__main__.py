@@ -6,7 +6,8 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 
 from albert.corpus.corpus import open_corpus
 from albert.corpus.prepare import prepare_corpus
+from albert.corpus.units import VOCAB_DIR
 from albert.files import read_text, write_text
 from albert.text.folder import load_tokenizer
 from bench import against_transformers, attention, examples, prepare, pretraining, sentences
@@ -123,26 +125,28 @@ def format_prepare() -> str:
     )
 
 
-def format_examples() -> str:
-    """Shards to batches: pieces a second on one core."""
-    vocab = prepare.DATA / "vocab" / "30k-clean.model"
+@contextmanager
+def _prepared_novels() -> Iterator[Path]:
+    """Some novels as a corpus of the published vocabulary."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder, vocab = Path(name), prepare.DATA / "vocab" / "30k-clean.model"
         prepare.unpack_novels(folder / "novels", megabytes=prepare.MEGABYTES)
         prepare_corpus([folder / "novels"], vocab=vocab, out=folder / "corpus", num_workers=2)
-        rows = examples.measure(open_corpus(folder / "corpus"), load_tokenizer(vocab))
+        yield folder / "corpus"
+
+
+def format_examples() -> str:
+    """Shards to batches: pieces a second on one core."""
+    with _prepared_novels() as corpus:
+        rows = examples.measure(open_corpus(corpus), load_tokenizer(corpus / VOCAB_DIR))
     return examples.format_rows(rows, source=f"{prepare.MEGABYTES} MB of novels")
 
 
 def format_pretraining() -> str:
     """A pretraining step against a plain loop around `transformers`."""
-    vocab = prepare.DATA / "vocab" / "30k-clean.model"
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        prepare.unpack_novels(folder / "novels", megabytes=prepare.MEGABYTES)
-        prepare_corpus([folder / "novels"], vocab=vocab, out=folder / "corpus", num_workers=2)
-        rows = [pretraining.compare(case, folder / "corpus") for case in pretraining.CASES]
-        shares = pretraining.measure_shares(folder / "corpus")
+    with _prepared_novels() as corpus:
+        rows = [pretraining.compare(case, corpus) for case in pretraining.CASES]
+        shares = pretraining.measure_shares(corpus)
     return pretraining.format_results(rows, shares)
 
 

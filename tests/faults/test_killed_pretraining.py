@@ -142,27 +142,17 @@ def test_sigterm_during_a_save_saves_and_says_so(start, undisturbed, tmp_path):
     assert_same(out, undisturbed)
 
 
-def test_ctrl_c_in_a_terminal_reaches_the_workers_too_and_saves(start, undisturbed, tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_to_the_workers_too_saves(start, undisturbed, tmp_path, number, code):
+    """Ctrl-C in a terminal, and a scheduler that stops a whole group."""
     out = tmp_path / "run"
     process = start(out, start_new_session=True)
     assert wait_until(lambda: last_step(out) >= 10, process)
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert b"stopped by SIGINT" in err
+    assert process.returncode == code, err
+    assert f"stopped by {number.name}".encode() in err
     assert b"Traceback" not in err
-    finish(start(out))
-    assert_same(out, undisturbed)
-
-
-def test_sigterm_to_the_whole_group_saves(start, undisturbed, tmp_path):
-    out = tmp_path / "run"
-    process = start(out, start_new_session=True)
-    assert wait_until(lambda: last_step(out) >= 10, process)
-    os.killpg(process.pid, signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 143, err
-    assert b"stopped by SIGTERM" in err
     finish(start(out))
     assert_same(out, undisturbed)
 
