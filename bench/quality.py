@@ -94,6 +94,8 @@ def train_ours(args: argparse.Namespace, data: PretrainData) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as name:
         overrides = [*args.settings, f"seed={args.seed}"]
+        if args.held_out:
+            overrides.append(f"held_out.data={args.held_out}")
         if args.steps:
             overrides.append(f"num_steps={args.steps}")
         began = time.perf_counter()
@@ -122,18 +124,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("side", choices=["ours", "plain"])
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--held-out", type=Path, help="another prepared corpus to be asked about")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--budget")
     parser.add_argument("--recipe", default="nano")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("settings", nargs="*")
     args = parser.parse_intermixed_args()
-    torch.set_num_threads(2)
-    data = open_data(args.data, read_recipe("nano").held_out)
+    torch.set_num_threads(args.threads)
+    held_out = [f"held_out.data={args.held_out}"] if args.held_out else []
+    data = open_data(args.data, read_recipe("nano", overrides=held_out).held_out)
     found = (train_ours if args.side == "ours" else train_plainly)(args, data)
     arguments = {key: str(value) for key, value in vars(args).items()}
     write_json(args.out, {"arguments": arguments, **found})
