@@ -15,10 +15,19 @@ import torch
 
 from albert.corpus.corpus import open_corpus
 from albert.corpus.prepare import prepare_corpus
-from albert.corpus.units import VOCAB_DIR
+from albert.corpus.vocabulary import VOCAB_DIR
 from albert.files import read_text, write_text
 from albert.text.folder import load_tokenizer
-from bench import against_transformers, attention, examples, prepare, pretraining, sentences
+from bench import (
+    against_transformers,
+    attention,
+    communication,
+    examples,
+    prepare,
+    pretraining,
+    scaling_check,
+    sentences,
+)
 
 REPORT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 HEAD = (
@@ -183,6 +192,8 @@ SECTIONS: dict[str, tuple[str, Callable[[], str]]] = {
     "examples": ("Examples: shards to ready batches", format_examples),
     "pretraining": ("Pretraining steps against a plain loop", format_pretraining),
     "memory": ("Memory of preparing and reading", format_memory),
+    "communication": ("Bytes that two processes exchange in a step", communication.format_section),
+    "scaling": ("Step time of many processes: the formula and its check", scaling_check.format_section),
 }
 
 

@@ -177,7 +177,8 @@ def test_a_file_fits_in_one_reading(module):
 
 
 def test_a_single_process_needs_nothing_of_the_many():
-    allowed = {"albert.training.distributed", "albert.training.distributed_checkpoints"}
+    names = ("distributed", "distributed_checkpoints", "failures", "meeting")
+    allowed = {f"albert.training.{name}" for name in names}
     for module in rooms():
         at_once = [imported.target for imported in iter_imports(module) if imported.is_at_once]
         if module.name not in allowed:
@@ -185,3 +186,22 @@ def test_a_single_process_needs_nothing_of_the_many():
             assert not [target for target in at_once if ".".join(target.split(".")[:3]) in allowed], (
                 module.name
             )
+
+
+def test_ray_and_stores_are_for_those_who_ask_for_them(tmp_path):
+    for module in rooms():
+        at_once = [imported.target for imported in iter_imports(module) if imported.is_at_once]
+        assert not [target for target in at_once if belongs(target, "ray") or belongs(target, "fsspec")]
+        if module.name != "albert.corpus.ray_engine":
+            assert not [target for target in at_once if belongs(target, "albert.corpus.ray_engine")]
+    (tmp_path / "a.txt").write_text("One sentence. Another one.\n" * 3)
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\none\n")
+    code = (
+        "import sys\nfrom albert.corpus.prepare import prepare_corpus\n"
+        "from albert.corpus.corpus import open_corpus\n"
+        "prepare_corpus(['a.txt'], vocab='vocab.txt', out='out')\nopen_corpus('out')\n"
+        "print([name for name in ('ray', 'fsspec', 'torch') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

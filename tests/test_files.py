@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from albert.errors import FileFormatError
-from albert.files import atomic_dir, atomic_path, read_json, read_text, write_json, write_text
+from albert.files import atomic_dir, atomic_path, hold, read_json, read_text, write_json, write_text
 from tests.conftest import read_tree
 
 
@@ -251,3 +252,19 @@ def test_what_is_not_there_or_no_file_is_refused_by_name(read, tmp_path):
     with pytest.raises(FileFormatError) as caught:
         read(tmp_path)
     assert str(caught.value) == f"{tmp_path}: Is a directory; check the path"
+
+
+def test_a_wait_ends_when_the_other_is_done(tmp_path):
+    order = []
+
+    def wait():
+        with hold(tmp_path / "lock", busy=None):
+            order.append("second")
+
+    with hold(tmp_path / "lock", busy=None):
+        thread = threading.Thread(target=wait)
+        thread.start()
+        thread.join(0.2)
+        order.append("first")
+    thread.join(10)
+    assert order == ["first", "second"]

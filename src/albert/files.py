@@ -1,6 +1,7 @@
 """Files in, files out: whatever is written appears whole or not at all."""
 
 import ctypes
+import hashlib
 import json
 import os
 import shutil
@@ -89,6 +90,20 @@ def _exchange(one: Path, other: Path) -> bool:
     return int(rename(here, os.fsencode(one), here, os.fsencode(other), swap)) == 0
 
 
+def default_cache_dir() -> Path:
+    """The folder for what was fetched: $ALBERT_CACHE, or ~/.cache/albert."""
+    return Path(os.environ.get("ALBERT_CACHE") or "~/.cache/albert").expanduser()
+
+
+def hash_file(path: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
 def sync(path: Path) -> None:
     """Have the system put a file's or a folder's content on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -99,18 +114,18 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def hold(path: Path, *, busy: str) -> Iterator[None]:
+def hold(path: Path, *, busy: str | None) -> Iterator[None]:
     """Keep other processes out while the block lasts, by a lock on `path`; a killed one holds nothing.
 
-    Where another has it, the error is `busy`.
+    Where another has it, the error is `busy`; without one, its end is waited for.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         if fcntl is not None:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX if busy is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise InputError(busy) from error
+                raise InputError(busy or f"{path}: cannot be locked ({error.strerror})") from error
             # A forked worker would hold it on when this process is killed.
             os.register_at_fork(after_in_child=file.close)
         yield
@@ -135,7 +150,12 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON, whole or not at all."""
-    write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    write_text(path, format_json(value))
+
+
+def format_json(value: Any) -> str:
+    """A value as the indented JSON that all our files hold."""
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
 def read_text(path: Path) -> str:

@@ -1,11 +1,16 @@
-"""A small vocabulary, a book to lay out in every way, and a folder of untidy files."""
+"""A small vocabulary, a book to lay out in every way, a folder of untidy files, and stores to put them in."""
 
+import os
+import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from tests.conftest import WORDS, write_vocabulary
+from tests.corpus.bucket import Bucket, BucketFileSystem, serving, write_plugin
 
 LETTERS = [letter for first in "abcdefghijklmnopqrstuvwxyz" for letter in (first, f"##{first}")]
 SUBJECTS = ("The old man", "A woman from the town", "My youngest brother", "Nobody on the quay", "The dog")
@@ -59,3 +64,58 @@ def books(tmp_path: Path) -> Path:
     )
     (folder / "notes.md").write_text("not read")
     return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch) -> Path:
+    """An empty folder for what is fetched."""
+    monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def memory(tmp_path, cache) -> Iterator[str]:
+    """A folder in fsspec's memory, which only this process sees."""
+    url = f"memory://{tmp_path.name}"
+    yield url
+    system, path = fsspec.core.url_to_fs(url)
+    if system.exists(path):
+        system.rm(path, recursive=True)
+
+
+@pytest.fixture(scope="session")
+def plugin_path(tmp_path_factory) -> str:
+    """A PYTHONPATH by which other processes know bucket://, and everything else that this one knows."""
+    folder = write_plugin(tmp_path_factory.mktemp("plugin"))
+    return os.pathsep.join([str(folder), *filter(None, sys.path)])
+
+
+@pytest.fixture
+def bucket(cache, plugin_path, monkeypatch) -> Iterator[Bucket]:
+    """A store that every process on this machine reaches, under bucket:// and http://."""
+    # For processes that are started, and for those that multiprocessing starts.
+    monkeypatch.setenv("PYTHONPATH", plugin_path)
+    monkeypatch.syspath_prepend(plugin_path.partition(os.pathsep)[0])
+    fsspec.register_implementation("bucket", BucketFileSystem, clobber=True)
+    with serving() as server:
+        yield server
+
+
+def upload(folder: Path, url: str) -> None:
+    """Copy a folder to a store, file by file."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            system, path = fsspec.core.url_to_fs(f"{url}/{file.relative_to(folder).as_posix()}")
+            system.put_file(str(file), path)
+
+
+def read_store(url: str) -> dict[str, bytes]:
+    """Every file of a store below a folder, by its name there."""
+    system, path = fsspec.core.url_to_fs(url)
+    return {name.removeprefix(f"{path}/"): system.cat_file(name) for name in system.find(path)}
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """The same of a folder on the disk."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}

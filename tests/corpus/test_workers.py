@@ -1,9 +1,10 @@
 import os
 import signal
+import sys
 
 import pytest
 
-from albert.corpus.workers import WorkerError, Workers
+from albert.corpus.workers import WorkerError, Workers, build_engine
 from albert.errors import InputError
 
 
@@ -27,7 +28,8 @@ def die(number: int) -> int:
 
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_every_task_is_done_once(num_workers):
-    assert sorted(run_tasks(double, range(5), num_workers=num_workers)) == [0, 2, 4, 6, 8]
+    done = run_tasks(double, range(5), num_workers=num_workers)
+    assert sorted(done) == [(0, 0), (1, 2), (2, 4), (3, 6), (4, 8)]
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
@@ -39,3 +41,23 @@ def test_the_error_of_a_task_comes_through(num_workers):
 def test_a_worker_that_is_killed_is_an_error_and_no_hang():
     with pytest.raises(WorkerError, match="run the same command again"):
         list(run_tasks(die, range(3), num_workers=2))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "spark"}, "engine 'spark' is unknown; local, or ray"),
+        ({"name": "local", "num_workers": 0}, "0 workers are too few; at least 1"),
+        ({"name": "local", "address": "head:6379"}, "address head:6379 is for a cluster; add --engine ray"),
+    ],
+)
+def test_an_engine_that_cannot_be(options, message):
+    with pytest.raises(InputError, match=message):
+        build_engine(**options)
+
+
+def test_without_ray_the_extra_is_named(run_albert, books, vocab_path, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    words = ("corpus", "prepare", books, "--vocab", vocab_path, "--out", tmp_path / "out", "--engine", "ray")
+    assert run_albert(*words).error == "engine ray needs Ray; run: pip install 'albert-encoder[ray]'"
+    assert not (tmp_path / "out").exists()

@@ -222,3 +222,17 @@ def test_no_room_even_for_records(start, undisturbed, tmp_path):
     finish(start(out))
     for name in ("model/model.safetensors", f"checkpoints/step-{NUM_STEPS}/tensors.safetensors"):
         assert (out / name).read_bytes() == (undisturbed / name).read_bytes(), name
+
+
+def test_the_workers_of_a_killed_run_end(start, tmp_path):
+    out = tmp_path / "run"
+    process = start(out)
+    assert wait_until(lambda: last_step(out) >= 10, process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert children
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 20
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < end, "a worker waits for a reader that is gone"
+        time.sleep(0.1)

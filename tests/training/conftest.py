@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,12 @@ def tell_stories(count: int, *, seed: int = 0) -> list[list[str]]:
         ]
         stories.append([line.replace("at night", "by night") for line in plan * draw.randint(1, 3)])
     return stories
+
+
+def build_torchrun(words: list[str], *, processes: int, max_restarts: int = 0) -> list[str]:
+    """The command that runs a module and its words in several processes."""
+    options = ["--standalone", f"--nproc-per-node={processes}", f"--max-restarts={max_restarts}"]
+    return [sys.executable, "-m", "torch.distributed.run", *options, "-m", *words]
 
 
 class Listener:

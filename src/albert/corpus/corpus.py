@@ -1,4 +1,4 @@
-"""A prepared corpus: its folder comes in, all its shards as one long row of pieces go out."""
+"""A prepared corpus: its path or URL comes in, all its shards as one long row of pieces go out."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -7,17 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from albert.corpus.cache import fetch_corpus
 from albert.corpus.manifest import Manifest, read_manifest
 from albert.corpus.mapping import MappedFiles
+from albert.corpus.remote import Place, is_url
 from albert.corpus.shards import ShardPart, cut_part, read_shard
 from albert.errors import FileFormatError
+from albert.reporting import Reporter
 
 
 @dataclass(frozen=True)
 class Corpus:
     """The parts of all shards in order; `starts[k]` is the number of pieces before part k.
 
-    `sentences` is the range of the folder's sentences that is seen; None: all of them.
+    `sentences` is the range of the folder's sentences that is seen; None: all of them. `url` is where it was
+    fetched from, if it was.
     """
 
     folder: Path
@@ -27,6 +31,17 @@ class Corpus:
     files: MappedFiles = field(default_factory=MappedFiles)
     file_of_part: tuple[int, ...] = ()
     sentences: tuple[int, int] | None = None
+    url: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.url or str(self.folder)
+
+    @property
+    def place(self) -> str:
+        """By what it is opened from anywhere: its URL, or the whole path of its folder."""
+        return self.url or str(self.folder.resolve())
 
     @property
     def num_pieces(self) -> int:
@@ -45,12 +60,15 @@ class Corpus:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process maps the files itself, rather than being sent what is in them.
-        return _open_range, (self.folder, self.sentences)
+        return _open_range, (self.folder, self.sentences, self.url)
 
 
-def open_corpus(folder: Path, *, fingerprint: str | None = None) -> Corpus:
-    """Map a corpus into memory; refused: a missing or cut shard, and another vocabulary's corpus."""
-    folder = Path(folder)
+def open_corpus(place: Place, *, fingerprint: str | None = None, reporter: Reporter | None = None) -> Corpus:
+    """Map a corpus into memory; refused: a missing or cut shard, and another vocabulary's corpus.
+
+    One in a store is copied to this machine first, or its copy taken.
+    """
+    folder = fetch_corpus(place, reporter=reporter)
     manifest = read_manifest(folder, fingerprint=fingerprint)
     parts: list[ShardPart] = []
     files = MappedFiles()
@@ -69,7 +87,13 @@ def open_corpus(folder: Path, *, fingerprint: str | None = None) -> Corpus:
         file_of_part += [len(files) - 1] * len(found)
     counts = np.array([len(part.pieces) for part in parts], dtype=np.int64)
     return Corpus(
-        folder, manifest, tuple(parts), np.concatenate([[0], counts.cumsum()]), files, tuple(file_of_part)
+        folder,
+        manifest,
+        tuple(parts),
+        np.concatenate([[0], counts.cumsum()]),
+        files,
+        tuple(file_of_part),
+        url=str(place) if is_url(place) else None,
     )
 
 
@@ -96,6 +120,6 @@ def narrow(corpus: Corpus, first: int, last: int) -> Corpus:
     )
 
 
-def _open_range(folder: Path, sentences: tuple[int, int] | None) -> Corpus:
-    corpus = open_corpus(folder)
+def _open_range(folder: Path, sentences: tuple[int, int] | None, url: str | None) -> Corpus:
+    corpus = replace(open_corpus(folder), url=url)
     return corpus if sentences is None else narrow(corpus, *sentences)

@@ -35,7 +35,7 @@ def hold_out(corpus: Corpus, *, share: float, max_pieces: int, min_documents: in
     cut = first + (by_document if is_near or min_documents > 1 else by_sentence)
     if not 0 < cut < sum(counts) or corpus.num_documents < min_documents:
         raise InputError(
-            f"{corpus.folder}: {sum(counts)} sentences in {corpus.num_documents} documents are too few to "
+            f"{corpus.name}: {sum(counts)} sentences in {corpus.num_documents} documents are too few to "
             "hold some out; prepare more text, or give a prepared corpus to evaluate on as held_out.data"
         )
     return SplitCorpus(narrow(corpus, 0, cut), narrow(corpus, cut, sum(counts)))

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from pydantic import Field
 
+from albert.corpus.storage import LocalFolder, Storage, put_json
 from albert.errors import FileFormatError, InputError
-from albert.files import read_json, write_json
+from albert.files import read_json
 from albert.settings import Settings, build_settings
 
 MANIFEST_NAME = "manifest.json"
@@ -50,27 +51,36 @@ class Manifest(Settings):
     shards: tuple[ShardEntry, ...]
 
 
-def read_manifest(folder: Path, *, fingerprint: str | None = None) -> Manifest:
+def read_manifest(folder: Path | Storage, *, fingerprint: str | None = None) -> Manifest:
     """The manifest of a corpus; one of another vocabulary than `fingerprint` is refused."""
-    path = Path(folder) / MANIFEST_NAME
-    if not path.exists():
+    store = LocalFolder(folder) if isinstance(folder, Path) else folder
+    source = f"{store.place}/{MANIFEST_NAME}"
+    if store.find_size(MANIFEST_NAME) is None:
         raise FileFormatError(
-            f"{folder}: no {MANIFEST_NAME}; it is no prepared corpus, or preparing did not finish: "
+            f"{store.place}: no {MANIFEST_NAME}; it is no prepared corpus, or preparing did not finish: "
             "run `albert corpus prepare` again to continue"
         )
-    manifest = build_settings(Manifest, values=read_json(path), source=str(path))
+    with store.reading(MANIFEST_NAME) as path:
+        manifest = build_settings(Manifest, values=read_json(path), source=source)
     if manifest.format_version != FORMAT_VERSION:
         raise FileFormatError(
-            f"{path}: format {manifest.format_version}, and only {FORMAT_VERSION} is read; prepare it again"
+            f"{source}: format {manifest.format_version}, and only {FORMAT_VERSION} is read; prepare it again"
         )
-    if fingerprint is not None and manifest.vocabulary != fingerprint:
-        raise InputError(
-            f"{folder}: prepared with another vocabulary ({manifest.vocabulary[:12]}…, "
-            f"not {fingerprint[:12]}…); give the vocabulary it was prepared with, or prepare it again"
-        )
+    if fingerprint is not None:
+        refuse_other_vocabulary(manifest, store.place, fingerprint)
     return manifest
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
+def refuse_other_vocabulary(manifest: Manifest, place: str, fingerprint: str) -> None:
+    """Refuse the manifest of the corpus at `place` if it was prepared with another vocabulary."""
+    if manifest.vocabulary != fingerprint:
+        raise InputError(
+            f"{place}: prepared with another vocabulary ({manifest.vocabulary[:12]}…, "
+            f"not {fingerprint[:12]}…); give the vocabulary it was prepared with, or prepare it again"
+        )
+
+
+def write_manifest(folder: Path | Storage, manifest: Manifest) -> None:
     """Write the manifest: the last act of preparing."""
-    write_json(Path(folder) / MANIFEST_NAME, manifest.model_dump(mode="json"))
+    store = LocalFolder(folder) if isinstance(folder, Path) else folder
+    put_json(store, MANIFEST_NAME, manifest.model_dump(mode="json"))

@@ -69,7 +69,7 @@ def find_overlap(
     if num_pieces < 1:
         raise InputError(f"runs of {num_pieces} pieces are too short; at least 1")
     if tokenizer.fingerprint != corpus.manifest.vocabulary:
-        raise InputError(f"{corpus.folder}: prepared with another vocabulary than this one; give its own")
+        raise InputError(f"{corpus.name}: prepared with another vocabulary than this one; give its own")
     known = _read_texts(paths, tokenizer, num_pieces)
     wanted = np.unique(known.grams)
     is_found = np.zeros(len(wanted), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Untidy sources come in; a corpus folder of shards, vocabulary and manifest goes out.
+"""Untidy sources come in; a corpus folder of shards, vocabulary and manifest goes out, here or in a store.
 
 Survey the sources, hash their paragraphs, find the duplicates, write the shards, and last the manifest. What
 a run has done is kept in the scratch folder under a key of everything it depends on, so that an interrupted
@@ -6,48 +6,45 @@ run goes on where it stopped, and does again what no longer fits.
 """
 
 import hashlib
-import shutil
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from albert.corpus.deduplicate import SeenHashes
 from albert.corpus.layouts import LAYOUTS
-from albert.corpus.manifest import (
-    MANIFEST_NAME,
-    Manifest,
-    ShardEntry,
-    SourceEntry,
-    read_manifest,
-    write_manifest,
-)
+from albert.corpus.manifest import MANIFEST_NAME, Manifest, SourceEntry, read_manifest, write_manifest
 from albert.corpus.progress import Meter
+from albert.corpus.remote import Place, is_url, to_path
 from albert.corpus.resume import choose_scratch, read_hash_record, read_unit_record, survey_sources
-from albert.corpus.sources import Source, find_ignored, find_sources
+from albert.corpus.sources import DATASET_PREFIX, Source, find_ignored, find_sources
+from albert.corpus.storage import Storage, open_storage
 from albert.corpus.survey import SourceSurvey, build_units, choose_unit_bytes
 from albert.corpus.units import (
+    RUN_NAME,
     SHARDS_DIR,
-    VOCAB_DIR,
     PrepareSettings,
     UnitRecord,
     UnitTask,
     build_key,
     describe_unit,
-    hash_shard,
     hash_unit,
     write_unit,
 )
-from albert.corpus.workers import Workers
+from albert.corpus.vocabulary import save_vocabulary
+from albert.corpus.workers import Engine, build_engine
 from albert.errors import InputError
 from albert.files import hold
 from albert.reporting import Reporter, Silence
-from albert.text.folder import load_tokenizer, save_tokenizer
+from albert.text.folder import load_tokenizer
 from albert.text.sentence_rules import find_rules
 from albert.text.tokenizer import Tokenizer
 
+R = TypeVar("R")
 _SKIPPED = {"binary": "binary_files", "empty": "empty_files"}
 
 
@@ -55,45 +52,60 @@ _SKIPPED = {"binary": "binary_files", "empty": "empty_files"}
 class _Run:
     """One call of `prepare_corpus`: what its steps share."""
 
-    out: Path
-    scratch: Path
+    out: Storage
+    scratch: Storage
     settings: PrepareSettings
     tokenizer: Tokenizer
-    workers: Workers
+    engine: Engine
     reporter: Reporter
+    run_id: str
 
 
 def prepare_corpus(
-    paths: Sequence[str | Path],
+    paths: Sequence[Place],
     *,
     vocab: Path,
-    out: Path,
+    out: Place,
     settings: PrepareSettings | None = None,
-    num_workers: int = 1,
+    num_workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     overwrite: bool = False,
     reporter: Reporter | None = None,
     unit_bytes: int | None = None,
 ) -> Manifest:
     """Prepare a corpus, or go on with one; the bytes depend on sources, vocabulary and settings alone.
 
-    Each shard is of about `unit_bytes` of text, by default of as much as suits the whole. Refused: a folder
-    that holds something else, or a corpus of other settings unless `overwrite`.
+    Sources and `out` are paths or URLs. `engine` is what does the work: `local`, by `num_workers` processes
+    (one unless told otherwise), or `ray`, by as many as a cluster has. Each shard is of about `unit_bytes` of
+    text, by default of as much as suits the whole. Refused: a folder that holds something else, or a corpus
+    of other settings unless `overwrite`.
     """
     settings = settings or PrepareSettings()
-    _check_settings(settings, num_workers)
+    _check_settings(settings)
+    workers = build_engine(engine, num_workers=num_workers, address=address)
     tokenizer = load_tokenizer(Path(vocab))
+    if engine != "local":  # another machine's processes stand in another folder
+        paths, out = [_make_absolute(path) for path in paths], _make_absolute(out)
     sources = find_sources(paths)
-    out = Path(out)
-    scratch = choose_scratch(out)
+    store = open_storage(out)
+    scratch = choose_scratch(store)
     reporter = reporter or Silence()
     if ignored := find_ignored(paths):
         reporter.say("left alone: " + ", ".join(f"{number} × {kind}" for kind, number in ignored.items()))
-    busy = f"{out}: another run is preparing there; wait for it, or choose another --out"
-    with hold(scratch / "lock", busy=busy), Workers(num_workers) as workers:
-        run = _Run(out, scratch, settings, tokenizer, workers, reporter)
+    busy = f"{store.place}: another run is preparing there; wait for it, or choose another --out"
+    with hold(scratch.lock_path, busy=busy), workers as started:
+        run = _Run(store, scratch, settings, tokenizer, started, reporter, uuid.uuid4().hex)
+        with scratch.writing(RUN_NAME) as path:
+            path.write_text(run.run_id)
         manifest = _prepare(run, sources, unit_bytes or choose_unit_bytes(sources), overwrite=overwrite)
-    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.clear()
     return manifest
+
+
+def _make_absolute(place: Place) -> Place:
+    is_dataset = str(place).startswith(DATASET_PREFIX)
+    return place if is_url(place) or is_dataset else to_path(place).absolute()
 
 
 def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, *, overwrite: bool) -> Manifest:
@@ -101,16 +113,17 @@ def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, *, overwrite
     if before is not None:
         _refuse_other_sources(before, sources, run)
     surveys = survey_sources(
-        sources, run.scratch, run.settings, unit_bytes=unit_bytes, workers=run.workers, reporter=run.reporter
+        sources, run.scratch, run.settings, unit_bytes=unit_bytes, engine=run.engine, reporter=run.reporter
     )
     if before is not None and _is_same(before, surveys, run.reporter):
-        run.reporter.say(f"{run.out}: is prepared already, and nothing has changed")
+        run.reporter.say(f"{run.out.place}: is prepared already, and nothing has changed")
         return before
     _say_layouts(surveys, run.reporter)
-    (run.out / MANIFEST_NAME).unlink(missing_ok=True)
-    save_tokenizer(run.tokenizer, run.out / VOCAB_DIR)
+    run.out.remove(MANIFEST_NAME)
+    save_vocabulary(run.out, run.tokenizer)
+    places = (run.out.place, run.scratch.place)
     tasks = [
-        UnitTask(unit, run.settings, str(run.out), str(run.scratch), run.tokenizer.fingerprint)
+        UnitTask(unit, run.settings, *places, run.tokenizer.fingerprint, run.run_id)
         for unit in build_units(surveys, unit_bytes=unit_bytes)
     ]
     records = _write(run, _mark_duplicates(run, _hash(run, tasks)))
@@ -120,23 +133,21 @@ def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, *, overwrite
     return manifest
 
 
-def _check_settings(settings: PrepareSettings, num_workers: int) -> None:
+def _check_settings(settings: PrepareSettings) -> None:
     find_rules(settings.language)  # refuses a language without rules
     if settings.layout is not None and settings.layout not in LAYOUTS:
         raise InputError(f"layout {settings.layout!r} is unknown; one of {', '.join(LAYOUTS)}")
-    if num_workers < 1:
-        raise InputError(f"{num_workers} workers are too few; at least 1")
     if settings.min_duplicate_characters < 1:
         raise InputError(
             f"min_duplicate_characters {settings.min_duplicate_characters} is too small; at least 1"
         )
 
 
-def _is_whole(path: Path, shard: ShardEntry) -> bool:
-    """Whether a shard is there and is what the manifest says."""
-    if not path.is_file() or path.stat().st_size != shard.num_bytes:
-        return False
-    return hash_shard(path) == shard.sha256
+def _is_whole(out: Storage, manifest: Manifest) -> bool:
+    """Whether all shards are there and are what the manifest says."""
+    return all(
+        out.is_whole(shard.name, num_bytes=shard.num_bytes, sha256=shard.sha256) for shard in manifest.shards
+    )
 
 
 def _refuse_other_sources(before: Manifest, sources: Sequence[Source], run: _Run) -> None:
@@ -144,26 +155,28 @@ def _refuse_other_sources(before: Manifest, sources: Sequence[Source], run: _Run
     names = {source.name for source in sources}
     missing = [entry.name for entry in before.sources if entry.name not in names]
     if missing:
-        shutil.rmtree(run.scratch, ignore_errors=True)
+        run.scratch.clear()
         raise InputError(
-            f"{run.out}: holds a corpus of other sources ({missing[0]} is not among these); choose another "
-            "--out, or add --overwrite"
+            f"{run.out.place}: holds a corpus of other sources ({missing[0]} is not among these); choose "
+            "another --out, or add --overwrite"
         )
 
 
 def _read_finished(run: _Run, *, overwrite: bool) -> Manifest | None:
     """The manifest of a corpus that is finished already, if it was made with these settings."""
-    if not (run.out / MANIFEST_NAME).exists():
+    if run.out.find_size(MANIFEST_NAME) is None:
         return None
     manifest = read_manifest(run.out)
     if overwrite:
         return None
     if manifest.vocabulary == run.tokenizer.fingerprint and manifest.settings == run.settings.model_dump():
-        return manifest if all(_is_whole(run.out / shard.name, shard) for shard in manifest.shards) else None
+        return manifest if _is_whole(run.out, manifest) else None
     if not overwrite:
         is_vocabulary = manifest.vocabulary != run.tokenizer.fingerprint
         what = "another vocabulary" if is_vocabulary else "other settings"
-        raise InputError(f"{run.out}: holds a corpus of {what}; choose another --out, or add --overwrite")
+        raise InputError(
+            f"{run.out.place}: holds a corpus of {what}; choose another --out, or add --overwrite"
+        )
     return None
 
 
@@ -194,19 +207,22 @@ def _say_layouts(surveys: Sequence[SourceSurvey], reporter: Reporter) -> None:
 def _run_pass(
     run: _Run,
     stage: str,
-    function: Callable[[UnitTask], int],
+    function: Callable[[UnitTask], R],
     tasks: Sequence[UnitTask],
-    is_done: Callable[[UnitTask], bool],
-) -> None:
-    """Do what is not done yet."""
-    waiting = [task for task in tasks if not is_done(task)]
+    read: Callable[[UnitTask], R | None],
+) -> list[R]:
+    """Do what is not done yet; the record of every unit goes out, in their order."""
+    records = {task.unit.index: record for task in tasks if (record := read(task)) is not None}
+    waiting = [task for task in tasks if task.unit.index not in records]
     total = sum(task.unit.num_bytes for task in tasks)
-    kept = total - sum(task.unit.num_bytes for task in waiting)
-    if kept:
-        run.reporter.say(f"{stage}: {len(tasks) - len(waiting)} of {len(tasks)} units were done before")
-    meter = Meter(run.reporter, stage, total=total, done=kept)
-    for num_bytes in run.workers.run(function, waiting):
-        meter.advance(num_bytes)
+    if records:
+        run.reporter.say(f"{stage}: {len(records)} of {len(tasks)} units were done before")
+    done = total - sum(task.unit.num_bytes for task in waiting)
+    meter = Meter(run.reporter, stage, total=total, done=done)
+    for task, record in run.engine.run(function, waiting):
+        records[task.unit.index] = record
+        meter.advance(task.unit.num_bytes)
+    return [records[task.unit.index] for task in tasks]
 
 
 def _hash(run: _Run, tasks: Sequence[UnitTask]) -> list[UnitTask]:
@@ -218,15 +234,8 @@ def _hash(run: _Run, tasks: Sequence[UnitTask]) -> list[UnitTask]:
         )
         for task in tasks
     ]
-
-    _run_pass(run, "reading", hash_unit, keyed, lambda task: read_hash_record(task) is not None)
-    records = [read_hash_record(task) for task in keyed]
-    assert all(record is not None for record in records), (
-        "a unit was hashed and its record does not read back"
-    )
-    return [
-        replace(task, dropped=record.dropped) for task, record in zip(keyed, records, strict=True) if record
-    ]
+    records = _run_pass(run, "reading", hash_unit, keyed, read_hash_record)
+    return [replace(task, dropped=record.dropped) for task, record in zip(keyed, records, strict=True)]
 
 
 def _mark_duplicates(run: _Run, tasks: Iterable[UnitTask]) -> list[UnitTask]:
@@ -236,8 +245,10 @@ def _mark_duplicates(run: _Run, tasks: Iterable[UnitTask]) -> list[UnitTask]:
     for task in tasks:
         marks = hashlib.sha256()
         for kind, hashes in seen.items():
-            flags = hashes.mark(np.fromfile(task.scratch_path(kind, ".bin"), dtype=np.uint64))
-            flags.tofile(task.scratch_path(f"{kind}-flags", ".bin"))
+            with run.scratch.reading(task.name(kind, ".bin")) as path:
+                flags = hashes.mark(np.fromfile(path, dtype=np.uint64))
+            with run.scratch.writing(task.name(f"{kind}-flags", ".bin")) as path:
+                flags.tofile(path)
             marks.update(flags.tobytes() + b"|")
         key = build_key(task.key, run.tokenizer.fingerprint, run.settings.model_dump(), marks.hexdigest())
         keyed.append(replace(task, key=key))
@@ -245,10 +256,7 @@ def _mark_duplicates(run: _Run, tasks: Iterable[UnitTask]) -> list[UnitTask]:
 
 
 def _write(run: _Run, tasks: Sequence[UnitTask]) -> list[UnitRecord]:
-    _run_pass(run, "writing", write_unit, tasks, lambda task: read_unit_record(task) is not None)
-    records = [read_unit_record(task) for task in tasks]
-    assert all(record is not None for record in records)
-    return [record for record in records if record is not None]
+    return _run_pass(run, "writing", write_unit, tasks, read_unit_record)
 
 
 def _describe_source(survey: SourceSurvey) -> SourceEntry:
@@ -286,9 +294,9 @@ def _build_manifest(run: _Run, surveys: Sequence[SourceSurvey], records: Sequenc
     )
 
 
-def _drop_strangers(out: Path, manifest: Manifest) -> None:
+def _drop_strangers(out: Storage, manifest: Manifest) -> None:
     """Remove what an earlier run left among the shards."""
-    names = {shard.name for shard in manifest.shards}
-    for file in (out / SHARDS_DIR).iterdir():
-        if f"{SHARDS_DIR}/{file.name}" not in names:
-            file.unlink()
+    known = {shard.name for shard in manifest.shards}
+    for name in (f"{SHARDS_DIR}/{name}" for name in out.below(SHARDS_DIR).list_names()):
+        if name not in known:
+            out.remove(name)

@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from albert.corpus.cleaning import clean_bytes, clean_text, drop_licence, drop_page_furniture
@@ -58,7 +57,7 @@ def iter_documents(
 
 def iter_slice(part: Slice, options: ReadOptions) -> Iterator[RawDocument]:
     """The documents of a slice; what was cleaned away or skipped is added to the options' counts."""
-    is_whole = part.end < 0 or is_compressed(Path(part.source.path))
+    is_whole = part.end < 0 or is_compressed(part.source.path)
     joiner = Joiner(lambda: read_sample(part.source, options))
     if part.source.kind == "txt":
         chunks = _iter_chunks(part, options.counts, is_whole=is_whole)
@@ -80,7 +79,7 @@ def read_sample(source: Source, options: ReadOptions) -> str:
     """The first part of a source's text, cleaned, by which its layout is judged."""
     ignored: Counter[str] = Counter()
     if source.kind == "txt":
-        head = read_head(Path(source.path), num_bytes=SAMPLE_BYTES)
+        head = read_head(source.path, num_bytes=SAMPLE_BYTES)
         whole_lines = head[: head.rfind(b"\n") + 1] if len(head) == SAMPLE_BYTES and b"\n" in head else head
         text = clean_bytes(whole_lines, ignored)
         return drop_page_furniture(drop_licence(text, ignored)[0], ignored)
@@ -96,7 +95,7 @@ def read_sample(source: Source, options: ReadOptions) -> str:
 
 
 def _iter_chunks(part: Slice, counts: Counter[str], *, is_whole: bool) -> Iterator[str]:
-    path = Path(part.source.path)
+    path = part.source.path
     blocks = iter_bytes(path) if is_whole else iter_bytes(path, start=part.start, end=part.end)
     is_licence: bool | None = None if part.start <= 0 else False
     for data in iter_line_chunks(blocks, counts):
@@ -145,7 +144,7 @@ def _iter_record_documents(
 
 
 def _iter_jsonl_texts(source: Source, start: int, end: int, options: ReadOptions) -> Iterator[str]:
-    path = Path(source.path)
+    path = source.path
     blocks = iter_bytes(path) if end < 0 else iter_bytes(path, start=start, end=end)
     is_first = start == 0
     for line in _iter_lines(blocks, options.counts):
@@ -166,7 +165,7 @@ def _iter_jsonl_texts(source: Source, start: int, end: int, options: ReadOptions
             yield text
 
 
-def _find_text(record: Any, text_key: str, *, path: Path, is_first: bool) -> str | None:
+def _find_text(record: Any, text_key: str, *, path: str, is_first: bool) -> str | None:
     text = record.get(text_key) if isinstance(record, dict) else None
     if isinstance(text, str):
         return text

@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from albert.corpus.decompress import BLOCK_BYTES, iter_bytes
 from albert.corpus.paragraphs import RawDocument
-from albert.files import atomic_path
 
 # Cleaned text has no control characters: these two are free for the borders.
 _DOCUMENT_END = b"\x1e"
@@ -15,13 +14,9 @@ _IS_SPLIT = "\x1f"
 
 
 def write_documents(path: Path, documents: Iterable[RawDocument]) -> Iterator[RawDocument]:
-    """Write the documents as they pass through; the file is there when the last one has."""
+    """Write the documents as they pass through; the file is whole when the last one has."""
     waiting = bytearray()
-    with (
-        atomic_path(path) as aside,
-        pa.OSFile(str(aside), "wb") as sink,
-        pa.CompressedOutputStream(sink, "zstd") as stream,
-    ):
+    with pa.OSFile(str(path), "wb") as sink, pa.CompressedOutputStream(sink, "zstd") as stream:
         for document in documents:
             text = "\n".join(document.paragraphs)
             waiting += ((_IS_SPLIT + text) if document.is_split else text).encode() + _DOCUMENT_END

@@ -1,12 +1,13 @@
-"""Paths and names come in, the sources of text behind them go out, in an order that never changes."""
+"""Paths, URLs and names come in, the sources of text behind them go out, in an order that never changes."""
 
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from albert.corpus.decompress import OPENERS
+from albert.corpus.remote import Place, is_url, list_files, to_name, to_path
 from albert.errors import InputError
 
 KINDS = {".txt": "txt", ".jsonl": "jsonl", ".parquet": "parquet"}
@@ -23,10 +24,11 @@ class Source:
     kind: str
 
 
-def find_sources(paths: Iterable[str | Path]) -> list[Source]:
+def find_sources(paths: Iterable[Place]) -> list[Source]:
     """The sources of files, folders (searched to the bottom, in sorted order) and `hf:NAME[:SPLIT]`.
 
-    Refused: what does not exist, a file of another kind, and folders without a single file to read.
+    A URL is a file where its name is one that is read, and a folder otherwise. Refused: what does not exist,
+    a file of another kind, and folders without a single file to read.
     """
     names = [str(path) for path in paths]
     sources = [source for name in names for source in _find(name)]
@@ -35,14 +37,19 @@ def find_sources(paths: Iterable[str | Path]) -> list[Source]:
     return sources
 
 
-def find_ignored(paths: Iterable[str | Path]) -> Counter[str]:
+def find_ignored(paths: Iterable[Place]) -> Counter[str]:
     """How many files of each other kind lie in the folders and are left alone."""
-    folders = [Path(path) for path in paths if Path(path).is_dir()]
-    files = [file for folder in folders for file in _iter_files(folder)]
+    files: list[PurePath] = []
+    for place in paths:
+        if is_url(place):
+            is_folder = find_kind(to_name(place)) is None
+            files += [to_name(name) for name in (list_files(str(place)) if is_folder else [])]
+        elif to_path(place).is_dir():
+            files += _iter_files(to_path(place))
     return Counter(file.suffix or file.name for file in files if find_kind(file) is None)
 
 
-def find_kind(path: Path) -> str | None:
+def find_kind(path: PurePath) -> str | None:
     """What a file's name promises, if albert reads it."""
     suffixes = path.suffixes
     if suffixes and suffixes[-1] in OPENERS:
@@ -51,9 +58,11 @@ def find_kind(path: Path) -> str | None:
 
 
 def _find(name: str) -> Sequence[Source]:
+    if is_url(name):
+        return _find_remote(name.rstrip("/"))
     if name.startswith(DATASET_PREFIX):
         return [Source(name, name.removeprefix(DATASET_PREFIX), "dataset")]
-    path = Path(name)
+    path = to_path(name)
     if path.is_dir():
         top = path.resolve()
         return [
@@ -67,6 +76,21 @@ def _find(name: str) -> Sequence[Source]:
     if kind is None:
         raise InputError(f"{name}: a kind of file that is not read; {_READ}")
     return [Source(path.name, str(path), kind)]
+
+
+def _find_remote(url: str) -> Sequence[Source]:
+    top = to_name(url)
+    kind = find_kind(top)
+    if kind is not None:
+        return [Source(top.name, url, kind)]
+    names = list_files(url)
+    if not names:
+        raise InputError(f"{url}: no such folder, or nothing in it; check the address. {_READ}")
+    return [
+        Source(f"{top.name}/{name}", f"{url}/{name}", kind)
+        for name in names
+        if (kind := find_kind(to_name(name))) is not None
+    ]
 
 
 def _iter_files(folder: Path) -> Iterator[Path]:

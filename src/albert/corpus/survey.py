@@ -4,12 +4,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from albert.corpus.cleaning import find_running_heads, looks_binary
 from albert.corpus.decompress import is_compressed, read_head
 from albert.corpus.layouts import SAMPLE_BYTES, Layout, detect_layout
 from albert.corpus.readers import ReadOptions, Slice, read_sample
+from albert.corpus.remote import measure, open_binary
 from albert.corpus.sources import Source
 from albert.corpus.tables import count_row_groups, describe_dataset
 from albert.errors import FileFormatError
@@ -67,15 +67,17 @@ class SurveyTask:
     unit_bytes: int
 
 
-def measure_source(source: Source) -> tuple[int, int]:
-    """Bytes and time of change of a file; of a dataset, nothing that is known without loading it."""
+def measure_source(source: Source, *, is_fresh: bool = False) -> tuple[int, int]:
+    """Bytes and time of change of a file; of a dataset, nothing that is known without loading it.
+
+    `is_fresh` asks a store again about what its listing said.
+    """
     if source.kind == "dataset":
         return 0, 0
     try:
-        status = Path(source.path).stat()
+        return measure(source.path, is_fresh=is_fresh)
     except OSError as error:
         raise FileFormatError(f"{source.path}: {error.strerror}; check the path, or leave it out") from error
-    return status.st_size, status.st_mtime_ns
 
 
 def choose_unit_bytes(sources: Iterable[Source]) -> int:
@@ -91,7 +93,7 @@ def survey_source(task: SurveyTask) -> SourceSurvey:
     if source.kind == "dataset":
         num_rows, num_bytes, sha256 = describe_dataset(source)
     else:
-        num_rows, sha256 = 0, _hash_file(Path(source.path))
+        num_rows, sha256 = 0, _hash_source(source.path)
     known = SourceSurvey(
         name=source.name,
         path=source.path,
@@ -102,7 +104,7 @@ def survey_source(task: SurveyTask) -> SourceSurvey:
     )
     if num_bytes == 0:
         return known.model_copy(update={"skipped": "empty"})
-    if source.kind in ("txt", "jsonl") and looks_binary(read_head(Path(source.path), num_bytes=SAMPLE_BYTES)):
+    if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path, num_bytes=SAMPLE_BYTES)):
         return known.model_copy(update={"skipped": "binary"})
     sample = read_sample(source, ReadOptions(task.text_key))
     layout = Layout(task.layout) if task.layout else detect_layout(sample)
@@ -117,10 +119,10 @@ def survey_source(task: SurveyTask) -> SourceSurvey:
     )
 
 
-def _hash_file(path: Path) -> str:
+def _hash_source(path: str) -> str:
     digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
+        with open_binary(path) as file:
             while block := file.read(1 << 20):
                 digest.update(block)
     except OSError as error:
@@ -132,18 +134,20 @@ def _find_cuts(
     source: Source, layout: Layout, num_bytes: int, num_rows: int, unit_bytes: int
 ) -> tuple[int, ...]:
     num_slices = max(1, num_bytes // unit_bytes)
-    if is_compressed(Path(source.path)):
+    if is_compressed(source.path):
         return 0, num_bytes
     if source.kind in ("txt", "jsonl"):
         is_loose = source.kind == "txt" and layout.name != "dense"
-        return _find_line_cuts(Path(source.path), num_bytes, num_slices, blank=is_loose)
+        return _find_line_cuts(source.path, num_bytes, num_slices, blank=is_loose)
     last = count_row_groups(source) if source.kind == "parquet" else num_rows
     return tuple(sorted({last * k // num_slices for k in range(num_slices + 1)}))
 
 
-def _find_line_cuts(path: Path, num_bytes: int, num_slices: int, *, blank: bool) -> tuple[int, ...]:
+def _find_line_cuts(path: str, num_bytes: int, num_slices: int, *, blank: bool) -> tuple[int, ...]:
     cuts = {0, num_bytes}
-    with path.open("rb") as file:
+    with open_binary(path) as file:
+        if not file.seekable():  # of a web server that sends from the beginning only
+            return 0, num_bytes
         for k in range(1, num_slices):
             file.seek(num_bytes * k // num_slices)
             place = file.tell()

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from albert.corpus.decompress import is_compressed, iter_bytes
+from albert.corpus.decompress import find_content, is_compressed, iter_bytes
 from albert.corpus.sources import Source
 from albert.errors import FileFormatError, InputError
 
@@ -40,16 +40,15 @@ def count_row_groups(source: Source) -> int:
 @contextmanager
 def open_parquet(source: Source) -> Iterator[Any]:
     """The open file; a compressed one is unpacked to a temporary file, since Parquet is read by seeking."""
-    path = Path(source.path)
     try:
-        if not is_compressed(path):
-            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
+        if not is_compressed(source.path):
+            with pq.ParquetFile(find_content(source.path), pre_buffer=False, buffer_size=1 << 20) as file:
                 yield file
             return
         with tempfile.TemporaryDirectory() as folder:
             plain = Path(folder) / "unpacked.parquet"
             with plain.open("wb") as sink:
-                for block in iter_bytes(path):
+                for block in iter_bytes(source.path):
                     sink.write(block)
             with pq.ParquetFile(plain, pre_buffer=False, buffer_size=1 << 20) as file:
                 yield file
@@ -57,7 +56,7 @@ def open_parquet(source: Source) -> Iterator[Any]:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise FileFormatError(
-            f"{path}: no whole Parquet file ({reason}); fetch it again, or leave it out"
+            f"{source.path}: no whole Parquet file ({reason}); fetch it again, or leave it out"
         ) from error
 
 

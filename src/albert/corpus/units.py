@@ -5,6 +5,7 @@ Both are pure functions of their task: any process that sees the same files give
 
 import hashlib
 import json
+import platform
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,14 +23,15 @@ from albert.corpus.paragraphs import RawDocument
 from albert.corpus.readers import ReadOptions, iter_slice
 from albert.corpus.scratch_text import read_documents, write_documents
 from albert.corpus.shards import ShardPart, choose_id_type, write_parts
+from albert.corpus.storage import Storage, open_storage, put_json
 from albert.corpus.survey import Unit, measure_source
-from albert.errors import FileFormatError
-from albert.files import atomic_path, write_json
+from albert.corpus.vocabulary import VOCAB_DIR, load_vocabulary
+from albert.errors import FileFormatError, InputError
+from albert.files import hash_file, read_text
 from albert.settings import Settings
-from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer
 
-VOCAB_DIR = "vocab"
+RUN_NAME = "run.txt"
 # To be raised with every change of what cleaning, splitting or tokenizing gives: results of another version
 # are not gone on with.
 PREPARE_VERSION = 1
@@ -50,8 +52,9 @@ class PrepareSettings(Settings):
 class UnitTask:
     """A unit with all that is needed to do it; `key` is a hash of everything its result depends on.
 
-    `vocabulary` is the fingerprint of the vocabulary in the corpus's folder, `dropped` what the first pass
-    cleaned away.
+    `out` and `scratch` are the places of corpus and scratch files, `run_id` what the run left in the second
+    to be known by. `vocabulary` is the fingerprint of the vocabulary in the corpus's folder, `dropped` what
+    the first pass cleaned away.
     """
 
     unit: Unit
@@ -59,12 +62,13 @@ class UnitTask:
     out: str
     scratch: str
     vocabulary: str
+    run_id: str = ""
     key: str = ""
     dropped: dict[str, int] = field(default_factory=dict)
 
-    def scratch_path(self, kind: str, suffix: str) -> Path:
-        """Where the unit's file of a kind lies between the passes."""
-        return Path(self.scratch) / f"{kind}-{self.unit.index:05d}{suffix}"
+    def name(self, kind: str, suffix: str) -> str:
+        """What the unit's file of a kind is called between the passes."""
+        return f"{kind}-{self.unit.index:05d}{suffix}"
 
 
 class HashRecord(Settings):
@@ -111,41 +115,43 @@ def describe_unit(unit: Unit) -> list[object]:
     ]
 
 
-def hash_unit(task: UnitTask) -> int:
-    """First pass: write a unit's cleaned text and the hashes of its paragraphs and documents.
-
-    The unit's share of the work goes out, here and below.
-    """
+def hash_unit(task: UnitTask) -> HashRecord:
+    """First pass: write a unit's cleaned text and the hashes of its paragraphs and documents."""
+    scratch = _open_scratch(task)
     # The old record goes first: it must not vouch for what is about to be written over.
-    task.scratch_path("hashes", ".json").unlink(missing_ok=True)
+    scratch.remove(task.name("hashes", ".json"))
     paragraphs = bytearray()
     documents = bytearray()
     counts: Counter[str] = Counter()
-    text_path = task.scratch_path("text", ".zst")
+    name = task.name("text", ".zst")
     least = task.settings.min_duplicate_characters
-    with refuse_full_disk(text_path):
+    with refuse_full_disk(f"{task.scratch}/{name}"), scratch.writing(name) as text_path:
         for document in write_documents(text_path, _iter_unit(task, counts)):
             documents += hash_document(document.paragraphs)
             if not document.is_split:
                 paragraphs += hash_paragraphs(document.paragraphs, min_characters=least)
+        num_text_bytes = text_path.stat().st_size
     for kind, data in (("paragraphs", paragraphs), ("documents", documents)):
-        with atomic_path(task.scratch_path(kind, ".bin")) as aside:
-            aside.write_bytes(data)
-    record = HashRecord(key=task.key, num_text_bytes=text_path.stat().st_size, dropped=dict(counts))
-    write_json(task.scratch_path("hashes", ".json"), record.model_dump())
-    return task.unit.num_bytes
+        with scratch.writing(task.name(kind, ".bin")) as path:
+            path.write_bytes(data)
+    record = HashRecord(key=task.key, num_text_bytes=num_text_bytes, dropped=dict(counts))
+    put_json(scratch, task.name("hashes", ".json"), record.model_dump())
+    return record
 
 
-def write_unit(task: UnitTask) -> int:
+def write_unit(task: UnitTask) -> UnitRecord:
     """Second pass: write a unit's shards without its duplicates."""
-    tokenizer = _load_vocabulary(str(Path(task.out) / VOCAB_DIR), task.vocabulary)
+    scratch = _open_scratch(task)
+    scratch.remove(task.name("unit", ".json"))
+    tokenizer = _load_vocabulary(task.out, task.vocabulary)
     id_type = choose_id_type(tokenizer.vocab_size)
     tally = Tally(Counter(task.dropped))
-    parts = iter_parts(_iter_kept(task, tally), tokenizer, language=task.settings.language, tally=tally)
+    kept = _iter_kept(task, scratch, tally)
+    parts = iter_parts(kept, tokenizer, language=task.settings.language, tally=tally)
     shards: list[ShardEntry] = []
     while (first := next(parts, None)) is not None:
         name = f"{SHARDS_DIR}/{task.unit.index:05d}-{len(shards):03d}.arrow"
-        shards.append(_write_one(Path(task.out), name, _take(first, parts), id_type))
+        shards.append(_write_one(open_storage(task.out), name, _take(first, parts), id_type))
     record = UnitRecord(
         key=task.key,
         num_documents=sum(shard.num_documents for shard in shards),
@@ -156,21 +162,26 @@ def write_unit(task: UnitTask) -> int:
         dropped=dict(tally.dropped),
         shards=tuple(shards),
     )
-    write_json(task.scratch_path("unit", ".json"), record.model_dump(mode="json"))
-    return task.unit.num_bytes
+    # One whose node was given up for dead may get here after the run has ended and swept up.
+    put_json(_open_scratch(task), task.name("unit", ".json"), record.model_dump(mode="json"))
+    return record
 
 
-def hash_shard(path: Path) -> str:
-    """The checksum of a shard's bytes."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+def _open_scratch(task: UnitTask) -> Storage:
+    """The scratch folder, if it is the one that the run has: another machine may see another disk there."""
+    scratch = open_storage(task.scratch)
+    if scratch.find_size(RUN_NAME) is not None:
+        with scratch.reading(RUN_NAME) as path:
+            if read_text(path) == task.run_id:
+                return scratch
+    raise InputError(
+        f"{task.scratch}: on {platform.node()} this is not the folder of this run; give an --out that all "
+        "nodes share (a network disk or a URL), and that no other run writes to"
+    )
 
 
 @contextmanager
-def refuse_full_disk(path: Path) -> Iterator[None]:
+def refuse_full_disk(path: Path | str) -> Iterator[None]:
     """Say which file could not be written; Arrow's own errors do not."""
     try:
         yield
@@ -183,10 +194,12 @@ def refuse_full_disk(path: Path) -> Iterator[None]:
 
 
 @lru_cache(maxsize=1)
-def _load_vocabulary(folder: str, fingerprint: str) -> Tokenizer:
-    tokenizer = load_tokenizer(Path(folder))
+def _load_vocabulary(out: str, fingerprint: str) -> Tokenizer:
+    tokenizer = load_vocabulary(open_storage(out))
     if tokenizer.fingerprint != fingerprint:
-        raise FileFormatError(f"{folder}: changed while the corpus was prepared; run the same command again")
+        raise FileFormatError(
+            f"{out}/{VOCAB_DIR}: changed while the corpus was prepared; run the same command again"
+        )
     return tokenizer
 
 
@@ -194,19 +207,21 @@ def _iter_unit(task: UnitTask, counts: Counter[str]) -> Iterator[RawDocument]:
     options = ReadOptions(task.settings.text_key, counts)
     for part in task.unit.slices:
         yield from iter_slice(part, options)
-        if part.source.kind != "dataset" and measure_source(part.source)[1] != part.modified_ns:
+        if (
+            part.source.kind != "dataset"
+            and measure_source(part.source, is_fresh=True)[1] != part.modified_ns
+        ):
             raise FileFormatError(
                 f"{part.source.path}: changed while it was read; run the same command again"
             )
 
 
-def _iter_kept(task: UnitTask, tally: Tally) -> Iterator[RawDocument]:
+def _iter_kept(task: UnitTask, scratch: Storage, tally: Tally) -> Iterator[RawDocument]:
     """The unit's documents without duplicate documents and paragraphs."""
-    documents, paragraphs = _read_flags(task, "documents"), _read_flags(task, "paragraphs")
+    documents, paragraphs = (_read_flags(task, scratch, kind) for kind in ("documents", "paragraphs"))
     least = task.settings.min_duplicate_characters
     number = place = 0
-    text_path = task.scratch_path("text", ".zst")
-    for document in read_documents(text_path):
+    for document in _read_text(task, scratch):
         compared = [] if document.is_split else [len(text) >= least for text in document.paragraphs]
         flags = paragraphs[place : place + sum(compared)]
         is_duplicate = bool(documents[number : number + 1].all())
@@ -219,7 +234,8 @@ def _iter_kept(task: UnitTask, tally: Tally) -> Iterator[RawDocument]:
         else:
             yield document
     if (number, place) != (len(documents), len(paragraphs)):
-        raise FileFormatError(f"{text_path}: is not what the first pass wrote; remove it and run again")
+        name = f"{task.scratch}/{task.name('text', '.zst')}"
+        raise FileFormatError(f"{name}: is not what the first pass wrote; remove it and run again")
 
 
 def _drop_flagged(document: RawDocument, compared: list[bool], flags: Flags) -> RawDocument:
@@ -232,8 +248,14 @@ def _drop_flagged(document: RawDocument, compared: list[bool], flags: Flags) -> 
     return RawDocument(kept)
 
 
-def _read_flags(task: UnitTask, kind: str) -> Flags:
-    flags: Flags = np.fromfile(task.scratch_path(f"{kind}-flags", ".bin"), dtype=np.bool_)
+def _read_text(task: UnitTask, scratch: Storage) -> Iterator[RawDocument]:
+    with scratch.reading(task.name("text", ".zst")) as path:
+        yield from read_documents(path)
+
+
+def _read_flags(task: UnitTask, scratch: Storage, kind: str) -> Flags:
+    with scratch.reading(task.name(f"{kind}-flags", ".bin")) as path:
+        flags: Flags = np.fromfile(path, dtype=np.bool_)
     return flags
 
 
@@ -246,7 +268,7 @@ def _take(first: ShardPart, parts: Iterator[ShardPart]) -> Iterator[ShardPart]:
         num_pieces += len(part.pieces)
 
 
-def _write_one(out: Path, name: str, parts: Iterator[ShardPart], id_type: pa.DataType) -> ShardEntry:
+def _write_one(out: Storage, name: str, parts: Iterator[ShardPart], id_type: pa.DataType) -> ShardEntry:
     totals: Counter[str] = Counter()
 
     def watch() -> Iterator[ShardPart]:
@@ -256,14 +278,14 @@ def _write_one(out: Path, name: str, parts: Iterator[ShardPart], id_type: pa.Dat
             totals["pieces"] += len(part.pieces)
             yield part
 
-    path = out / name
-    with refuse_full_disk(path):
+    with refuse_full_disk(f"{out.place}/{name}"), out.writing(name) as path:
         write_parts(path, watch(), id_type=id_type)
+        num_bytes, sha256 = path.stat().st_size, hash_file(path)
     return ShardEntry(
         name=name,
         num_documents=totals["documents"],
         num_sentences=totals["sentences"],
         num_pieces=totals["pieces"],
-        num_bytes=path.stat().st_size,
-        sha256=hash_shard(path),
+        num_bytes=num_bytes,
+        sha256=sha256,
     )

@@ -1,4 +1,8 @@
-"""A function and its tasks come in, the results go out as they are done, by this process or by several."""
+"""A function and its tasks come in, the results go out as they are done, here or wherever an engine runs.
+
+An engine is a way to run tasks. There are two: processes of this machine, in this file, and a Ray cluster, in
+`ray_engine.py`, which is imported only when it is asked for.
+"""
 
 import multiprocessing
 import os
@@ -8,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from albert.errors import AlbertError
+from albert.errors import AlbertError, InputError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,6 +22,37 @@ R = TypeVar("R")
 
 class WorkerError(AlbertError):
     """A worker that ended without a word."""
+
+
+class Engine(Protocol):
+    """Runs tasks for as long as its `with` block lasts; a task is a pure function's argument, and small."""
+
+    def __enter__(self) -> "Engine":
+        """Be ready."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Leave nothing running; after an error, wait for nothing."""
+
+    def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
+        """Each task with its result, as they are done; the first error of a task ends it all."""
+
+
+def build_engine(name: str, *, num_workers: int | None = None, address: str | None = None) -> Engine:
+    """The engine of that name: `local`, with one process unless told otherwise, or `ray`, with all there is.
+
+    `address` is that of a running cluster. Refused: another name, and too few workers.
+    """
+    if num_workers is not None and num_workers < 1:
+        raise InputError(f"{num_workers} workers are too few; at least 1")
+    if name == "ray":
+        from albert.corpus.ray_engine import RayEngine
+
+        return RayEngine(num_workers, address=address)
+    if name != "local":
+        raise InputError(f"engine {name!r} is unknown; local, or ray for a cluster")
+    if address is not None:
+        raise InputError(f"address {address} is for a cluster; add --engine ray, or leave it out")
+    return Workers(1 if num_workers is None else num_workers)
 
 
 class Workers:
@@ -40,15 +75,16 @@ class Workers:
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        """The results of all tasks as they are done; with one worker, one by one and right here."""
+    def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
+        """Each task with its result, as they are done; with one worker, one by one and right here."""
         if self._num_workers <= 1 or len(tasks) <= 1:
-            yield from map(function, tasks)
+            for task in tasks:
+                yield task, function(task)
             return
         try:
-            waiting = {self._open_pool().submit(function, task) for task in tasks}
+            waiting = {self._open_pool().submit(function, task): task for task in tasks}
             for done in as_completed(waiting):
-                yield done.result()
+                yield waiting[done], done.result()
         except BrokenProcessPool as error:
             raise WorkerError(
                 "a worker was ended from outside, perhaps for want of memory; run the same command again "

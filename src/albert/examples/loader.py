@@ -3,8 +3,10 @@
 What is made ahead is nobody's state: the cursor of a run is the step that was consumed.
 """
 
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -62,7 +64,7 @@ def iter_steps(
         num_workers=num_workers,
         prefetch_factor=ahead if num_workers else None,
         collate_fn=_as_is,
-        worker_init_fn=_leave_signals,
+        worker_init_fn=_begin_worker,
     )
     iterator = _begin(loader)
     try:
@@ -84,11 +86,19 @@ def _begin(loader: "DataLoader[list[PretrainingBatch]]") -> Iterator[list[Pretra
     return iterator
 
 
-def _leave_signals(worker: int) -> None:
+def _begin_worker(worker: int) -> None:
     # Ctrl-C reaches every process of the terminal; the main one decides, and ends its workers.
     # So does SIGTERM where a scheduler sends it to the whole group.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # A main process that is killed ends nobody, and a full pipe would be waited for for ever.
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def _as_is(batches: list[PretrainingBatch]) -> list[PretrainingBatch]:

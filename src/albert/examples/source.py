@@ -71,14 +71,14 @@ def build_source(
     settings = settings or ExampleSettings()
     if corpus.manifest.vocabulary != tokenizer.fingerprint:
         raise InputError(
-            f"{corpus.folder}: prepared with another vocabulary; use the one in its vocab folder, "
+            f"{corpus.name}: prepared with another vocabulary; use the one in its vocab folder, "
             "or prepare it again"
         )
     if corpus.num_pieces == 0:
-        raise InputError(f"{corpus.folder}: holds no text; prepare a corpus with some")
+        raise InputError(f"{corpus.name}: holds no text; prepare a corpus with some")
     if settings.objective == "nsp" and corpus.num_documents < 2:
         raise InputError(
-            f"{corpus.folder}: one document, and objective nsp takes every second segment from another; "
+            f"{corpus.name}: one document, and objective nsp takes every second segment from another; "
             "use objective=sop, or separate documents by blank lines"
         )
     return ExampleSource(corpus, build_piece_table(tokenizer), settings, seed)

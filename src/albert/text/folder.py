@@ -19,6 +19,8 @@ VOCABULARY_NAMES = (
 )  # fmt: skip
 _JSON_NAME = "tokenizer.json"
 _CONFIG_NAME = "tokenizer_config.json"
+# All that `save_tokenizer` may write.
+TOKENIZER_FILES = (*VOCABULARY_NAMES, _JSON_NAME, _CONFIG_NAME)
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

@@ -9,10 +9,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from albert.model.runtime import select_device
+from albert.training.failures import Failures
+from albert.training.meeting import meet
 from albert.training.world import World
 
 Strategy = Literal["ddp", "fsdp"]
@@ -45,7 +48,7 @@ class Processes(World):
     def spread(self, network: nn.Module) -> nn.Module:
         """Wrapped by DDP, or its parameters sharded in place."""
         if self.strategy == "ddp":
-            return DistributedDataParallel(network, broadcast_buffers=False)
+            return DistributedDataParallel(network)
         return cast(nn.Module, fully_shard(network, reshard_after_forward=False))
 
     def accumulate(self, network: nn.Module, *, is_last: bool) -> AbstractContextManager[Any]:
@@ -54,6 +57,7 @@ class Processes(World):
             return nullcontext() if is_last else network.no_sync()
         assert isinstance(network, FSDPModule)
         network.set_requires_gradient_sync(is_last)
+        network.set_reshard_after_backward(is_last)  # else the weights would be gathered for each of them
         return nullcontext()
 
     @property
@@ -88,13 +92,25 @@ class Processes(World):
 
 @contextmanager
 def join_processes(strategy: Strategy, device: str) -> Iterator[Processes]:
-    """Meet the others for as long as the block lasts; on GPUs each process of a machine takes its own."""
+    """Meet the others for as long as the block lasts; on GPUs each process of a machine takes its own.
+
+    Where one fails all do, with its message, told once.
+    """
     found = select_device(device)
     if found.type == "cuda":
         found = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(found)
-    dist.init_process_group("nccl" if found.type == "cuda" else "gloo")
+    whole, rank, size = next(rendezvous("env://"))
+    store = meet(whole, rank=rank, size=size)
+    dist.init_process_group(
+        "nccl" if found.type == "cuda" else "gloo", store=store, rank=rank, world_size=size
+    )
     try:
         yield Processes(strategy, found)
-    finally:
-        dist.destroy_process_group()
+    except Exception as error:
+        # The group stays as it is: a checkpoint may still be on its way through it. It ends with the process.
+        ending = Failures(store, rank=rank, size=size).settle(error)
+        if ending is error:
+            raise
+        raise ending from error
+    dist.destroy_process_group()

@@ -5,14 +5,14 @@ The files are those of torch.distributed.checkpoint; any number of processes rea
 
 import os
 import shutil
-from concurrent.futures import Future
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
@@ -24,19 +24,8 @@ from albert.training.state import Saver
 from albert.training.world import World
 
 
-@dataclass(frozen=True)
-class _Pending:
-    """A checkpoint that is being written."""
-
-    step: int
-    aside: Path
-    state: dict[str, Any]
-    best_step: int | None
-    future: "Future[Any]"
-
-
 class AsyncSaver(Saver):
-    """Copies the state, lets a thread of each process write it, and gives it its name when all have.
+    """Copies the state; a thread of each process writes it, and the first one's gives it its name.
 
     The threads meet in a group of their own, so that they never come between the messages of training.
     """
@@ -45,46 +34,57 @@ class AsyncSaver(Saver):
         super().__init__(folder)
         self._world = world
         self._group = dist.new_group(backend="gloo")
-        self._pending: _Pending | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._pending: Future[None] | None = None
 
     def save(
         self, step: int, tensors: dict[str, Tensor], state: dict[str, Any], *, best_step: int | None
     ) -> None:
-        """Begin to write the state after a step; the one before it is finished first."""
+        """Begin to write the state after a step, once the one before it is written.
+
+        OSError where that one was not; every process calls this at the same time.
+        """
         self.wait()
         aside = self.folder.path / f".step-{step}.writing"
         if self._world.is_main:
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir(parents=True)
         dist.barrier()
-        future = async_save(dict(tensors), checkpoint_id=aside, process_group=self._group)
-        self._pending = _Pending(step, aside, state, best_step, future)  # type: ignore[arg-type]
-
-    def poll(self) -> None:
-        """Give the checkpoint its name if it is written by now."""
-        if self._pending is not None and self._pending.future.done():
-            self._finish(self._pending)
+        writing = async_save(dict(tensors), checkpoint_id=aside, process_group=self._group)
+        assert isinstance(writing, Future)
+        self._pending = self._thread.submit(self._finish, writing, step, aside, state, best_step)
 
     def wait(self) -> None:
-        """Wait until it is written, and give it its name; every process calls this at the same time."""
+        """Wait until it is written; OSError in every process where one of them could not."""
+        failure = None
         if self._pending is not None:
-            self._finish(self._pending)
-        dist.barrier()
+            pending, self._pending = self._pending, None
+            try:
+                pending.result()
+            except CheckpointException as error:
+                # Of each process that failed, the error and its traceback.
+                failure = "; ".join(str(found) for found, _ in error.failures.values())
+            except OSError as error:
+                failure = str(error)
+        failures = [found for found in self._world.gather(failure) if found is not None]
+        if failures:
+            raise OSError(" ".join(failures[0].split()))
 
-    def _finish(self, pending: _Pending) -> None:
-        self._pending = None
-        pending.future.result()
+    def _finish(
+        self, writing: "Future[Any]", step: int, aside: Path, state: dict[str, Any], best_step: int | None
+    ) -> None:
+        # The first process's part is done only when those of all others are.
+        writing.result()
         if not self._world.is_main:
             return
-        # The first process's part is done only when those of all others are.
-        write_state(pending.aside, pending.step, pending.state)
-        for path in pending.aside.iterdir():
+        write_state(aside, step, state)
+        for path in aside.iterdir():
             sync(path)
-        place = self.folder.place(pending.step)
+        place = self.folder.place(step)
         shutil.rmtree(place, ignore_errors=True)
-        os.replace(pending.aside, place)
+        os.replace(aside, place)
         sync(place.parent)
-        self.folder.prune(pending.step, best_step=pending.best_step)
+        self.folder.prune(step, best_step=best_step)
 
 
 def read_spread_tensors(place: Path) -> dict[str, Tensor]:

@@ -1,8 +1,10 @@
 """How a process finds its world: the environment comes in, the world it trains in goes out."""
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 from albert.errors import AlbertError, EchoError, InputError
@@ -27,6 +29,23 @@ def open_world(settings: PretrainSettings) -> Iterator[World]:
 
     with join_processes(settings.strategy, settings.runtime.device) as world:
         yield world
+
+
+def list_launchers(world: World) -> list[str]:
+    """The processes that started those of this world and start them again; by itself, none."""
+    if world.size == 1:
+        return []
+    parent = os.getppid()
+    return sorted(set(world.gather(f"{socket.gethostname()}/{parent}/{find_start(parent)}")))
+
+
+def find_start(pid: int) -> str:
+    """When a process started, in the system's own ticks: numbers of processes come again."""
+    try:
+        # The name in brackets may hold anything; the start is the twentieth field after it.
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
 def open_saver(world: World, folder: CheckpointFolder) -> Saver:

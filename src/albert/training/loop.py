@@ -8,12 +8,12 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 import torch
 from torch import nn
 
-from albert.errors import AlbertError, FileFormatError, InputError
+from albert.errors import AlbertError, EchoError, FileFormatError, InputError
 from albert.examples.randomness import derive, seed_key
 from albert.reporting import Reporter, format_seconds
 from albert.training.checkpoints import Checkpoint, CheckpointFolder
@@ -180,13 +180,19 @@ class TrainingLoop(Generic[B]):
         with closing(self.job.iter_batches(self.progress.step)) as batches:
             while self.progress.step < self.job.num_steps:
                 began = time.perf_counter()
-                micro_batches = self._fetch(batches, log)
+                micro_batches, failure = self._fetch(batches)
                 waited = time.perf_counter() - began
-                plan = taker.plan(micro_batches, is_stopped=stop.is_set, is_saved=self._is_save_due())
+                plan = taker.plan(
+                    micro_batches,
+                    is_stopped=stop.is_set,
+                    is_failed=failure is not None,
+                    is_saved=self._is_save_due(),
+                )
+                if plan.is_failed:
+                    self._give_up(failure, log)
                 if plan.is_stopped:
                     return
                 report = self._step(taker, micro_batches, plan)
-                self._saver.poll()
                 num_tokens = sum(map(self.job.count_tokens, micro_batches))
                 self.progress.num_tokens += num_tokens
                 self.progress.seconds += time.perf_counter() - began
@@ -197,18 +203,24 @@ class TrainingLoop(Generic[B]):
                 if plan.is_saved:
                     self._save(log)
 
-    def _fetch(self, batches: Iterator[list[B]], log: Log) -> list[B]:
-        """The next step's batches; where the data fails, what was learned is saved first."""
+    def _fetch(self, batches: Iterator[list[B]]) -> tuple[list[B], Exception | None]:
+        """The next step's batches, or why there are none."""
         try:
-            return next(batches)
+            return next(batches), None
         except (AlbertError, OSError, RuntimeError) as error:
-            self._save(log, is_last=True)
-            if isinstance(error, AlbertError):
-                raise
-            raise FileFormatError(
-                f"the data could not be read at step {self.progress.step} ({' '.join(str(error).split())}); "
-                "what was learned is saved: mend the corpus and go on with --resume"
-            ) from error
+            return [], error
+
+    def _give_up(self, error: Exception | None, log: Log) -> NoReturn:
+        """End because the data of one process failed; what was learned is saved first, by all of them."""
+        self._save(log, is_last=True)
+        if error is None:
+            raise EchoError("another process could not read its data")
+        if isinstance(error, AlbertError):
+            raise error
+        raise FileFormatError(
+            f"the data could not be read at step {self.progress.step} ({' '.join(str(error).split())}); "
+            "what was learned is saved: mend the corpus and go on with --resume"
+        ) from error
 
     def _step(self, taker: StepTaker[B], micro_batches: list[B], plan: StepPlan) -> StepReport:
         step = self.progress.step
@@ -218,7 +230,10 @@ class TrainingLoop(Generic[B]):
             self.progress.best_step = self.progress.best_score = None
         factor = find_factor(self.settings.schedule, step, num_steps=self.job.num_steps)
         # Dropout draws from a stream of its own at each step: nothing to keep, and nothing to go astray.
-        torch.manual_seed(int(derive(derive(seed_key(self.seed), _DROPOUT_STREAM), step)) % 2**63)
+        stream = derive(derive(seed_key(self.seed), _DROPOUT_STREAM), step)
+        if self.world.rank:
+            stream = derive(stream, self.world.rank)
+        torch.manual_seed(int(stream) % 2**63)
         report = taker.take(
             step,
             micro_batches,
@@ -292,22 +307,25 @@ class TrainingLoop(Generic[B]):
 
     def _save(self, log: Log, *, is_last: bool = False) -> bool:
         """Write a checkpoint; where there is no room the run goes on and tries again, but not at its end."""
-        if self._saved_step == self.progress.step:
-            return True
+        try:
+            if self._saved_step != self.progress.step:
+                self._begin_save(log)
+            if is_last:
+                self._saver.wait()
+        except OSError as error:
+            self._saved_step = None
+            self._explain_failed_save(error, is_last=is_last)
+            return False
+        return True
+
+    def _begin_save(self, log: Log) -> None:
         began = time.perf_counter()
         self._saved_time = time.monotonic()
         state = {"progress": vars(self.progress).copy(), "guard": self.guard.state()}
         tensors = list_tensors(self.model, self.optimizer)
-        try:
-            self._saver.save(self.progress.step, tensors, state, best_step=self.progress.best_step)
-            if is_last:
-                self._saver.wait()
-        except OSError as error:
-            self._explain_failed_save(error, is_last=is_last)
-            return False
+        self._saver.save(self.progress.step, tensors, state, best_step=self.progress.best_step)
         self._saved_step = self.progress.step
         log.write("save", self.progress.step, seconds=round(time.perf_counter() - began, 3))
-        return True
 
     def _explain_failed_save(self, error: OSError, *, is_last: bool) -> None:
         steps = self._checkpoints.list_steps()

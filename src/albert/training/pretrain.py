@@ -15,7 +15,7 @@ from albert.model.runtime import RuntimeSettings
 from albert.pretrained.folder import save_model
 from albert.reporting import Reporter, Silence
 from albert.training.checkpoints import CheckpointFolder
-from albert.training.launch import open_world, run_on_main
+from albert.training.launch import list_launchers, open_world, run_on_main
 from albert.training.loop import LoopOutcome, TrainingLoop
 from albert.training.optimizers import build_optimizer
 from albert.training.pretrain_data import PretrainData, open_data
@@ -29,11 +29,13 @@ from albert.training.run_folder import (
     MODEL_DIR,
     RunFacts,
     has_run,
+    is_same_launch,
     read_run,
     refuse_strangers,
+    write_launch,
 )
 from albert.training.settings import PretrainSettings
-from albert.training.start import begin_run, keep_free, take_up_run
+from albert.training.start import keep_free, start_run
 from albert.training.world import World
 
 
@@ -68,35 +70,34 @@ def pretrain(
     settings = read_recipe(recipe, overrides=overrides, batch_size=batch_size)
     build_autocast(settings.runtime)  # refused now, if at all
     run_dir = Path(out)
-    with open_world(settings) as world:
+    with open_world(settings) as world, ExitStack() as held:
         reporter = reporter if reporter is not None and world.is_main else Silence()
-        with ExitStack() as held:
-            run_on_main(world, lambda: held.enter_context(_claim(run_dir, resume=resume)))
-            found = open_data(Path(data), settings.held_out, objective=settings.examples.objective)
-
-            def start() -> None:
-                if has_run(run_dir):
-                    take_up_run(run_dir, settings, found, budget=budget, reporter=reporter)
-                else:
-                    begin_run(run_dir, settings, found, budget=budget, began=began, reporter=reporter)
-
-            run_on_main(world, start)
-            begun, facts = read_run(run_dir)
-            return _run(run_dir, keep_free(begun, settings), facts, found, reporter, world)
+        launchers = list_launchers(world)
+        run_on_main(world, lambda: held.enter_context(_claim(run_dir, resume=resume, launchers=launchers)))
+        objective = settings.examples.objective
+        found = open_data(data, settings.held_out, objective=objective, reporter=reporter)
+        start_run(run_dir, settings, found, budget=budget, began=began, reporter=reporter, world=world)
+        begun, facts = read_run(run_dir)
+        return _run(run_dir, keep_free(begun, settings), facts, found, reporter, world)
 
 
 @contextmanager
-def _claim(run_dir: Path, *, resume: bool) -> Iterator[None]:
-    """Keep others out of the folder of the run; refused: one of something else, or of a run already."""
+def _claim(run_dir: Path, *, resume: bool, launchers: list[str]) -> Iterator[None]:
+    """Keep others out of the folder of the run; refused: one of something else, or of a run already.
+
+    Processes that torchrun has started again go on without being told to.
+    """
     if not has_run(run_dir):
         refuse_strangers(run_dir)
-    elif not resume:
+    elif not resume and not is_same_launch(run_dir, launchers):
         raise InputError(
             f"{run_dir}: holds a run already; add --resume to go on with it, or choose another --out"
         )
     busy = f"{run_dir}: another process is training there; wait for it, or choose another --out"
     with hold(run_dir / LOCK_NAME, busy=busy):
         CheckpointFolder(run_dir / CHECKPOINTS_DIR).sweep()
+        if launchers:
+            write_launch(run_dir, launchers)
         yield
 
 

@@ -1,11 +1,13 @@
 """What a run learns from: a prepared corpus comes in; text to train on and text to be asked about go out."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from albert.corpus.corpus import Corpus, open_corpus
 from albert.corpus.held_out import hold_out
-from albert.corpus.units import VOCAB_DIR
+from albert.corpus.manifest import refuse_other_vocabulary
+from albert.corpus.remote import Place
+from albert.corpus.vocabulary import VOCAB_DIR
+from albert.reporting import Reporter
 from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer
 from albert.training.evaluation_settings import HeldOutSettings
@@ -21,15 +23,18 @@ class PretrainData:
     tokenizer: Tokenizer
 
 
-def open_data(folder: Path, settings: HeldOutSettings, *, objective: str = "sop") -> PretrainData:
+def open_data(
+    place: Place, settings: HeldOutSettings, *, objective: str = "sop", reporter: Reporter | None = None
+) -> PretrainData:
     """Open a prepared corpus and the one it is to be evaluated on, or hold out its last documents.
 
     A random next sentence comes from another document, so `nsp` needs two to be asked about.
     """
-    tokenizer = load_tokenizer(folder / VOCAB_DIR)
-    corpus = open_corpus(folder, fingerprint=tokenizer.fingerprint)
+    corpus = open_corpus(place, reporter=reporter)
+    tokenizer = load_tokenizer(corpus.folder / VOCAB_DIR)
+    refuse_other_vocabulary(corpus.manifest, corpus.name, tokenizer.fingerprint)
     if settings.data is not None:
-        other = open_corpus(Path(settings.data), fingerprint=tokenizer.fingerprint)
+        other = open_corpus(settings.data, fingerprint=tokenizer.fingerprint, reporter=reporter)
         return PretrainData(corpus, corpus, other, tokenizer)
     split = hold_out(
         corpus,

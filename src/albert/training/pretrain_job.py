@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from albert.errors import InputError
@@ -53,10 +53,12 @@ class PretrainJob:
         return Objective(
             names=(WORDS,) if self.pair_head is None else (WORDS, self.pair_head),
             count=lambda batch: count_terms(batch, pair_head=self.pair_head),
-            placeholder=lambda: build_placeholder(
-                build_piece_table(self.data.tokenizer), has_labels=self.pair_head is not None
-            ),
+            placeholder=cache(self._build_placeholder),
         )
+
+    def _build_placeholder(self) -> PretrainingBatch:
+        table = build_piece_table(self.data.tokenizer)
+        return build_placeholder(table, has_labels=self.pair_head is not None)
 
     def build_network(self) -> PretrainLosses:
         """The model with its questions, as the loop trains it."""

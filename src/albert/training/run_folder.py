@@ -21,6 +21,7 @@ from albert.training.settings import PretrainSettings
 SETTINGS_NAME = "settings.yaml"
 RUN_NAME = "run.json"
 LOCK_NAME = "lock"
+LAUNCH_NAME = ".launch.json"
 CHECKPOINTS_DIR = "checkpoints"
 MODEL_DIR = "model"
 BEST_DIR = "best"
@@ -75,6 +76,17 @@ def read_run(run_dir: Path) -> tuple[PretrainSettings, RunFacts]:
     settings = read_settings(PretrainSettings, run_dir / SETTINGS_NAME)
     path = run_dir / RUN_NAME
     return settings, build_settings(RunFacts, values=read_json(path), source=str(path))
+
+
+def is_same_launch(run_dir: Path, launchers: list[str]) -> bool:
+    """Whether one of those who started the run last has started it again, after a process was lost."""
+    path = run_dir / LAUNCH_NAME
+    return path.exists() and not set(launchers).isdisjoint(read_json(path)["launchers"])
+
+
+def write_launch(run_dir: Path, launchers: list[str]) -> None:
+    """Write down who started the run's processes."""
+    write_json(run_dir / LAUNCH_NAME, {"launchers": launchers})
 
 
 def refuse_strangers(run_dir: Path) -> None:

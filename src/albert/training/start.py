@@ -8,6 +8,7 @@ from albert.errors import InputError
 from albert.reporting import Reporter
 from albert.training.budget import parse_duration
 from albert.training.evaluation import find_unigram_loss
+from albert.training.launch import run_on_main
 from albert.training.pretrain_data import PretrainData
 from albert.training.pretrain_job import PretrainJob
 from albert.training.pretrain_model import build_pretrain_model, resolve_model
@@ -15,12 +16,14 @@ from albert.training.run_folder import (
     MODEL_DIR,
     RunFacts,
     find_change,
+    has_run,
     identify_corpus,
     read_run,
     write_run,
 )
 from albert.training.settings import PretrainSettings
 from albert.training.timing import freeze_steps, share_warmup
+from albert.training.world import World
 
 # What may differ when a run goes on: it changes no weight. The number of steps stays what it was.
 _FREE = frozenset(
@@ -37,7 +40,7 @@ _FREE = frozenset(
 _MANY_DROPPED = 0.1
 
 
-def begin_run(
+def start_run(
     run_dir: Path,
     settings: PretrainSettings,
     data: PretrainData,
@@ -45,12 +48,30 @@ def begin_run(
     budget: str | None,
     began: float,
     reporter: Reporter,
+    world: World,
 ) -> None:
-    """Resolve and check everything, measure the budget, and write the run down; its files come last."""
+    """Begin the run, or check that the one in the folder is what is asked for; every process calls this."""
+    if world.gather(has_run(run_dir))[0]:
+        run_on_main(world, lambda: _check_run(run_dir, settings, data, budget=budget, reporter=reporter))
+        return
     seconds = None if budget is None else parse_duration(budget)
     settings = resolve_model(resolve_path(settings), data.tokenizer)
     if seconds is not None:
-        settings = freeze_steps(settings, data, run_dir, seconds=seconds, began=began, reporter=reporter)
+        settings = freeze_steps(
+            settings, data, run_dir, seconds=seconds, began=began, reporter=reporter, world=world
+        )
+    run_on_main(world, lambda: _begin_run(run_dir, settings, data, seconds=seconds, reporter=reporter))
+
+
+def _begin_run(
+    run_dir: Path,
+    settings: PretrainSettings,
+    data: PretrainData,
+    *,
+    seconds: float | None,
+    reporter: Reporter,
+) -> None:
+    """Check everything and write the run down; its files come last."""
     job = PretrainJob(build_pretrain_model(settings, data.tokenizer), settings, data)
     dropped = job.check()
     if dropped > _MANY_DROPPED:
@@ -60,7 +81,7 @@ def begin_run(
         )
     source = job.build_held_out(settings.examples.objective)
     facts = RunFacts(
-        data=str(data.whole.folder.resolve()),
+        data=data.whole.place,
         corpus=identify_corpus(data.whole),
         held_out=identify_corpus(data.held_out),
         num_pieces=data.train.num_pieces,
@@ -72,7 +93,7 @@ def begin_run(
     write_run(run_dir, settings, facts)
 
 
-def take_up_run(
+def _check_run(
     run_dir: Path, asked: PretrainSettings, data: PretrainData, *, budget: str | None, reporter: Reporter
 ) -> None:
     """Check that nothing else is asked for now than when the run began."""

@@ -52,8 +52,5 @@ class Saver:
         whole = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
         self.folder.save(Checkpoint(step, whole, state), best_step=best_step)
 
-    def poll(self) -> None:
-        """Finish what was written meanwhile."""
-
     def wait(self) -> None:
         """Finish what is being written."""

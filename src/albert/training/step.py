@@ -54,6 +54,7 @@ class StepPlan:
     counts: dict[str, int]
     num_micro_batches: int
     is_stopped: bool
+    is_failed: bool
     is_saved: bool
 
 
@@ -72,23 +73,32 @@ class StepTaker(Generic[B]):
     autocast: Callable[[], AbstractContextManager[Any]]
     world: World
 
-    def plan(self, batches: Sequence[B], *, is_stopped: bool = False, is_saved: bool = False) -> StepPlan:
+    def plan(
+        self,
+        batches: Sequence[B],
+        *,
+        is_stopped: bool = False,
+        is_failed: bool = False,
+        is_saved: bool = False,
+    ) -> StepPlan:
         """Add up the counts of all micro-batches of all processes.
 
-        One process that is asked to stop stops all; the first one's clock says when to save after the step.
+        One process that is asked to stop, or that has no data, stops all; the first one's clock says when to
+        save after the step.
         """
         names = self.objective.names
         mine = dict.fromkeys(names, 0)
         for batch in batches:
             for name, count in self.objective.count(batch).items():
                 mine[name] += count
-        flags = [float(is_stopped), float(is_saved)]
+        flags = [float(is_stopped), float(is_failed), float(is_saved)]
         rows = self.world.exchange([*(mine[name] for name in names), len(batches), *flags])
-        *counts, sizes, stops, saves = zip(*rows, strict=True)
+        *counts, sizes, stops, failures, saves = zip(*rows, strict=True)
         return StepPlan(
             counts={name: int(sum(column)) for name, column in zip(names, counts, strict=True)},
             num_micro_batches=int(max(sizes)),
             is_stopped=any(stops),
+            is_failed=any(failures),
             is_saved=bool(saves[0]),
         )
 

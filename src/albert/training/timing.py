@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from albert.examples.batches import PretrainingBatch
 from albert.reporting import Reporter, format_seconds
@@ -35,6 +36,7 @@ def freeze_steps(
     seconds: float,
     began: float,
     reporter: Reporter,
+    world: World,
 ) -> PretrainSettings:
     """Time a few steps of each shape on a model that is thrown away, and choose the number of steps.
 
@@ -43,17 +45,22 @@ def freeze_steps(
     """
     model = build_pretrain_model(settings, data.tokenizer)
     long = settings.model_copy(update={"num_steps": 1_000_000})
-    job = PretrainJob(model, long, data)
+    job = PretrainJob(model, long, data, world)
     job.check()
     shapes = job.curriculum.list_shapes()
     reporter.show("timing", f"steps of {len(shapes)} shapes")
-    times = _time_shapes(job, limit=_TIMED_SHARE * seconds)
+    network = world.spread(job.build_network())
+    times = _time_shapes(job, network, limit=_TIMED_SHARE * seconds)
     costs = [
         ShapeCost(num_steps / long.num_steps, time)
         for (_, num_steps), time in zip(shapes, times, strict=True)
     ]
-    pauses = _time_evaluations(job) + settings.num_evaluations * _time_save(job, run_dir)
-    num_steps = fit_steps(seconds - (time.monotonic() - began) - pauses, costs)
+    with world.whole(network):
+        pauses = _time_evaluations(job)
+    if world.size == 1:  # many processes write theirs while they train
+        pauses += settings.num_evaluations * _time_save(job, run_dir)
+    fitting = fit_steps(seconds - (time.monotonic() - began) - pauses, costs)
+    num_steps = int(world.exchange([fitting])[0][0])  # the first one's clock counts
     listed = ", ".join(
         f"{cost.seconds:.3g} s a step of depth {shape.depth} and length {shape.length}"
         for (shape, _), cost in zip(shapes, costs, strict=True)
@@ -72,17 +79,17 @@ def share_warmup(settings: PretrainSettings) -> PretrainSettings:
     return settings.model_copy(update={"schedule": changed})
 
 
-def _time_shapes(job: PretrainJob, *, limit: float) -> list[float]:
+def _time_shapes(job: PretrainJob, network: nn.Module, *, limit: float) -> list[float]:
     """Seconds of a step of each shape: all of them in turns, so that a slow moment is nobody's alone."""
     settings = job.settings
     taker = StepTaker(
-        job.build_network(),
+        network,
         build_optimizer(job.model, settings.optimizer),
         job.objective,
         Guard(settings.guard),
         settings.optimizer.max_grad_norm,
         build_autocast(settings.runtime),
-        World(),
+        job.world,
     )
     job.model.train()
     steps = _list_first_steps(job)
@@ -90,7 +97,7 @@ def _time_shapes(job: PretrainJob, *, limit: float) -> list[float]:
     times: list[list[float]] = [[] for _ in steps]
     began = time.perf_counter()
     # The first round warms up and is not counted.
-    while len(times[0]) < 4 or time.perf_counter() - began < limit:
+    while len(times[0]) < 4 or job.world.exchange([time.perf_counter() - began])[0][0] < limit:
         for number, step in enumerate(steps):
             found = batches[number][len(times[number]) % _NUM_BATCHES]
             start = time.perf_counter()

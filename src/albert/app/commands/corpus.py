@@ -15,10 +15,14 @@ from albert.app.results import CommandResult
 def prepare(
     corpus: Annotated[
         list[str],
-        typer.Argument(metavar="CORPUS…", help="files and folders of text, or hf:NAME[@CONFIG][:SPLIT]"),
+        typer.Argument(metavar="CORPUS…", help="files, folders or URLs of text, or hf:NAME[@CONFIG][:SPLIT]"),
     ],
     vocab: Annotated[Path, typer.Option("--vocab", help="the folder of a vocabulary or a model, or a file")],
-    out: Annotated[Path, typer.Option("--out", help="the folder to write")],
+    out: Annotated[str, typer.Option("--out", help="the folder to write, or a URL as s3://bucket/corpus")],
+    engine: Annotated[str, typer.Option("--engine", help="local, or ray for a cluster")] = "local",
+    address: Annotated[
+        str | None, typer.Option("--address", help="of a running Ray cluster; else one is started here")
+    ] = None,
     workers: Annotated[
         int | None, typer.Option("--workers", help="processes [default: one for each core]")
     ] = None,
@@ -44,6 +48,8 @@ def prepare(
         "layout": layout,
         "min_duplicate_characters": min_duplicate,
     }
+    if workers is None and engine == "local":
+        workers = len(os.sched_getaffinity(0))
     start = time.monotonic()
     with ProgressDisplay() as display:
         manifest = prepare_corpus(
@@ -51,12 +57,14 @@ def prepare(
             vocab=vocab,
             out=out,
             settings=build_settings(PrepareSettings, values=values, source="corpus prepare"),
-            num_workers=len(os.sched_getaffinity(0)) if workers is None else workers,
+            num_workers=workers,
+            engine=engine,
+            address=address,
             overwrite=overwrite,
             reporter=display,
         )
     data = {
-        "folder": str(out),
+        "folder": out,
         "documents": manifest.num_documents,
         "sentences": manifest.num_sentences,
         "pieces": manifest.num_pieces,
@@ -70,7 +78,7 @@ def prepare(
 
 
 def show(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a prepared corpus")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="a prepared corpus, or its URL")],
     example: Annotated[
         int | None, typer.Option("--example", help="show this pretraining example instead")
     ] = None,
@@ -87,12 +95,14 @@ def show(
 
     if example is not None:
         return _show_example(folder, example, epoch=epoch, seed=seed, overrides=settings or [])
-    data = dataclasses.asdict(summarise_corpus(open_corpus(folder)))
+    with ProgressDisplay() as display:
+        corpus = open_corpus(folder, reporter=display)
+    data = dataclasses.asdict(summarise_corpus(corpus))
     return CommandResult(data, lambda console: _render_summary(console, data))
 
 
 def overlap(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a prepared corpus")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="a prepared corpus, or its URL")],
     files: Annotated[
         list[Path],
         typer.Argument(metavar="FILE…", help="a task's files: tsv, csv, json, jsonl, lines of text"),
@@ -102,26 +112,31 @@ def overlap(
     """Count the texts of a task's files that occur in a corpus, whole or in part."""
     from albert.corpus.corpus import open_corpus
     from albert.corpus.overlap import find_overlap
-    from albert.corpus.units import VOCAB_DIR
+    from albert.corpus.vocabulary import VOCAB_DIR
     from albert.text.folder import load_tokenizer
 
-    found = find_overlap(open_corpus(folder), files, load_tokenizer(folder / VOCAB_DIR), num_pieces=pieces)
+    with ProgressDisplay() as display:
+        corpus = open_corpus(folder, reporter=display)
+    tokenizer = load_tokenizer(corpus.folder / VOCAB_DIR)
+    found = find_overlap(corpus, files, tokenizer, num_pieces=pieces)
     data = {"pieces": pieces, "files": [dataclasses.asdict(report) for report in found]}
     return CommandResult(data, lambda console: _render_overlap(console, data))
 
 
-def _show_example(folder: Path, number: int, *, epoch: int, seed: int, overrides: list[str]) -> CommandResult:
+def _show_example(folder: str, number: int, *, epoch: int, seed: int, overrides: list[str]) -> CommandResult:
     from albert.corpus.corpus import open_corpus
-    from albert.corpus.units import VOCAB_DIR
+    from albert.corpus.vocabulary import VOCAB_DIR
     from albert.examples.describe import describe_example, format_segment
     from albert.examples.settings import ExampleSettings
     from albert.examples.source import build_source
     from albert.settings import build_settings
     from albert.text.folder import load_tokenizer
 
-    tokenizer = load_tokenizer(folder / VOCAB_DIR)
+    with ProgressDisplay() as display:
+        corpus = open_corpus(folder, reporter=display)
+    tokenizer = load_tokenizer(corpus.folder / VOCAB_DIR)
     rules = build_settings(ExampleSettings, overrides=overrides, source="corpus show")
-    source = build_source(open_corpus(folder), tokenizer, settings=rules, seed=seed)
+    source = build_source(corpus, tokenizer, settings=rules, seed=seed)
     view = describe_example(source, tokenizer, number, epoch=epoch)
 
     def render(console: Any) -> None:

@@ -18,7 +18,9 @@ def evaluate(
         str, typer.Argument(metavar="TASK", help="pretraining: masked words, order, next sentence")
     ],
     model: Annotated[str, typer.Option("--model", help="a model folder, a run folder, or a hub name")],
-    data: Annotated[Path, typer.Option("--data", help="a prepared corpus that the model was not trained on")],
+    data: Annotated[
+        str, typer.Option("--data", help="a prepared corpus that the model was not trained on, or its URL")
+    ],
     num_examples: Annotated[int, typer.Option("--examples", help="how many to ask about")] = 2000,
     held_out: Annotated[
         bool, typer.Option("--held-out", help="ask about the last documents of --data, as pretraining does")
@@ -38,7 +40,7 @@ def evaluate(
     scores = _evaluate(model, data, num_examples, held_out, depth, device, settings or [])
     values = {
         "model": model,
-        "data": str(data),
+        "data": data,
         "scores": {
             name: {**dataclasses.asdict(score), "interval": score.interval} for name, score in scores.items()
         },
@@ -48,7 +50,7 @@ def evaluate(
 
 def _evaluate(
     model: str,
-    data: Path,
+    data: str,
     num_examples: int,
     held_out: bool,
     depth: int | None,
@@ -72,7 +74,11 @@ def _evaluate(
     run = _find_run(model)
     asked = HeldOutSettings() if run is None else run.held_out
     objective = "sop" if run is None else run.examples.objective
-    corpus = open_data(data, asked, objective=objective).held_out if held_out else open_corpus(data)
+    with ProgressDisplay() as display:
+        if held_out:
+            corpus = open_data(data, asked, objective=objective, reporter=display).held_out
+        else:
+            corpus = open_corpus(data, reporter=display)
     limit = found.config.max_position_embeddings
     length = min(512, limit) if run is None else run.examples.max_length
     rules = build_settings(

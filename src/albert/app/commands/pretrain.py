@@ -14,7 +14,7 @@ EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
 
 def pretrain(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="the name of a recipe, or a YAML file")],
-    data: Annotated[Path, typer.Option("--data", help="a prepared corpus")],
+    data: Annotated[str, typer.Option("--data", help="a prepared corpus, or its URL")],
     out: Annotated[Path, typer.Option("--out", help="the folder of the run; its model is in OUT/model")],
     settings: Annotated[
         list[str] | None,

@@ -20,7 +20,7 @@ FILES = {"spiece.model", "vocab.txt", "symbols.txt", "tokenizer.json", "tokenize
 def train(
     corpus: Annotated[
         list[str],
-        typer.Argument(metavar="CORPUS…", help="files and folders of text, or hf:NAME[@CONFIG][:SPLIT]"),
+        typer.Argument(metavar="CORPUS…", help="files, folders or URLs of text, or hf:NAME[@CONFIG][:SPLIT]"),
     ],
     out: Annotated[Path, typer.Option("--out", help="the folder to write")],
     size: Annotated[
@@ -157,7 +157,7 @@ def _iter_texts(corpus: list[str], *, text_key: str) -> Iterator[str]:
     from albert.corpus.sources import find_sources
 
     for source in find_sources(corpus):
-        if source.kind in ("txt", "jsonl") and looks_binary(read_head(Path(source.path), num_bytes=200_000)):
+        if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path, num_bytes=200_000)):
             print(f"warning: {source.name}: binary, left out", file=sys.stderr)
             continue
         for document in iter_documents(source, text_key=text_key):

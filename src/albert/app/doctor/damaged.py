@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from albert.app.doctor.findings import Figure, Finding, Severity
 from albert.app.doctor.reading import Run
+from albert.corpus.remote import is_url
 from albert.errors import AlbertError
 from albert.training.metrics import METRICS_NAME
 from albert.training.run_folder import BEST_DIR, MODEL_DIR, RUN_NAME, SETTINGS_NAME, identify_corpus
@@ -93,10 +94,10 @@ def check_corpus(run: Run) -> Finding | None:
     """The corpus, opened as resuming would: missing, cut, or another one."""
     from albert.training.pretrain_data import open_data
 
-    data = Path(run.facts.data)
+    data = run.facts.data
     severity: Severity = "note" if run.is_finished else "serious"
-    figures: dict[str, Figure] = {"data": str(data)}
-    if not data.is_absolute() and not data.exists():
+    figures: dict[str, Figure] = {"data": data}
+    if not is_url(data) and not Path(data).is_absolute() and not Path(data).exists():
         cure = f"{data} is relative to where the run was started: go there, or give --data when resuming"
         return Finding("damaged", "note", "the corpus is not to be found from here", figures, cure)
     try:

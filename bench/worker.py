@@ -1,0 +1,202 @@
+"""One process of a measurement: a line on standard input says what to do, a line of JSON tells what it took.
+
+    step together COUNT     training steps with the others; each takes its share of the batch
+    step apart COUNT        the same share, and nothing is exchanged
+    step alone COUNT        the whole batch, while the others wait
+    buckets                 when DDP sends which part of the gradient, as a share of the backward pass
+    reduce BYTES COUNT      an all-reduce by itself
+
+`python -m bench.worker TASK` with the environment that torchrun would set; TASK is JSON.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from albert.examples.batches import PretrainingBatch, cut_batch
+from albert.examples.masking import NO_SPANS
+from albert.model.albert_model import build_model
+from albert.model.config import ModelConfig
+from albert.model.runtime import autocast
+from albert.training.distributed import join_processes
+from albert.training.guard import Guard
+from albert.training.loop_settings import GuardSettings, OptimizerSettings
+from albert.training.losses import PretrainLosses, count_terms
+from albert.training.optimizers import build_optimizer
+from albert.training.step import Objective, StepTaker
+from albert.training.world import World
+from bench.scaling import MASKED_SHARE, build_pair
+from bench.sockets import count_loopback, count_traffic
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a process trains: a shape and a family of `build_pair`, and one step's batch over all processes.
+
+    An empty `shape` trains nothing. `optimizer` is a recipe's, or `sgd`, which keeps no moments.
+    """
+
+    shape: str = ""
+    family: str = "ALBERT"
+    strategy: str = "ddp"
+    num_sequences: int = 2
+    length: int = 16
+    micro_batch_tokens: int = 2048
+    optimizer: str = "adamw"
+
+
+class Apart(World):
+    """A network that was spread over processes, trained for a while as if there were no others."""
+
+    def accumulate(self, network: nn.Module, *, is_last: bool) -> AbstractContextManager[Any]:
+        """Gradients stay where they are."""
+        assert isinstance(network, DistributedDataParallel)
+        return network.no_sync()
+
+
+def build_random_batch(config: ModelConfig, *, num_sequences: int, length: int) -> PretrainingBatch:
+    """Pieces at random, in sequences of one length: no share of it is more work than another."""
+    draw = np.random.default_rng(0)
+    shape = (num_sequences, length)
+    ids = draw.integers(5, config.vocab_size, shape)
+    num_masked = max(1, round(MASKED_SHARE * length))
+    places = np.stack([1 + draw.permutation(length - 1)[:num_masked] for _ in range(num_sequences)])
+    places += length * np.arange(num_sequences)[:, None]
+    return PretrainingBatch(
+        ids_T=ids.ravel(),
+        positions_T=np.broadcast_to(np.arange(length), shape).ravel(),
+        segments_T=np.broadcast_to((np.arange(length) >= length // 2).astype(np.int64), shape).ravel(),
+        lengths=np.full(num_sequences, length),
+        places_M=places.ravel(),
+        targets_M=draw.integers(5, config.vocab_size, places.size),
+        labels_B=draw.integers(0, 2, num_sequences),
+        has_labels=True,
+        spans=NO_SPANS,
+    )
+
+
+def _refuse() -> PretrainingBatch:
+    raise AssertionError("shares are equal: no process runs out of batches before another")
+
+
+class Worker:
+    """The model of a task and what can be asked of it."""
+
+    def __init__(self, task: Task, world: World) -> None:
+        self.task, self.world = task, world
+        config = build_pair(task.shape)[task.family]
+        model = build_model(config, heads={"mlm": None, "sop": None}).train()
+        self.network = world.spread(PretrainLosses(model, pair_head="sop"))
+        self.optimizer = (
+            torch.optim.SGD(model.parameters(), lr=1e-5)
+            if task.optimizer == "sgd"
+            else build_optimizer(model, OptimizerSettings.model_validate({"name": task.optimizer}))
+        )
+        self.batch = build_random_batch(config, num_sequences=task.num_sequences, length=task.length)
+
+    def step(self, way: str, count: str) -> Answer:
+        """Whole training steps as `albert pretrain` takes them; seconds of each, and the bytes of all."""
+        world = self.world if way == "together" else Apart()
+        taker = StepTaker(
+            self.network,
+            self.optimizer,
+            Objective(("mlm", "sop"), lambda batch: count_terms(batch, pair_head="sop"), _refuse),
+            Guard(GuardSettings(spike_factor=0.0)),
+            1.0,
+            lambda: autocast(torch.device("cpu")),
+            world,
+        )
+        shares = self._cut(is_whole=way == "alone")
+
+        def take() -> Answer:
+            report = taker.take(0, shares, taker.plan(shares), learning_rate=1e-6, options={})
+            return {"model": report.model_seconds, "optimizer": report.optimizer_seconds}
+
+        return measure(take, count=int(count), is_together=way == "together")
+
+    def _cut(self, *, is_whole: bool) -> list[PretrainingBatch]:
+        rows = np.arange(len(self.batch.lengths))
+        if not is_whole:
+            rows = np.array_split(rows, self.world.size)[self.world.rank]
+        return cut_batch(self.batch.select(rows), max_tokens=self.task.micro_batch_tokens)
+
+    def list_buckets(self) -> Answer:
+        """Bytes, and the time since the forward pass as a share of the last bucket's; once a process."""
+        assert isinstance(self.network, DistributedDataParallel)
+        seen: list[tuple[int, float]] = []
+        began = 0.0
+
+        # DDP reads these annotations and refuses others.
+        def note(
+            group: Any,
+            bucket: dist.GradBucket,  # type: ignore[name-defined]
+        ) -> torch.futures.Future[torch.Tensor]:
+            seen.append((bucket.buffer().nbytes, time.perf_counter()))
+            return allreduce_hook(group, bucket)
+
+        def begin(*_: object) -> None:
+            nonlocal began
+            seen.clear()
+            began = time.perf_counter()
+
+        self.network.register_comm_hook(None, note)
+        self.network.register_forward_hook(begin)
+        self.step("together", "3")
+        return {"buckets": [(size, (moment - began) / (seen[-1][1] - began)) for size, moment in seen]}
+
+
+def measure(function: Callable[[], Answer], *, count: int, is_together: bool) -> Answer:
+    """Call so many times; seconds of each call, with what it tells itself, and the traffic of all."""
+    calls: list[Answer] = []
+    if is_together:
+        dist.barrier()
+    traffic, loopback = count_traffic(), count_loopback()
+    for _ in range(count):
+        began = time.perf_counter()
+        told = function()
+        calls.append({**told, "seconds": time.perf_counter() - began})
+    moved = count_traffic() - traffic
+    return {"calls": calls, "traffic": asdict(moved), "loopback": count_loopback() - loopback}
+
+
+def reduce_alone(num_bytes: str, count: str) -> Answer:
+    """An all-reduce of float32 numbers; one untimed first."""
+    numbers = torch.zeros(int(num_bytes) // 4)
+    dist.all_reduce(numbers)
+
+    def call() -> Answer:
+        dist.all_reduce(numbers)
+        return {}
+
+    return measure(call, count=int(count), is_together=True)
+
+
+def serve(task: Task) -> None:
+    """Answer line after line until there are no more."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    with join_processes("fsdp" if task.strategy == "fsdp" else "ddp", "cpu") as world:
+        worker = Worker(task, world) if task.shape else None
+        verbs: dict[str, Callable[..., Answer]] = {"reduce": reduce_alone}
+        if worker is not None:
+            verbs |= {"step": worker.step, "buckets": worker.list_buckets}
+        for line in sys.stdin:
+            verb, *words = line.split()
+            print(json.dumps(verbs[verb](*words)), flush=True)
+
+
+if __name__ == "__main__":
+    serve(Task(**json.loads(sys.argv[1])))

@@ -1,0 +1,1 @@
+"""Examples come in, the sequences of pieces that the model reads go out."""

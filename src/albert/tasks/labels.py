@@ -1,0 +1,62 @@
+"""The names of labels come in, in any order; a table from names to places and back goes out."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from albert.errors import FileFormatError
+from albert.tasks.problems import BadRow, quote
+
+MAX_FOUND = 1000
+_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names by place: the model's output i is `names[i]`."""
+
+    names: tuple[str, ...]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
+
+    def place(self, name: str) -> int:
+        """The place of a name; one that is not in the table is a mistake in the whole file."""
+        place = self._places.get(name)
+        if place is None:
+            raise BadRow(f"the label {quote(name)} is unknown", f"known: {self.describe()}", is_fatal=True)
+        return place
+
+    def describe(self) -> str:
+        """The names for a person: all of a few, and how many more."""
+        more = f" and {len(self.names) - _SHOWN:,} more" if len(self.names) > _SHOWN else ""
+        return ", ".join(self.names[:_SHOWN]) + more
+
+
+def build_labels(names: Iterable[str], *, source: str, least: int = 2) -> Labels:
+    """The table of all names that were found, numbers by size and words by alphabet, whatever their order.
+
+    Refused: fewer than `least`, and so many that they are no labels but numbers or texts.
+    """
+    found = set(names)
+    if len(found) < least:
+        only = f"only the label {quote(next(iter(found)))}" if found else "no label"
+        raise FileFormatError(
+            f"{source}: has {only}, and at least {least} are needed; check the column of the labels"
+        )
+    if len(found) > MAX_FOUND:
+        raise FileFormatError(
+            f"{source}: has {len(found):,} different labels, and {MAX_FOUND:,} are taken to be names; for "
+            "numbers ask for regression, or give the names of the labels"
+        )
+    return Labels(tuple(sorted(found, key=_by_size_or_name)))
+
+
+def _by_size_or_name(name: str) -> tuple[float, str]:
+    try:
+        number = float(name)
+    except ValueError:
+        return math.inf, name
+    return (math.inf if math.isnan(number) else number), name

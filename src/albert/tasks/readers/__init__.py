@@ -1,0 +1,1 @@
+"""Files of a task come in, examples go out."""

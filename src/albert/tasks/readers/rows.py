@@ -1,0 +1,210 @@
+"""A table as CSV, TSV, JSONL or Parquet comes in; its rows go out one at a time, as values by column."""
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from albert.corpus.decompress import OPENERS
+from albert.corpus.remote import Place, to_name
+from albert.corpus.sources import Source
+from albert.corpus.tables import open_parquet
+from albert.errors import FileFormatError, InputError
+from albert.tasks.problems import BadRow, Problems, iter_good
+from albert.tasks.readers.conll import iter_sentences
+from albert.tasks.readers.lines import Line, check_decoded, iter_lines
+
+_BATCH_ROWS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The values of one row by column, and the line at which it begins."""
+
+    line: int
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The columns that a table must have, and those that are read where it has them."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+
+
+def find_format(place: Place) -> str:
+    """What a file's name promises, a compression left aside: `csv`, `tsv`, `jsonl`, …"""
+    suffixes = [suffix for suffix in to_name(place).suffixes if suffix not in OPENERS]
+    return suffixes[-1].removeprefix(".").lower() if suffixes else ""
+
+
+def iter_rows(
+    source: Place | BinaryIO, *, wanted: Wanted, problems: Problems, format: str | None = None
+) -> Iterator[Row]:
+    """The rows of a table; `format` is that of a stream, or of a file whose name does not tell.
+
+    Refused: a kind of file that is not read, and a table without one of the wanted columns. Rows that are
+    broken are counted and left out.
+    """
+    format = format or (find_format(source) if isinstance(source, Place) else "")
+    if format not in FORMATS:
+        raise InputError(
+            f"{problems.path}: a kind of file that is not read; albert reads {', '.join(FORMATS)}"
+        )
+    return FORMATS[format](source, wanted, problems)
+
+
+def iter_fields(lines: Iterable[Line], *, header: Sequence[str], problems: Problems) -> Iterator[Row]:
+    """The rows of tab-separated lines, in which quotes are plain characters; blank lines are none."""
+
+    def build(line: Line) -> Row:
+        return Row(line.line, _by_column(check_decoded(line.text).split("\t"), header))
+
+    return iter_good((line for line in lines if line.text), build, problems=problems)
+
+
+def read_header(lines: Iterator[Line], *, problems: Problems) -> list[str]:
+    """The names of the columns in the first line."""
+    first = next(lines, None)
+    if first is None:
+        raise FileFormatError(f"{problems.path}: empty; its first line should name the columns")
+    return _check_text(first, problems).split("\t")
+
+
+def check_columns(found: Sequence[str], wanted: Wanted, *, path: object) -> None:
+    """Refuse a table that lacks a column, or has one of the wanted twice."""
+    missing = [name for name in wanted.required if name not in found]
+    if missing:
+        raise FileFormatError(
+            f"{path}: no column {', '.join(map(repr, missing))} but {', '.join(map(repr, found))}; "
+            "name the column that is meant"
+        )
+    twice = [name for name in (*wanted.required, *wanted.optional) if list(found).count(name) > 1]
+    if twice:
+        raise FileFormatError(f"{path}: has the column {twice[0]!r} twice; name each column once")
+
+
+def _iter_tsv(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> Iterator[Row]:
+    lines = iter_lines(source, problems=problems)
+    header = read_header(lines, problems=problems)
+    check_columns(header, wanted, path=problems.path)
+    yield from iter_fields(lines, header=header, problems=problems)
+
+
+def _iter_csv(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> Iterator[Row]:
+    csv.field_size_limit(sys.maxsize)
+    lines = iter_lines(source, problems=problems)
+    first = next(lines, None)
+    if first is None:
+        raise FileFormatError(f"{problems.path}: empty; its first line should name the columns")
+    delimiter = ";" if ";" in first.text and "," not in first.text else ","
+    header = next(csv.reader([_check_text(first, problems)], delimiter=delimiter), [])
+    check_columns(header, wanted, path=problems.path)
+    records = _iter_csv_records(lines, delimiter=delimiter, problems=problems)
+    yield from iter_good(records, lambda record: _build_csv_row(record, header), problems=problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    line: int
+    fields: list[str]
+
+
+def _iter_csv_records(lines: Iterator[Line], *, delimiter: str, problems: Problems) -> Iterator[_Record]:
+    """The records below the header; one may go over several lines, and is known by its first."""
+    reader = csv.reader((f"{line.text}\n" for line in lines), delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 2  # the header is line 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise FileFormatError(
+                    f"{problems.path}: line {line}: a quote is opened and never closed; double or close it"
+                ) from error
+            problems.skip(BadRow("not valid CSV", str(error)), line=line)
+        else:
+            if fields:
+                yield _Record(line, fields)
+
+
+def _build_csv_row(record: _Record, header: Sequence[str]) -> Row:
+    return Row(record.line, _by_column([check_decoded(field) for field in record.fields], header))
+
+
+def _iter_jsonl(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> Iterator[Row]:
+    lines = (line for line in iter_lines(source, problems=problems) if line.text.strip())
+    records = iter_good(lines, _parse_record, problems=problems)
+    return _iter_checked(records, wanted, problems)
+
+
+def _iter_conll(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> Iterator[Row]:
+    sentences = iter_sentences(iter_lines(source, problems=problems), problems=problems)
+    rows = (Row(sentence.line, sentence.columns) for sentence in sentences)
+    return _iter_checked(rows, wanted, problems)
+
+
+def _iter_checked(rows: Iterable[Row], wanted: Wanted, problems: Problems) -> Iterator[Row]:
+    """The rows of a table without a header: the first must have all columns, a later one is left out."""
+    for number, row in enumerate(rows):
+        if number == 0:
+            check_columns(list(row.values), wanted, path=problems.path)
+        missing = [name for name in wanted.required if name not in row.values]
+        if missing:
+            problems.skip(BadRow(f"no {missing[0]!r}", f"it has {', '.join(row.values)}"), line=row.line)
+        else:
+            yield row
+
+
+def _parse_record(line: Line) -> Row:
+    try:
+        record = json.loads(check_decoded(line.text))
+    except (ValueError, RecursionError) as error:
+        raise BadRow("not valid JSON", str(error)) from error
+    if not isinstance(record, dict):
+        raise BadRow("no JSON object", f"it is a {type(record).__name__}")
+    return Row(line.line, record)
+
+
+def _iter_parquet(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> Iterator[Row]:
+    if not isinstance(source, Place):
+        raise InputError(f"{problems.path}: Parquet cannot be read from a stream; give the file's path")
+    with open_parquet(Source(str(source), str(source), "parquet")) as file:
+        found = file.schema_arrow.names
+        check_columns(found, wanted, path=problems.path)
+        names = [name for name in (*wanted.required, *wanted.optional) if name in found]
+        line = 0
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=names):
+            for values in batch.to_pylist():
+                line += 1
+                yield Row(line, values)
+
+
+RowReader = Callable[[Place | BinaryIO, Wanted, Problems], Iterator[Row]]
+FORMATS: dict[str, RowReader] = {
+    "csv": _iter_csv,
+    "tsv": _iter_tsv,
+    "jsonl": _iter_jsonl,
+    "parquet": _iter_parquet,
+    "conll": _iter_conll,
+    "bio": _iter_conll,
+    "txt": _iter_conll,
+}
+
+
+def _by_column(fields: list[str], header: Sequence[str]) -> dict[str, str]:
+    if len(fields) != len(header):
+        raise BadRow("wrong number of fields", f"{len(fields)}, and {len(header)} columns")
+    return dict(zip(header, fields, strict=True))
+
+
+def _check_text(line: Line, problems: Problems) -> str:
+    try:
+        return check_decoded(line.text)
+    except BadRow as bad:
+        raise FileFormatError(f"{problems.path}: line {line.line}: {bad.reason} ({bad.detail})") from bad

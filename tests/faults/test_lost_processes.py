@@ -1,0 +1,175 @@
+"""One of many processes is killed, stopped or fails: the run goes on, or all end with its message."""
+
+import os
+import random
+import resource
+import signal
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+import yaml
+
+from albert.training.checkpoints import CheckpointFolder
+from tests.faults.test_killed_pretraining import MODEL, curve, is_saving, last_step, wait_until
+from tests.training.conftest import TINY, build_torchrun, story_corpus
+
+__all__ = ["story_corpus"]
+NUM_STEPS = 60
+SETTINGS = {**TINY, "model": MODEL, "num_steps": NUM_STEPS, "num_evaluations": 20, "num_workers": 1}
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recipe") / "slow.yaml"
+    path.write_text(yaml.safe_dump(SETTINGS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def launch(recipe, story_corpus, tmp_path_factory):
+    """`torchrun … albert pretrain` with two processes; without --resume, as a person would type it."""
+    begun: list[Launched] = []
+    folder = tmp_path_factory.mktemp("said")
+
+    def start(
+        out: Path, *words: str, max_restarts: int = 0, module: str = "albert", limit: int = 0, **env: str
+    ) -> Launched:
+        albert = [module, "pretrain", str(recipe), "--data", str(story_corpus), "--out", str(out), *words]
+        command = build_torchrun(albert, processes=2, max_restarts=max_restarts)
+        said = folder / f"{len(begun)}"
+        process = subprocess.Popen(
+            command,
+            stderr=said.open("w"),
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **env},
+            preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))) if limit else None,
+        )
+        begun.append(Launched(process, said))
+        return begun[-1]
+
+    yield start
+    for launched in begun:
+        if launched.process.poll() is None:
+            launched.process.terminate()
+            launched.process.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(launch, tmp_path_factory) -> Path:
+    """The run that nothing happened to."""
+    out: Path = tmp_path_factory.mktemp("undisturbed") / "run"
+    launch(out).finish()
+    return out
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A torchrun that is on its way, and the file that it writes its messages to."""
+
+    process: "subprocess.Popen[bytes]"
+    said: Path
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        assert wait_until(condition, self.process, seconds=180), self.said.read_text()
+
+    def finish(self, *, code: int | None = 0) -> str:
+        self.process.wait(timeout=180)
+        text = self.said.read_text()
+        assert code is None or self.process.returncode == code, text
+        return text
+
+    def list_workers(self) -> dict[int, psutil.Process]:
+        """The processes that train, by rank."""
+        try:
+            children = psutil.Process(self.process.pid).children()
+            ranks = {
+                child: child.environ().get("RANK") for child in children if "pretrain" in child.cmdline()
+            }
+        except psutil.Error:
+            return {}
+        return {int(rank): child for child, rank in ranks.items() if rank is not None}
+
+
+def assert_same(out: Path, undisturbed: Path) -> None:
+    name = "model/model.safetensors"
+    assert (out / name).read_bytes() == (undisturbed / name).read_bytes()
+    assert curve(out) == curve(undisturbed)
+
+
+def test_killed_five_times_the_run_goes_on_by_itself(launch, undisturbed, tmp_path):
+    out, draw = tmp_path / "run", random.Random(5)
+    run = launch(out, max_restarts=10)
+    num_cut_saves, killed = 0, set()
+    for attempt in range(5):
+        first = last_step(out)
+        run.wait_until(lambda: set(run.list_workers()) == {0, 1})
+        worker = run.list_workers()[draw.randint(0, 1)]
+        assert worker.pid not in killed
+        if attempt % 2:  # anything may be going on: a start, an evaluation, a save
+            target = first + draw.randint(0, 8)
+            run.wait_until(lambda target=target: last_step(out) >= target)
+        else:
+            run.wait_until(lambda first=first: last_step(out) > first and is_saving(out))
+        worker.send_signal(signal.SIGKILL)
+        num_cut_saves += is_saving(out)  # what it was writing stays as it is
+        killed.add(worker.pid)
+        run.wait_until(lambda: killed.isdisjoint(w.pid for w in run.list_workers().values()))
+    said = run.finish()
+    assert num_cut_saves >= 2
+    assert len(killed) == 5
+    assert said.count("goes on at step") >= 2, said
+    assert "this is a mistake in albert" not in said
+    assert_same(out, undisturbed)
+
+
+def test_a_second_launch_does_not_take_up_the_run_of_a_first(launch, tmp_path):
+    out = tmp_path / "run"
+    launch(out, "num_steps=4").finish()
+    said = launch(out, "num_steps=4", max_restarts=1).finish(code=1)
+    told = [line for line in said.splitlines() if line.startswith("error:")]
+    assert len(told) == 2, said  # asked twice, and refused twice
+    assert all("holds a run already; add --resume" in line for line in told)
+
+
+def test_stopped_it_saves_first_and_goes_on_exactly(launch, undisturbed, tmp_path):
+    out = tmp_path / "run"
+    run = launch(out)
+    run.wait_until(lambda: last_step(out) >= 20)
+    run.process.terminate()
+    said = run.finish(code=None)
+    assert run.process.returncode != 0
+    assert said.count("and saved; --resume goes on") == 1
+    assert CheckpointFolder(out / "checkpoints").list_steps()[-1] == last_step(out) >= 20
+    assert not is_saving(out)
+    launch(out, "--resume").finish()
+    assert_same(out, undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("data", "error: process 1 of 2: the data could not be read at step 5 ([Errno 5] the disk does not"),
+        ("step", "mistake in albert, not yours (ZeroDivisionError: a mistake of this process alone)"),
+    ],
+)
+def test_what_fails_in_one_process_ends_all_with_its_message(launch, tmp_path, fault, message):
+    out = tmp_path / "run"
+    said = launch(out, module="tests.faults.failing_process", FAULT=fault).finish(code=1)
+    assert [line for line in said.splitlines() if message in line and line.startswith("error:")], said
+    assert sum(line.startswith("error:") for line in said.splitlines()) == 1, said
+    if fault == "data":  # all were between two steps, and what was learned is saved
+        assert CheckpointFolder(out / "checkpoints").list_steps()[-1] == 5
+
+
+def test_without_room_to_save_it_is_said_and_goes_on(launch, tmp_path):
+    out = tmp_path / "run"
+    said = launch(out, limit=30_000).finish(code=1)
+    assert "could not be saved" in said
+    assert "training goes on and saving is tried again" in said
+    lines = [line for line in said.splitlines() if line.startswith("error:")]
+    assert len(lines) == 1, said
+    assert "Make room and go on with --resume" in lines[0]

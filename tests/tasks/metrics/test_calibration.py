@@ -1,0 +1,121 @@
+"""The temperature is the minimum it claims to be, and the calibration error is the one of its paper."""
+
+import math
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from albert.errors import InputError
+from albert.tasks.metrics.calibration import (
+    MAX_TEMPERATURE,
+    MIN_TEMPERATURE,
+    calibrate,
+    expected_calibration_error,
+    fit_temperature,
+    negative_log_likelihood,
+)
+
+
+def draw_answers(logits, *, temperature, seed):
+    """Classes drawn as a model with these logits would be right if its temperature were this one."""
+    rng = np.random.default_rng(seed)
+    return np.array([rng.choice(len(row), p=row) for row in calibrate(logits, temperature=temperature)])
+
+
+@pytest.mark.parametrize("temperature", [0.4, 1.0, 3.0])
+def test_the_temperature_that_made_the_answers_is_found_again(temperature):
+    logits = np.random.default_rng(1).normal(scale=3 * temperature, size=(8_000, 4))
+    golds = draw_answers(logits, temperature=temperature, seed=2)
+    found = fit_temperature(logits, golds=golds)
+    assert found == pytest.approx(temperature, rel=0.06)
+    before = expected_calibration_error(calibrate(logits, temperature=1.0), golds=golds)
+    after = expected_calibration_error(calibrate(logits, temperature=found), golds=golds)
+    assert after < 0.02
+    assert after <= before + 0.005
+    assert temperature == 1.0 or before > 0.05
+
+
+def test_no_temperature_of_a_fine_grid_is_better():
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        logits = rng.normal(scale=rng.uniform(0.5, 8), size=(40, 3))
+        golds = np.where(rng.random(40) < 0.7, logits.argmax(axis=1), rng.integers(3, size=40))
+        found = fit_temperature(logits, golds=golds)
+        least = negative_log_likelihood(logits, golds=golds, temperature=found)
+        for other in np.geomspace(MIN_TEMPERATURE, MAX_TEMPERATURE, 200):
+            assert least <= negative_log_likelihood(logits, golds=golds, temperature=other) + 1e-9
+
+
+def test_the_likelihood_is_the_mean_of_the_logs():
+    logits = [[math.log(3), 0.0], [0.0, math.log(4)]]
+    assert negative_log_likelihood(logits, golds=[0, 0]) == pytest.approx(
+        -(math.log(3 / 4) + math.log(1 / 5)) / 2
+    )
+    assert negative_log_likelihood([[1e4, 0.0]], golds=[1]) == pytest.approx(1e4)
+
+
+def test_limits_hold_where_the_best_lies_at_infinity():
+    logits = np.array([[0.02, 0.0], [0.0, 0.03]])
+    assert fit_temperature(logits, golds=[0, 1]) == pytest.approx(MIN_TEMPERATURE, rel=1e-3)
+    assert fit_temperature(100 * logits, golds=[1, 0]) == pytest.approx(MAX_TEMPERATURE, rel=1e-3)
+    # Long before the limit nothing is left to win: every probability is 1.
+    sure = fit_temperature(100 * logits, golds=[0, 1])
+    assert negative_log_likelihood(100 * logits, golds=[0, 1], temperature=sure) < 1e-12
+
+
+def test_no_answer_changes():
+    logits = np.random.default_rng(4).normal(size=(500, 5))
+    for temperature in (0.05, 1.0, 40.0):
+        probabilities = calibrate(logits, temperature=temperature)
+        assert probabilities.sum(axis=1) == pytest.approx(np.ones(500))
+        assert (probabilities.argmax(axis=1) == logits.argmax(axis=1)).all()
+
+
+def calibration_error_of(probabilities, golds, num_bins):
+    """Guo et al. 2017, bin by bin with both borders written out."""
+    total = 0.0
+    edges = np.linspace(0, 1, num_bins + 1)
+    for low, high in pairwise(edges):
+        pairs = zip(probabilities, golds, strict=True)
+        own = [(max(row), row.index(max(row)) == gold) for row, gold in pairs if low < max(row) <= high]
+        if own:
+            share = sum(right for _, right in own) / len(own)
+            confidence = sum(value for value, _ in own) / len(own)
+            total += len(own) / len(golds) * abs(share - confidence)
+    return total
+
+
+def test_the_calibration_error_of_a_thousand_tables():
+    rng = random.Random(5)
+    for _ in range(1_000):
+        # Sixteenths hit the borders of 2, 4, 8 and 16 bins exactly.
+        tops = [rng.randint(8, 16) / 16 for _ in range(rng.randint(1, 30))]
+        rows = [[top, 1 - top] if rng.random() < 0.5 else [1 - top, top] for top in tops]
+        golds = [rng.randrange(2) for _ in rows]
+        num_bins = rng.choice([1, 2, 4, 8, 15, 16])
+        wanted = calibration_error_of(rows, golds, num_bins)
+        found = expected_calibration_error(rows, golds=golds, num_bins=num_bins)
+        assert found == pytest.approx(wanted, abs=1e-12)
+
+
+def test_sure_and_right_is_calibrated_and_sure_and_wrong_is_not():
+    assert expected_calibration_error([[1.0, 0.0]], golds=[0]) == 0.0
+    assert expected_calibration_error([[1.0, 0.0]], golds=[1]) == 1.0
+    assert expected_calibration_error([[0.75, 0.25]] * 4, golds=[0, 0, 0, 1]) == 0.0
+
+
+def test_what_cannot_be_calibrated_is_refused():
+    with pytest.raises(InputError, match="whole numbers from 0 to 1"):
+        fit_temperature([[0.0, 1.0]], golds=[2])
+    with pytest.raises(InputError, match="whole numbers"):
+        fit_temperature([[0.0, 1.0]], golds=["yes"])
+    with pytest.raises(InputError, match=r"shape \(2,\)"):
+        fit_temperature([0.0, 1.0], golds=[0, 1])
+    with pytest.raises(InputError, match="is nan"):
+        fit_temperature([[0.0, math.nan]], golds=[0])
+    with pytest.raises(InputError, match="temperature 0 is not above 0"):
+        calibrate([[0.0, 1.0]], temperature=0)
+    with pytest.raises(InputError, match="0 bins"):
+        expected_calibration_error([[1.0, 0.0]], golds=[0], num_bins=0)

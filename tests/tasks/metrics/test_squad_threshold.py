@@ -1,0 +1,140 @@
+"""The threshold for "no answer": the official search to its oddities, and one that can be relied on."""
+
+import json
+import random
+
+import pytest
+
+from albert.errors import InputError
+from albert.tasks.metrics.squad import score_questions, summarise_squad
+from albert.tasks.metrics.squad_threshold import (
+    ANSWER_NOTHING,
+    SquadPart,
+    apply_threshold,
+    choose_threshold,
+    find_best_thresholds,
+    halve,
+    report_elsewhere,
+    select_questions,
+)
+
+from . import official_squad as official
+
+
+def draw_questions(rng, *, odds):
+    """Predictions, golds and null odds of up to 25 questions; few different odds make many ties."""
+    predictions = [official.draw_answer(rng) for _ in range(rng.randint(1, 25))]
+    golds = [
+        official.draw_golds(rng, prediction=text, least=1) if rng.random() < 0.6 else []
+        for text in predictions
+    ]
+    return predictions, golds, [rng.choice(odds) for _ in predictions]
+
+
+def build_part(predictions, golds, null_odds):
+    return SquadPart(score_questions(predictions, golds=golds, version="2.0"), null_odds)
+
+
+def build_script(predictions, golds, null_odds):
+    names = range(len(predictions))
+    return official.SecondVersion(
+        *(dict(zip(names, v, strict=True)) for v in (golds, predictions, null_odds))
+    )
+
+
+@pytest.mark.parametrize("odds", [[-1.5, -0.25, 0.0, 0.5], [k / 64 - 3 for k in range(400)], [0.0]])
+def test_best_scores_and_thresholds_are_the_official_ones(odds):
+    rng = random.Random(len(odds))
+    thresholds_seen = set()
+    for _ in range(500):
+        questions = draw_questions(rng, odds=odds)
+        best, script = find_best_thresholds(build_part(*questions)), build_script(*questions)
+        assert (best.best_exact, best.best_exact_thresh) == script.best("exact")
+        assert (best.best_f1, best.best_f1_thresh) == script.best("f1")
+        thresholds_seen.add(best.best_f1_thresh)
+    assert len(thresholds_seen) >= min(len(odds), 4)
+
+
+def test_scores_under_a_threshold_are_the_official_ones():
+    rng = random.Random(5)
+    odds = [-1.0, -0.5, 0.0, 0.5, 1.0]
+    for _ in range(500):
+        questions = draw_questions(rng, odds=odds)
+        threshold = rng.choice([*odds, 0.25, -9.0, 9.0])
+        scores = summarise_squad(apply_threshold(build_part(*questions), threshold=threshold))
+        assert scores.official == build_script(*questions).report(threshold)
+
+
+@pytest.mark.parametrize("measure", ["exact", "f1"])
+def test_no_threshold_is_better_than_the_chosen_one_and_no_lower_one_as_good(measure):
+    rng = random.Random(6)
+    num_nothing = 0
+    for _ in range(500):
+        odds = [-3.0, -2.0, -1.0, 1.0] if rng.random() < 0.5 else [k / 64 - 3 for k in range(400)]
+        predictions, golds, null_odds = draw_questions(rng, odds=odds)
+        script = build_script(predictions, golds, null_odds)
+        reachable = {level: script.report(level)[measure] for level in {ANSWER_NOTHING, *null_odds}}
+        best = max(reachable.values())
+        as_good = [level for level, score in reachable.items() if score > best - 1e-7]
+        chosen = choose_threshold(build_part(predictions, golds, null_odds), measure=measure)
+        assert chosen == min(as_good)
+        num_nothing += chosen == ANSWER_NOTHING
+    assert 0 < num_nothing < 450
+
+
+def test_where_the_official_search_promises_what_no_threshold_gives():
+    # Two questions of equal odds: the script stops between them, and applies its threshold to both.
+    tied = build_part(["x", "y"], [["x"], []], [0.5, 0.5])
+    best = find_best_thresholds(tied)
+    assert (best.best_f1, best.best_f1_thresh) == (100.0, 0.5)
+    assert summarise_squad(apply_threshold(tied, threshold=0.5)).overall.f1 == 50.0
+    # All answers wrong and all odds below 0: the script says 0, which answers everything.
+    wrong = build_part(["x", "y"], [[], []], [-2.0, -1.0])
+    assert find_best_thresholds(wrong).best_f1_thresh == 0.0
+    assert summarise_squad(apply_threshold(wrong, threshold=0.0)).overall.f1 == 0.0
+    assert choose_threshold(wrong) == ANSWER_NOTHING
+    assert summarise_squad(apply_threshold(wrong, threshold=ANSWER_NOTHING)).overall.f1 == 100.0
+    assert json.loads(json.dumps(ANSWER_NOTHING, allow_nan=False)) == ANSWER_NOTHING
+
+
+def test_a_threshold_is_reported_where_it_was_not_chosen():
+    chosen_on = build_part(["x", "y", "z"], [["x"], [], ["z"]], [-1.0, 2.0, 1.0])
+    reported = build_part(["x", "y", "z"], [["x"], [], ["z"]], [-1.0, 0.5, 1.5])
+    outcome = report_elsewhere(reported, chosen_on=chosen_on)
+    assert outcome.threshold == 1.0
+    assert outcome.scores.official["f1"] == pytest.approx(100 / 3)
+    # Its own best would have been more: 1.5 keeps z, and y is wrong either way.
+    assert summarise_squad(apply_threshold(reported, threshold=1.5)).overall.f1 == pytest.approx(200 / 3)
+
+
+def test_halves_keep_passages_together_and_follow_the_seed():
+    groups = [f"passage {number // 3}" for number in range(60)]
+    is_first = halve(groups, seed=0)
+    assert sum(is_first) == 30
+    for start in range(0, 60, 3):
+        assert len(set(is_first[start : start + 3])) == 1
+    assert halve(groups, seed=0) == is_first
+    assert len({halve(groups, seed=seed) for seed in range(20)}) > 15
+    with pytest.raises(InputError, match="1 group"):
+        halve(["one"] * 5, seed=0)
+
+
+def test_parts_that_are_selected_add_up_to_the_whole():
+    rng = random.Random(8)
+    whole = build_part(*draw_questions(rng, odds=[0.0, 1.0, 2.0]))
+    size = len(whole.null_odds)
+    is_first = [rng.random() < 0.5 for _ in range(size - 2)] + [True, False]
+    first = select_questions(whole, is_kept=is_first)
+    second = select_questions(whole, is_kept=[not flag for flag in is_first])
+    parts = [zip(part.null_odds, part.questions.f1, strict=True) for part in (first, second)]
+    merged = sorted(row for rows in parts for row in rows)
+    assert merged == sorted(zip(whole.null_odds, whole.questions.f1, strict=True))
+    assert len(first.null_odds) == sum(is_first)
+
+
+def test_odds_that_are_no_numbers_are_refused():
+    part = build_part(["x", "y"], [["x"], ["y"]], [0.0, float("nan")])
+    with pytest.raises(InputError, match="null odds of question 1 is nan"):
+        find_best_thresholds(part)
+    with pytest.raises(InputError, match="1 predictions for 2"):
+        choose_threshold(build_part(["x", "y"], [["x"], ["y"]], [0.0]))

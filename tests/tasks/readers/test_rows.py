@@ -1,0 +1,185 @@
+"""Tables: the same rows whatever the format, numbered by line, read as they come and no further."""
+
+import csv
+import gzip
+import io
+import json
+import lzma
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert.errors import FileFormatError, InputError
+from albert.tasks.problems import Problems
+from albert.tasks.readers.rows import FORMATS, Wanted, iter_rows
+
+ROWS = [{"text": 'He said "no", and left.', "label": "1"}, {"text": "Ünïcode – “quoted”; £ 5", "label": "0"}]
+WANTED = Wanted(("text", "label"))
+
+
+def to_csv(rows, *, delimiter: str = ",") -> bytes:
+    sink = io.StringIO()
+    writer = csv.DictWriter(sink, list(rows[0]), delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return sink.getvalue().encode()
+
+
+def to_tsv(rows) -> bytes:
+    lines = [rows[0], *(row.values() for row in rows)]
+    return "".join("\t".join(line) + "\n" for line in lines).encode()
+
+
+def to_jsonl(rows) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def to_parquet(rows) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), sink, row_group_size=1)
+    return sink.getvalue()
+
+
+WRITERS = {"csv": to_csv, "tsv": to_tsv, "jsonl": to_jsonl, "parquet": to_parquet}
+
+
+def read(path, wanted: Wanted = WANTED):
+    problems = Problems(path)
+    return list(iter_rows(path, wanted=wanted, problems=problems)), problems
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_gives_the_same_rows(tmp_path, name):
+    path = tmp_path / f"table.{name}"
+    path.write_bytes(WRITERS[name](ROWS))
+    rows, problems = read(path)
+    assert [row.values for row in rows] == ROWS
+    assert [row.line for row in rows] == ([1, 2] if name in ("jsonl", "parquet") else [2, 3])
+    assert problems.describe() == []
+
+
+@pytest.mark.parametrize("name", ["csv", "tsv", "jsonl"])
+@pytest.mark.parametrize("change", ["crlf", "mark", "gz", "xz", "no last end", "blank lines"])
+def test_what_files_of_the_world_look_like(tmp_path, name, change):
+    content = WRITERS[name](ROWS)
+    changed = {
+        "crlf": lambda: content.replace(b"\n", b"\r\n"),
+        "mark": lambda: b"\xef\xbb\xbf" + content,
+        "gz": lambda: gzip.compress(content),
+        "xz": lambda: lzma.compress(content),
+        "no last end": lambda: content.rstrip(b"\n"),
+        "blank lines": lambda: content + b"\n\n",
+    }[change]()
+    path = tmp_path / (f"table.{name}.{change}" if change in ("gz", "xz") else f"table.{name}")
+    path.write_bytes(changed)
+    assert [row.values for row in read(path)[0]] == ROWS
+
+
+cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1)
+
+
+@settings(deadline=None)
+@given(st.lists(st.fixed_dictionaries({"text": cells, "label": cells}), min_size=1))
+def test_csv_brings_back_any_text(rows):
+    problems = Problems("-")
+    found = iter_rows(io.BytesIO(to_csv(rows)), wanted=WANTED, problems=problems, format="csv")
+    assert [row.values for row in found] == rows
+    assert not problems.num_skipped
+
+
+def test_a_cell_over_several_lines_keeps_the_numbers_right(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(to_csv([{"text": "one\ntwo\n\nthree", "label": "1"}, {"text": "four", "label": "0"}]))
+    rows, _ = read(path)
+    assert [(row.line, row.values["text"]) for row in rows] == [(2, "one\ntwo\n\nthree"), (6, "four")]
+
+
+def test_semicolons_as_spreadsheets_write_them(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(to_csv(ROWS, delimiter=";"))
+    assert [row.values for row in read(path)[0]] == ROWS
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "reason", "detail"),
+    [
+        ("csv", b"torn", "wrong number of fields", "1, and 2 columns"),
+        ("csv", b'a "quoted" text,"closed" early', "not valid CSV", "expected after"),
+        ("csv", b"caf\xe9,1", "bytes that are not UTF-8", "0xe9 behind 3 characters"),
+        ("tsv", b"one\ttwo\tthree", "wrong number of fields", "3, and 2 columns"),
+        ("tsv", b"caf\xe9\t1", "bytes that are not UTF-8", "0xe9 behind 3 characters"),
+        ("jsonl", b'{"text": "torn', "not valid JSON", "Unterminated string"),
+        ("jsonl", b'["text", "label"]', "no JSON object", "it is a list"),
+        ("jsonl", b'{"label": "1"}', "no 'text'", "it has label"),
+        ("jsonl", b'{"text": "caf\xe9", "label": "1"}', "bytes that are not UTF-8", "0xe9 behind 13"),
+        ("jsonl", b"[" * 100_000, "not valid JSON", "recursion"),
+    ],
+)
+def test_a_broken_row_is_counted_with_its_line(tmp_path, name, bad, reason, detail):
+    path = tmp_path / f"table.{name}"
+    content = WRITERS[name](ROWS)
+    path.write_bytes(content + bad + b"\n" + content.splitlines(keepends=True)[-1])
+    rows, problems = read(path)
+    assert [row.values for row in rows] == [*ROWS, ROWS[-1]]
+    assert problems.skipped == {reason: 1}
+    line = content.count(b"\n") + 1
+    (told,) = problems.describe()
+    assert f"left out 1 line: {reason} (first in line {line}: " in told
+    assert detail in told
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("table.csv", b"", "table.csv: empty; its first line should name the columns"),
+        ("table.csv", b"review,stars\n", "table.csv: no column 'text', 'label' but 'review', 'stars'; nam"),
+        ("table.tsv", b"review\tstars\n", "table.tsv: no column 'text', 'label' but 'review', 'stars'"),
+        ("table.jsonl", b'{"review": 1}\n', "table.jsonl: no column 'text', 'label' but 'review'"),
+        ("table.csv", b'text,label\n"never closed,1\nmore,0\n', "table.csv: line 2: a quote is opened and"),
+        ("table.parquet", b"PAR1 no more", "table.parquet: no whole Parquet file"),
+        ("table.csv.gz", b"no gzip", "table.csv.gz: its compressed data is damaged"),
+        ("table.xlsx", b"", "table.xlsx: a kind of file that is not read; albert reads csv, tsv, jsonl"),
+    ],
+)  # fmt: skip
+def test_a_table_that_cannot_be_read_is_one_line(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises((FileFormatError, InputError)) as caught:
+        read(path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileFormatError, match="gone.csv: No such file"):
+        read(tmp_path / "gone.csv")
+
+
+@pytest.mark.parametrize("name", ["csv", "tsv", "jsonl"])
+def test_a_stream_is_read_no_further_than_asked(name):
+    """Input of any size: after the first rows only some of the lines have been taken."""
+
+    class Endless(io.RawIOBase):
+        taken = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.content = WRITERS[name](ROWS)
+            self.last = self.content.splitlines(keepends=True)[-1]
+
+        def read(self, size: int = -1) -> bytes:
+            self.taken += 1
+            return self.content if self.taken == 1 else self.last
+
+    stream = Endless()
+    rows = iter_rows(stream, wanted=WANTED, problems=Problems("stdin"), format=name)
+    for _ in range(10):
+        assert next(rows).values["label"] in "01"
+    assert stream.taken < 15
+
+
+def test_the_formats_are_a_table():
+    assert set(WRITERS) <= set(FORMATS)

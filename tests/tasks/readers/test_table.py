@@ -1,0 +1,244 @@
+"""A user's own data: columns by name, labels found by themselves, every kind of task."""
+
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from albert.errors import FileFormatError
+from albert.tasks.examples import Answer, ChoiceExample, Numbered, SpanExample, TextExample, TokenExample
+from albert.tasks.labels import Labels
+from albert.tasks.problems import Problems
+from albert.tasks.readers.columns import ChoiceColumns, SpanColumns, TextColumns, WordColumns
+from albert.tasks.readers.kinds import CHOICES, SPANS, TEXTS, WORDS
+from albert.tasks.readers.table import iter_table, read_table
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A file of the given name: a text as it is, other values as JSON lines or Parquet."""
+
+    def write_file(name: str, content):
+        path = tmp_path / name
+        if isinstance(content, str):
+            path.write_text(content, encoding="utf-8")
+        elif name.endswith(".parquet"):
+            pq.write_table(pa.Table.from_pylist(content), path)
+        else:
+            path.write_text("".join(json.dumps(row) + "\n" for row in content), encoding="utf-8")
+        return path
+
+    return write_file
+
+
+def test_labels_are_found_and_sorted_whatever_their_order(write):
+    columns = TextColumns(text="review", label="stars")
+    for order in ([3, 10, 1], [1, 3, 10]):
+        path = write(
+            "train.jsonl", [{"review": f"film {i}", "stars": stars} for i, stars in enumerate(order)]
+        )
+        table = read_table(path, TEXTS, columns=columns)
+        assert table.labels == Labels(("1", "3", "10"))
+        assert [int(table.labels.names[each.label]) for each in table.examples] == order
+
+
+def test_labels_have_the_same_names_in_every_format(write):
+    values = [0, 1, 2]
+    rows = [{"text": f"a{i}", "label": i} for i in values]
+    floats = [{"text": f"a{i}", "label": float(i)} for i in values]
+    lines = "text,label\n" + "".join(f"a{i},{i}\n" for i in values)
+    files = [write("a.jsonl", rows), write("a.parquet", floats), write("a.csv", lines)]
+    found = [read_table(path, TEXTS, columns=TextColumns()).labels for path in files]
+    assert found == [Labels(("0", "1", "2"))] * 3
+
+
+def test_pairs_ids_and_truth_values(write):
+    rows = [{"q": "one", "a": "two", "is": True, "key": 5}, {"q": "one", "a": "", "is": False, "key": 6}]
+    columns = TextColumns(text="q", text_pair="a", label="is", id="key")
+    table = read_table(write("train.jsonl", rows), TEXTS, columns=columns)
+    assert table.labels == Labels(("false", "true"))
+    assert table.examples == (TextExample("5", "one", "two", 1), TextExample("6", "one", "", 0))
+    assert "1 line with an empty text (first in line 2)" in table.problems.describe()[0]
+
+
+def test_numbers_are_regression_when_asked_for(write):
+    path = write("train.csv", "text,label\none,1.5\ntwo,-3\n")
+    table = read_table(path, TEXTS, columns=TextColumns(label_kind="number"))
+    assert table.labels is None
+    assert [example.label for example in table.examples] == [1.5, -3.0]
+
+
+@pytest.mark.parametrize("value", ["", "four", "nan", "inf", "4,5"])
+def test_what_is_no_number_is_told(write, value):
+    path = write("train.csv", f'text,label\none,1.5\ntwo,"{value}"\n')
+    with pytest.raises(
+        FileFormatError, match=f"no number in column 'label' .first in line 3: it holds '{value}'"
+    ):
+        read_table(path, TEXTS, columns=TextColumns(label_kind="number"))
+
+
+def test_several_labels_are_a_list_or_have_a_separator_between(write):
+    columns = TextColumns(label_kind="several", label_separator=";")
+    rows = [{"text": "x", "label": ["b", "a"]}, {"text": "y", "label": []}, {"text": "z", "label": ["c"]}]
+    lines = "text\tlabel\nx\tb; a\ny\t\nz\tc\n"
+    for path in (write("a.jsonl", rows), write("a.parquet", rows), write("a.tsv", lines)):
+        table = read_table(path, TEXTS, columns=columns)
+        assert table.labels == Labels(("a", "b", "c"))
+        assert [example.label for example in table.examples] == [(0, 1), (), (2,)]
+
+
+def test_several_labels_are_in_the_order_of_the_table(write):
+    names = list("abcdefghijklmnopqrst")
+    rows = [{"text": "x", "label": list(reversed(names))}, {"text": "y", "label": ["q", "i", "b", "i"]}]
+    table = read_table(write("a.jsonl", rows), TEXTS, columns=TextColumns(label_kind="several"))
+    assert [example.label for example in table.examples] == [tuple(range(20)), (1, 8, 16)]
+
+
+def test_a_label_in_dev_that_train_lacks_is_refused_with_its_line(write):
+    train = read_table(write("train.csv", "text,label\na,x\nb,y\n"), TEXTS, columns=TextColumns())
+    dev = write("dev.csv", "text,label\na,x\nb,z\n")
+    with pytest.raises(
+        FileFormatError, match="dev.csv: line 3: the label 'z' is unknown .known: x, y.; mend"
+    ):
+        read_table(dev, TEXTS, columns=TextColumns(), labels=train.labels)
+
+
+def test_empty_texts_and_missing_values_are_left_out_and_counted(write):
+    good = [{"text": f"fine {i}", "label": i % 2} for i in range(40)]
+    bad = [{"text": " \t", "label": 0}, {"text": None, "label": 1}, {"text": "no label", "label": None}]
+    table = read_table(write("train.jsonl", good + bad), TEXTS, columns=TextColumns())
+    assert len(table.examples) == 40
+    assert table.problems.skipped == {
+        "an empty text": 1, "no text in column 'text'": 1, "no label in column 'label'": 1,
+    }  # fmt: skip
+    assert any("first in line 41" in line for line in table.problems.describe())
+
+
+def test_a_file_of_mostly_broken_rows_is_refused_before_anything_else(write):
+    with pytest.raises(FileFormatError, match="3 of 3 lines cannot be read.*not valid JSON .first in line 1"):
+        read_table(write("train.jsonl", "one\ntwo\nthree\n"), TEXTS, columns=TextColumns())
+    with pytest.raises(FileFormatError, match="train.jsonl: holds no examples"):
+        read_table(write("train.jsonl", "\n"), TEXTS, columns=TextColumns())
+
+
+def test_a_text_of_100_000_characters_is_a_text(write):
+    long = "word " * 20_000
+    for path in (
+        write("a.csv", f"text,label\n{long},1\nshort,0\n"),
+        write("a.jsonl", [{"text": long, "label": 1}, {"text": "short", "label": 0}]),
+    ):
+        assert len(read_table(path, TEXTS, columns=TextColumns()).examples[0].first) == 100_000
+
+
+def test_prediction_needs_no_labels_and_streams_with_line_numbers():
+    problems = Problems("stdin")
+    stream = io.BytesIO(b'{"text": "one"}\nbroken\n{"text": "two", "label": "unheard of"}\n')
+    found = list(iter_table(stream, TEXTS, columns=TextColumns(), problems=problems, format="jsonl"))
+    assert found == [Numbered(1, TextExample("1", "one")), Numbered(3, TextExample("3", "two"))]
+    assert problems.num_skipped == 1
+
+
+CONLL = """-DOCSTART- -X- O O
+
+EU NNP B-ORG
+rejects VBZ O
+
+Peter NNP B-PER
+Blackburn NNP I-PER
+"""
+
+
+def test_words_with_labels_in_every_form(write):
+    rows = [
+        {"words": ["EU", "rejects"], "labels": ["B-ORG", "O"]},
+        {"words": ["Peter", "Blackburn"], "labels": ["B-PER", "I-PER"]},
+    ]
+    spaced = "words\tlabels\nEU rejects\tB-ORG O\nPeter Blackburn\tB-PER I-PER\n"
+    tabbed = CONLL.replace(" ", "\t")
+    files = [
+        write("a.jsonl", rows), write("a.parquet", rows), write("a.tsv", spaced), write("a.conll", CONLL),
+        write("a.txt", tabbed),
+    ]  # fmt: skip
+    for path in files:
+        table = read_table(path, WORDS, columns=WordColumns())
+        assert table.labels == Labels(("B-ORG", "B-PER", "I-PER", "O"))
+        assert [(each.words, each.labels) for each in table.examples] == [
+            (("EU", "rejects"), (0, 3)),
+            (("Peter", "Blackburn"), (1, 2)),
+        ]
+    assert read_table(files[3], WORDS, columns=WordColumns()).examples[1].id == "6"  # its first line
+
+
+def test_words_alone_are_enough_to_predict(write):
+    path = write("a.conll", "EU\nrejects\n\nPeter\n")
+    table = read_table(path, WORDS, columns=WordColumns(), is_labelled=False)
+    assert table.examples == (TokenExample("1", ("EU", "rejects")), TokenExample("4", ("Peter",)))
+    with pytest.raises(FileFormatError, match="a.conll: no column 'labels' but 'words'"):
+        read_table(path, WORDS, columns=WordColumns())
+
+
+def test_words_without_their_labels_are_counted(write):
+    fine = "one A\ntwo B\n\n" * 20
+    table = read_table(write("a.conll", fine + "three\nfour A\n"), WORDS, columns=WordColumns())
+    assert (
+        "left out 1 line: a word without a label (first in line 61: line 61)" in table.problems.describe()[0]
+    )
+    rows = [{"words": ["a", "b"], "labels": ["A", "B"]}] * 20 + [{"words": ["a"], "labels": ["A", "B"]}]
+    table = read_table(write("a.jsonl", rows), WORDS, columns=WordColumns())
+    assert (
+        "not one label for each word (first in line 21: 1 words and 2 labels)" in table.problems.describe()[0]
+    )
+
+
+def test_questions_with_answers_in_every_form(write):
+    asked = {"question": "Where?", "context": "In Rome, not in Rome."}
+    like_squad = {**asked, "answers": [{"text": "Rome", "answer_start": 16}]}
+    like_datasets = {**asked, "answers": {"text": ["Rome"], "answer_start": [16]}}
+    none = {**asked, "answers": []}
+    expected = SpanExample("1", "Where?", asked["context"], (Answer("Rome", 16),))
+    for path in (
+        write("a.jsonl", [like_squad, none]),
+        write("a.parquet", [like_squad, none]),
+        write("b.jsonl", [like_datasets, {**asked, "answers": None}]),
+        write("b.parquet", [like_datasets, {**asked, "answers": None}]),
+    ):
+        first, second = read_table(path, SPANS, columns=SpanColumns()).examples
+        assert first == expected
+        assert (second.answers, second.is_impossible) == ((), True)
+
+
+def test_answers_in_columns_with_and_without_their_place(write):
+    columns = SpanColumns(answers="answer")
+    context = '"In Rome, not in Rome."'
+    path = write(
+        "a.csv", f"question,context,answer,answer_start\nWhere?,{context},Rome,16\nWho?,{context},,\n"
+    )
+    examples = read_table(path, SPANS, columns=columns).examples
+    assert [example.answers for example in examples] == [(Answer("Rome", 16),), ()]
+    path = write("b.csv", f"question,context,answer\nWhere?,{context},Rome\nWho?,{context},Nero\n")
+    table = read_table(path, SPANS, columns=columns)
+    assert [example.answers for example in table.examples] == [(Answer("Rome", 3),), (Answer("Nero", -1),)]
+    assert (
+        "1 line with an answer that is nowhere in the context (first in line 3"
+        in table.problems.describe()[0]
+    )
+
+
+@pytest.mark.parametrize("label", ["B", "b", 1, "1", "in Rome"])
+def test_choices_are_named_by_letter_number_or_text(write, label):
+    row = {"passage": "P", "question": "Where?", "options": ["in Paris", "in Rome"], "label": label}
+    example = ChoiceExample("1", "P", "Where?", ("in Paris", "in Rome"), 1)
+    for name in ("a.jsonl", "a.parquet"):
+        assert read_table(write(name, [row]), CHOICES, columns=ChoiceColumns()).examples == (example,)
+    path = write("a.csv", f"q,one,two,label\nWhere?,in Paris,in Rome,{label}\n")
+    columns = ChoiceColumns(passage=None, question="q", options=("one", "two"))
+    assert read_table(path, CHOICES, columns=columns).examples[0].label == 1
+
+
+@pytest.mark.parametrize("label", ["C", 2, -1, "in London", None])
+def test_a_choice_that_is_no_option_is_told(write, label):
+    row = {"passage": "P", "question": "Where?", "options": ["in Paris", "in Rome"], "label": label}
+    with pytest.raises(FileFormatError, match="a.jsonl: 1 of 1 lines cannot be read.*(no option|no label)"):
+        read_table(write("a.jsonl", [row]), CHOICES, columns=ChoiceColumns())
