@@ -25,6 +25,7 @@ from bench import (
     examples,
     prepare,
     pretraining,
+    saving,
     scaling_check,
     sentences,
 )
@@ -194,6 +195,7 @@ SECTIONS: dict[str, tuple[str, Callable[[], str]]] = {
     "memory": ("Memory of preparing and reading", format_memory),
     "communication": ("Bytes that two processes exchange in a step", communication.format_section),
     "scaling": ("Step time of many processes: the formula and its check", scaling_check.format_section),
+    "saving": ("Checkpoints of two processes, written aside", saving.format_section),
 }
 
 

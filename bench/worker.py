@@ -4,6 +4,8 @@
     step apart COUNT        the same share, and nothing is exchanged
     step alone COUNT        the whole batch, while the others wait
     buckets                 when DDP sends which part of the gradient, as a share of the backward pass
+    save WAY FOLDER         begin a checkpoint: aside, while training goes on, or waiting for it
+    settle                  wait for the one that is being written aside
     reduce BYTES COUNT      an all-reduce by itself
 
 `python -m bench.worker TASK` with the environment that torchrun would set; TASK is JSON.
@@ -15,6 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,11 +32,14 @@ from albert.examples.masking import NO_SPANS
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.model.runtime import autocast
+from albert.training.checkpoints import CheckpointFolder
 from albert.training.distributed import join_processes
+from albert.training.distributed_checkpoints import AsyncSaver
 from albert.training.guard import Guard
 from albert.training.loop_settings import GuardSettings, OptimizerSettings
 from albert.training.losses import PretrainLosses, count_terms
 from albert.training.optimizers import build_optimizer
+from albert.training.state import Saver, list_tensors
 from albert.training.step import Objective, StepTaker
 from albert.training.world import World
 from bench.scaling import MASKED_SHARE, build_pair
@@ -98,8 +104,10 @@ class Worker:
     def __init__(self, task: Task, world: World) -> None:
         self.task, self.world = task, world
         config = build_pair(task.shape)[task.family]
-        model = build_model(config, heads={"mlm": None, "sop": None}).train()
+        self.model = model = build_model(config, heads={"mlm": None, "sop": None}).train()
         self.network = world.spread(PretrainLosses(model, pair_head="sop"))
+        self.saver: AsyncSaver | None = None
+        self.saved = 0
         self.optimizer = (
             torch.optim.SGD(model.parameters(), lr=1e-5)
             if task.optimizer == "sgd"
@@ -126,6 +134,29 @@ class Worker:
             return {"model": report.model_seconds, "optimizer": report.optimizer_seconds}
 
         return measure(take, count=int(count), is_together=way == "together")
+
+    def save(self, way: str, folder: str) -> Answer:
+        """The state after a step, as the loop saves it; seconds until training may go on."""
+        began = time.perf_counter()
+        tensors = list_tensors(self.model, self.optimizer)
+        if way == "aside":
+            if self.saver is None:
+                self.saver = AsyncSaver(CheckpointFolder(Path(folder)), self.world)
+            self.saved += 1
+            self.saver.save(self.saved, tensors, {}, best_step=None)
+        else:
+            if self.world.is_main:
+                self.saved += 1
+                Saver(CheckpointFolder(Path(folder))).save(self.saved, tensors, {}, best_step=None)
+            dist.barrier()
+        return {"seconds": time.perf_counter() - began}
+
+    def settle(self) -> Answer:
+        """Seconds until the last checkpoint has its name."""
+        began = time.perf_counter()
+        if self.saver is not None:
+            self.saver.wait()
+        return {"seconds": time.perf_counter() - began}
 
     def _cut(self, *, is_whole: bool) -> list[PretrainingBatch]:
         rows = np.arange(len(self.batch.lengths))
@@ -193,6 +224,7 @@ def serve(task: Task) -> None:
         verbs: dict[str, Callable[..., Answer]] = {"reduce": reduce_alone}
         if worker is not None:
             verbs |= {"step": worker.step, "buckets": worker.list_buckets}
+            verbs |= {"save": worker.save, "settle": worker.settle}
         for line in sys.stdin:
             verb, *words = line.split()
             print(json.dumps(verbs[verb](*words)), flush=True)

@@ -1,5 +1,6 @@
 """A step is one step however it is cut: sums are divided once, by counts that are known first."""
 
+import dataclasses
 from contextlib import nullcontext
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 from albert.corpus.corpus import open_corpus
 from albert.examples.batches import PretrainingBatch, cut_batch
+from albert.examples.masking import NO_SPANS
 from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.model.albert_model import build_model
@@ -112,3 +114,16 @@ def test_shares_hold_every_sequence_once_with_its_own_answers(batch):
     assert min(sizes) > 100  # equal shares, not a full one and a crumb
     lengths = [int(length) for share in shares for length in share.lengths]
     assert lengths == sorted(lengths)
+
+
+def test_a_batch_without_masked_words_reaches_every_weight(model, batch):
+    """Of many processes, each waits for the gradient of every weight: one that has none would stop all."""
+    nothing = np.empty(0, dtype=np.int64)
+    unmasked = dataclasses.replace(
+        batch.select(np.arange(4)), places_M=nothing, targets_M=nothing, spans=NO_SPANS
+    )
+    terms = PretrainLosses(model, pair_head="sop")(unmasked)
+    sum(total for total, _ in terms.values()).backward()
+    assert terms["mlm"][0].item() == 0.0
+    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in model.parameters())
+    assert model.encoder.embeddings.word.weight.grad.abs().sum() > 0  # the other question is asked

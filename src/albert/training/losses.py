@@ -66,9 +66,8 @@ def compute_pretraining_losses(
     first_BD, masked_MD = model(tokens, depth=depth, places_P=places_P).last_TD.split(
         [len(first_B), len(batch.places_M)]
     )
-    terms = {}
-    if len(batch.places_M):
-        terms[WORDS] = sum_cross_entropy(model.predict_words(masked_MD), _place(batch.targets_M, device))
+    # Asked about no word, the head still takes part: of many processes each waits for every gradient.
+    terms = {WORDS: sum_cross_entropy(model.predict_words(masked_MD), _place(batch.targets_M, device))}
     if pair_head is not None and is_paired:
         logits_B2 = model.head(pair_head)(model.pool_first(first_BD))
         terms[pair_head] = sum_cross_entropy(logits_B2, _place(batch.labels_B, device))
