@@ -10,11 +10,11 @@ from bench.processes import Processes, start_processes
 from bench.worker import Task
 
 TASKS = {
-    "nano": Task("nano", num_sequences=32, length=128, micro_batch_tokens=2048),
-    "base": Task("base", num_sequences=8, length=128, micro_batch_tokens=2048),
+    "nano": Task("nano", num_sequences=16, length=128),
+    "base": Task("base", num_sequences=8, length=64),
 }
 STRATEGIES = ("ddp", "fsdp")
-STEPS = {"nano": 12, "base": 6}  # a stretch, in which a checkpoint is begun and written
+STEPS = {"nano": 8, "base": 5}  # a stretch, in which a checkpoint is begun and written
 ROUNDS = 5
 
 
@@ -78,6 +78,7 @@ def format_section() -> str:
     for name, task in TASKS.items():
         for strategy in STRATEGIES:
             cost = measure_cost(replace(task, strategy=strategy), steps=STEPS[name])
+            print(cost, file=sys.stderr, flush=True)
             waited = f"{cost.waited:.2f} s" if cost.waited else "–"
             lines.append(
                 f"| {name} | {strategy} | {cost.step:.2f} s | {cost.blocked:.3f} s | {cost.aside:.2f} s | {waited} | "
