@@ -38,7 +38,8 @@ def measure_cost(task: Task, *, steps: int) -> Cost:
             saved = save()
             calls = processes.ask(f"step together {steps}")[0]["calls"]
             settled = _ask(processes, "settle")
-            return saved + settled + sum(call["seconds"] for call in calls)
+            taken: float = sum(call["seconds"] for call in calls)
+            return saved + settled + taken
 
         def save_aside() -> float:
             blocked.append(_ask(processes, f"save aside {folder}/aside"))
