@@ -87,6 +87,7 @@ class Progress:
     seconds: float = 0.0
     best_step: int | None = None
     best_score: float | None = None
+    num_stale: int = 0  # evaluations since the best
     figures: dict[str, float] = field(default_factory=dict)
 
 
@@ -149,7 +150,7 @@ class TrainingLoop(Generic[B]):
             except BaseException as error:
                 log.write("end", self.progress.step, is_finished=False, error=" ".join(str(error).split()))
                 raise
-            is_finished = self.progress.step >= self.job.num_steps
+            is_finished = self._is_finished
             self._save(log, is_last=True)
             # Stopped without a signal of its own, a process was stopped by another's.
             name = "SIGTERM" if stop.signal is None else stop.signal.name
@@ -178,7 +179,7 @@ class TrainingLoop(Generic[B]):
         window = LogWindow()
         self.model.train()
         with closing(self.job.iter_batches(self.progress.step)) as batches:
-            while self.progress.step < self.job.num_steps:
+            while not self._is_finished:
                 began = time.perf_counter()
                 micro_batches, failure = self._fetch(batches)
                 waited = time.perf_counter() - began
@@ -202,6 +203,12 @@ class TrainingLoop(Generic[B]):
                     self._evaluate(log)
                 if plan.is_saved:
                     self._save(log)
+
+    @property
+    def _is_finished(self) -> bool:
+        patience = self.settings.patience
+        is_settled = patience is not None and self.progress.num_stale >= patience
+        return is_settled or self.progress.step >= self.job.num_steps
 
     def _fetch(self, batches: Iterator[list[B]]) -> tuple[list[B], Exception | None]:
         """The next step's batches, or why there are none."""
@@ -228,6 +235,7 @@ class TrainingLoop(Generic[B]):
             # What was good before is no measure for what comes now.
             self.guard.forget()
             self.progress.best_step = self.progress.best_score = None
+            self.progress.num_stale = 0
         factor = find_factor(self.settings.schedule, step, num_steps=self.job.num_steps)
         # Dropout draws from a stream of its own at each step: nothing to keep, and nothing to go astray.
         stream = derive(derive(seed_key(self.seed), _DROPOUT_STREAM), step)
@@ -292,8 +300,9 @@ class TrainingLoop(Generic[B]):
         progress.figures = figures
         before = progress.best_step, progress.best_score
         score = self.job.score(figures)
+        progress.num_stale += 1
         if progress.best_score is None or score < progress.best_score:
-            progress.best_step, progress.best_score = progress.step, score
+            progress.best_step, progress.best_score, progress.num_stale = progress.step, score, 0
         seconds = time.perf_counter() - began
         progress.seconds += seconds
         log.write("evaluate", progress.step, **figures, seconds=round(seconds, 3))

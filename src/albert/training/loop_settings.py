@@ -36,13 +36,17 @@ class GuardSettings(Settings):
 
 
 class LoopSettings(Settings):
-    """How a job is trained, whatever it is. A checkpoint follows each evaluation and `save_minutes`."""
+    """How a job is trained, whatever it is. A checkpoint follows each evaluation and `save_minutes`.
+
+    After `patience` evaluations in a row without a better score, it ends; None: at its last step.
+    """
 
     optimizer: OptimizerSettings = OptimizerSettings()
     schedule: ScheduleSettings = ScheduleSettings()
     guard: GuardSettings = GuardSettings()
     log_every: Annotated[int, Field(ge=1)] = 10
     num_evaluations: Annotated[int, Field(ge=1)] = 20
+    patience: Annotated[int, Field(ge=1)] | None = None
     save_minutes: PositiveFloat = 10.0
     num_checkpoints: Annotated[int, Field(ge=1)] = 2
     has_tensorboard: bool = True

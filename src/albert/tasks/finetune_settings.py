@@ -1,0 +1,36 @@
+"""What a fine-tuning run is made of: the settings that its recipe holds."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from albert.model.runtime import RuntimeSettings
+from albert.training.loop_settings import LoopSettings, OptimizerSettings
+from albert.training.schedules import ScheduleSettings
+
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class FinetuneSettings(LoopSettings):
+    """A recipe, complete; the defaults are for small models.
+
+    `num_steps` stands where it is given, else `num_epochs`. `dropout` is that of the encoder and
+    `head_dropout` that of the classifier; None keeps the model's own. `class_weights` balanced counts the
+    mistakes in a rare class for more. After `patience` evaluations without a better score the run ends.
+    """
+
+    batch_size: PositiveInt = 32
+    num_epochs: PositiveFloat = 3.0
+    num_steps: PositiveInt | None = None
+    max_length: Annotated[int, Field(ge=8, le=65_536)] = 128
+    micro_batch_tokens: PositiveInt = 2048
+    dropout: Share | None = None
+    head_dropout: Share | None = 0.1
+    class_weights: Literal["equal", "balanced"] = "equal"
+    optimizer: OptimizerSettings = OptimizerSettings(name="adamw", learning_rate=1e-4)
+    schedule: ScheduleSettings = ScheduleSettings(name="linear", warmup_share=0.1)
+    num_evaluations: Annotated[int, Field(ge=1)] = 6
+    runtime: RuntimeSettings = RuntimeSettings()
+    gradient_checkpointing: bool = False
+    strategy: Literal["ddp", "fsdp"] = "ddp"
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0

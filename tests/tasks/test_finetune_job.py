@@ -1,0 +1,116 @@
+"""Fine-tuning learns what can be learned from texts, keeps the best, and ends when nothing gets better."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert.pretrained.folder import load_model
+from albert.pretrained.vocabulary import load_vocabulary
+from albert.reporting import Silence
+from albert.tasks.answers import ask_items
+from albert.tasks.examples import Label, TextExample
+from albert.tasks.finetune_job import FinetuneJob
+from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.kinds.texts import TextKind
+from albert.training.loop import LoopOutcome, TrainingLoop
+from albert.training.metrics import iter_records
+from albert.training.optimizers import build_optimizer
+
+NOUNS, SIZES = ("dog", "man", "house", "ship"), ("big", "small", "old", "new")
+
+
+def write_texts(number: int, label: object, *, seed: int) -> list[TextExample]:
+    """Sentences, each with the label that the function finds in its noun and its two sizes."""
+    draw = random.Random(seed)
+    texts = []
+    for place in range(number):
+        noun, first, second = draw.choice(NOUNS), draw.choice(SIZES), draw.choice(SIZES)
+        found: Label = label(noun, first, second)  # type: ignore[operator]
+        texts.append(TextExample(str(place), f"the {noun} was {first}", f"and {second} .", found))
+    return texts
+
+
+KINDS = {
+    "one": (TextKind(2, ("accuracy",)), lambda noun, first, second: int(first == second)),
+    "several": (
+        TextKind(3, ("subset_accuracy",), "several"),
+        lambda noun, *sizes: tuple(place for place, size in enumerate(SIZES[:3]) if size in sizes),
+    ),
+    "number": (
+        TextKind(1, ("pearson", "spearman"), "number"),
+        lambda noun, first, second: NOUNS.index(noun) + 0.5 * (second == "big"),
+    ),
+}
+
+
+def finetune(folder: Path, out: Path, name: str, **changes: object) -> tuple[LoopOutcome, FinetuneJob]:  # type: ignore[type-arg]
+    kind, label = KINDS[name]
+    tokenizer = load_vocabulary(folder)
+    values = {"num_steps": 250, "batch_size": 16, "optimizer": {"name": "adamw", "learning_rate": 3e-3}}
+    settings = FinetuneSettings.model_validate(
+        {**values, "has_tensorboard": False, "num_evaluations": 5, **changes}
+    )
+    with pytest.warns(match="started fresh"):
+        model = load_model(folder, heads=kind.heads, seed=1).model
+    job = FinetuneJob(
+        model,
+        kind,
+        settings,
+        train=kind.encode(write_texts(400, label, seed=1), tokenizer),
+        dev=kind.encode(write_texts(100, label, seed=2), tokenizer),
+    )
+    loop = TrainingLoop(
+        job,
+        model=model,
+        network=job.build_network(),
+        optimizer=build_optimizer(model, settings.optimizer),
+        settings=settings,
+        run_dir=out,
+        seed=0,
+        reporter=Silence(),
+    )
+    return loop.run(), job
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_kind_of_label_is_learned(tiny_folder, tmp_path, name):
+    outcome, _ = finetune(tiny_folder, tmp_path, name)
+    assert outcome.is_finished
+    assert outcome.progress.figures["score"] > 90
+
+
+def test_without_getting_better_it_ends_early(tiny_folder, tmp_path):
+    """The rate is so small that nothing changes: the first score stays the best."""
+    outcome, _ = finetune(
+        tiny_folder, tmp_path, "one", patience=2, optimizer={"name": "adamw", "learning_rate": 1e-12}
+    )
+    assert outcome.is_finished
+    assert (outcome.progress.step, outcome.progress.best_step) == (150, 50)
+    assert [record["step"] for record in iter_records(tmp_path) if record["kind"] == "evaluate"] == [
+        50,
+        100,
+        150,
+    ]
+
+
+def test_answers_do_not_depend_on_the_batch(tiny_folder, tmp_path):
+    _, job = finetune(tiny_folder, tmp_path, "one", num_steps=20, num_evaluations=1)
+    model = job.model.eval()
+    alone, together = (ask_items(model, job.kind, job.dev, max_tokens=size) for size in (1, 100_000))
+    assert np.allclose(alone, together, atol=1e-5)
+
+
+def test_rare_classes_can_count_for_more(tiny_folder):
+    """A mistake in a class of weight 3 costs three times as much."""
+    tokenizer = load_vocabulary(tiny_folder)
+    texts = write_texts(8, lambda *_: 1, seed=3)
+    totals = []
+    for weights in (None, (0.5, 3.0)):
+        kind = TextKind(2, ("accuracy",), class_weights=weights)
+        with pytest.warns(match="started fresh"):
+            model = load_model(tiny_folder, heads=kind.heads, seed=1).model
+        terms = kind.compute_terms(model, kind.build_batch(kind.encode(texts, tokenizer)))
+        totals.append(terms["task"][0].item())
+    assert totals[1] == pytest.approx(3 * totals[0], rel=1e-5)
