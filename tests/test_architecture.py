@@ -26,6 +26,7 @@ WITHOUT_TORCH = (
     *(f"albert.{module}" for module in GROUND),
     "albert.text",
     *(f"albert.model.{module}" for module in ("config", "presets", "parameters", "sharing", "runtime")),
+    "albert.tasks.metrics",
     "albert.study.parameters",
     "albert.app",
 )

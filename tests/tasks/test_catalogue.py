@@ -4,6 +4,7 @@ import pytest
 
 from albert.errors import FileFormatError, InputError
 from albert.tasks.catalogue import TASKS, find_split, find_task
+from albert.tasks.metrics.glue import GLUE_METRICS
 
 
 def test_all_published_tasks_are_there():
@@ -59,3 +60,8 @@ def test_what_is_not_there_is_named(tmp_path):
         find_split(find_task("rte"), tmp_path, split="valid")
     with pytest.raises(FileFormatError, match="RTE/dev.tsv: not there, .* give the folder that has RTE/"):
         find_split(find_task("rte"), tmp_path, split="dev")
+
+
+def test_every_glue_task_has_its_metrics_under_the_same_name():
+    texts = {name for name, task in TASKS.items() if task.kind == "texts"}
+    assert texts == set(GLUE_METRICS)

@@ -85,7 +85,7 @@ def evaluate_pass(
     for found in (loss, words, pairs):
         found.join(world.gather(found.parts))
     if not words.count:
-        raise InputError(f"{source.corpus.folder}: no example to ask about; evaluate on more text")
+        raise InputError(f"{source.corpus.name}: no example to ask about; evaluate on more text")
     return PassScores(loss.score(), words.score(), pairs.score() if pairs.count else None)
 
 
@@ -106,7 +106,7 @@ def find_unigram_loss(corpus: Corpus, source: ExampleSource, *, num_examples: in
         total -= float(log_shares[batch.targets_M].sum())
         count += len(batch.targets_M)
     if not count:
-        raise InputError(f"{source.corpus.folder}: nothing to ask about is held out; evaluate on more text")
+        raise InputError(f"{source.corpus.name}: nothing to ask about is held out; evaluate on more text")
     return total / count
 
 

@@ -108,7 +108,7 @@ class PretrainJob:
             num_empty = 0 if found else num_empty + 1
             if num_empty == _MAX_EMPTY:
                 raise InputError(
-                    f"{self.data.whole.folder}: {_MAX_EMPTY} steps in a row had no example of two sentences, "
+                    f"{self.data.whole.name}: {_MAX_EMPTY} steps in a row had no example of two sentences, "
                     f"which the objective {self.settings.examples.objective} needs; use "
                     "examples.objective=none, or longer documents"
                 )
@@ -184,7 +184,7 @@ class PretrainJob:
             if found < shape.batch_size:
                 most = max(1, found * shape.length // self.settings.examples.max_length)
                 raise InputError(
-                    f"{self.data.whole.folder}: {found} examples of {shape.length} pieces are less than one "
+                    f"{self.data.whole.name}: {found} examples of {shape.length} pieces are less than one "
                     f"batch of {shape.batch_size}; use a batch_size of at most {most}, or more text"
                 )
         first = self.curriculum.find(0)

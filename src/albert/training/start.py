@@ -102,7 +102,7 @@ def _check_run(
     for corpus, known in ((data.whole, facts.corpus), (data.held_out, facts.held_out)):
         if identify_corpus(corpus) != known:
             raise InputError(
-                f"{corpus.folder}: is not the corpus that this run began with ({facts.data}); give that one"
+                f"{corpus.name}: is not the corpus that this run began with ({facts.data}); give that one"
             )
     if budget is not None or (facts.budget_seconds is None and asked.num_steps != settings.num_steps):
         reporter.say(f"the run was begun with {settings.num_steps:,} steps and keeps them")

@@ -40,8 +40,8 @@ def test_two_metrics_are_judged_by_their_mean():
 
 def test_cola_and_the_diagnostic_set_are_judged_by_correlation():
     assert score_glue("cola", predictions=[1, 1, 1], golds=[1, 0, 1]).score == 0.0
-    assert score_glue("diagnostic", predictions=[0, 1, 2], golds=[0, 1, 2]).score == pytest.approx(100.0)
-    assert set(score_glue("diagnostic", predictions=[0, 1, 2], golds=[0, 2, 1]).values) == {"matthews"}
+    assert score_glue("ax", predictions=[0, 1, 2], golds=[0, 1, 2]).score == pytest.approx(100.0)
+    assert set(score_glue("ax", predictions=[0, 1, 2], golds=[0, 2, 1]).values) == {"matthews"}
 
 
 def test_mnli_is_one_task_of_two_parts():
@@ -53,9 +53,9 @@ def test_mnli_is_one_task_of_two_parts():
 
 def test_the_average_counts_every_task_once_and_the_diagnostic_set_never():
     assert len(AVERAGED) == 9
-    assert average_glue({"cola": 60.0, "mnli": 90.0, "diagnostic": 0.0}) == 75.0
+    assert average_glue({"cola": 60.0, "mnli": 90.0, "ax": 0.0}) == 75.0
     with pytest.raises(InputError, match="0 tasks"):
-        average_glue({"diagnostic": 40.0})
+        average_glue({"ax": 40.0})
 
 
 def test_golds_as_predictions_give_100_in_every_task():

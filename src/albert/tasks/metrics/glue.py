@@ -21,9 +21,9 @@ GLUE_METRICS: dict[str, tuple[str, ...]] = {
     "qnli": ("accuracy",),
     "rte": ("accuracy",),
     "wnli": ("accuracy",),
-    "diagnostic": ("matthews",),
+    "ax": ("matthews",),
 }
-AVERAGED = tuple(task for task in GLUE_METRICS if task != "diagnostic")
+AVERAGED = tuple(task for task in GLUE_METRICS if task != "ax")
 
 
 def score_glue(task: str, *, predictions: Values, golds: Values) -> TaskScore:
