@@ -83,7 +83,7 @@ def test_two_processes_equal_one(train, alone, tmp_path, strategy):
     ("module", "words"),
     [
         ("albert", ["optimizer.name=lamb", "gradient_checkpointing=true"]),
-        ("tests.training.with_bf16", ["runtime.precision=bf16"]),
+        pytest.param("tests.training.with_bf16", ["runtime.precision=bf16"], marks=pytest.mark.slow),
     ],
     ids=["lamb and gradient checkpointing", "bf16"],
 )
