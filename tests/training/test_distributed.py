@@ -13,6 +13,7 @@ import torch
 import yaml
 
 from albert.corpus.corpus import open_corpus
+from albert.examples.order import ExampleOrder, share_step
 from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.pretrained.folder import load_model
@@ -147,3 +148,17 @@ def test_the_shares_of_a_step_are_the_step(story_corpus, world_size):
             for batches in (whole, chain.from_iterable(shares))
         ]
         assert np.array_equal(*pieces)
+
+
+def test_two_processes_and_then_one_see_the_same_examples_in_the_same_order():
+    order = ExampleOrder(num_examples=100, seed=4)  # thirty steps of nine go through it almost three times
+
+    def list_numbers(step: int, world_size: int) -> list[tuple[int, int]]:
+        parts = order.step(step, batch_size=9)
+        shares = [share_step(parts, rank=rank, world_size=world_size) for rank in range(world_size)]
+        return [(epoch, int(number)) for share in shares for epoch, numbers in share for number in numbers]
+
+    alone = [list_numbers(step, 1) for step in range(30)]
+    assert [list_numbers(step, 2 if step < 15 else 1) for step in range(30)] == alone
+    first_epoch = [number for numbers in alone for epoch, number in numbers if epoch == 0]
+    assert sorted(first_epoch) == list(range(100))
