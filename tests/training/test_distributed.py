@@ -79,6 +79,11 @@ def test_two_processes_equal_one(train, alone, tmp_path, strategy):
     assert_equal_within_rounding(tmp_path / "run", alone)
 
 
+def test_one_process_under_torchrun_equals_one_by_itself(train, alone, tmp_path):
+    train(tmp_path / "run", "strategy=fsdp", processes=1)
+    assert_equal_within_rounding(tmp_path / "run", alone)
+
+
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 @pytest.mark.parametrize(
     ("module", "words"),

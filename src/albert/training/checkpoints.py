@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from albert.errors import AlbertError, FileFormatError
-from albert.files import atomic_dir, read_json, write_json
+from albert.files import atomic_dir, hash_file, read_json, write_json
 
 TENSORS_NAME = "tensors.safetensors"
 STATE_NAME = "state.json"
@@ -79,7 +79,7 @@ class CheckpointFolder:
         for name, digest in state["files"].items():
             if not (place / name).exists():
                 raise FileFormatError(f"{place / name}: missing")
-            if _hash(place / name) != digest:
+            if hash_file(place / name) != digest:
                 raise FileFormatError(f"{place / name}: damaged, the checksum does not fit")
         if state.get("step") != step:
             raise FileFormatError(f"{place}: is of step {state.get('step')}")
@@ -97,7 +97,7 @@ class CheckpointFolder:
 
 def write_state(place: Path, step: int, state: dict[str, Any]) -> None:
     """Write the rest of a checkpoint beside its tensors, with the checksums of all: what makes it one."""
-    files = {path.name: _hash(path) for path in sorted(place.iterdir())}
+    files = {path.name: hash_file(path) for path in sorted(place.iterdir())}
     content = {**state, "step": step, "files": files}
     write_json(place / STATE_NAME, {**content, "state_sha256": _hash_state(content)})
 
@@ -124,11 +124,3 @@ def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 def _hash_state(state: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-        return digest.hexdigest()

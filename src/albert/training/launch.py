@@ -21,7 +21,7 @@ _LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 @contextmanager
 def open_world(settings: PretrainSettings) -> Iterator[World]:
     """The processes that torchrun started, for as long as the block lasts; without it, this one alone."""
-    if not all(name in os.environ for name in _LAUNCHED):
+    if not is_launched():
         yield World()
         return
     # Only now: a single process needs nothing of it.
@@ -31,9 +31,14 @@ def open_world(settings: PretrainSettings) -> Iterator[World]:
         yield world
 
 
+def is_launched() -> bool:
+    """Whether torchrun started this process, be it the only one."""
+    return all(name in os.environ for name in _LAUNCHED)
+
+
 def list_launchers(world: World) -> list[str]:
     """The processes that started those of this world and start them again; by itself, none."""
-    if world.size == 1:
+    if not is_launched():
         return []
     parent = os.getppid()
     return sorted(set(world.gather(f"{socket.gethostname()}/{parent}/{find_start(parent)}")))
@@ -50,7 +55,7 @@ def find_start(pid: int) -> str:
 
 def open_saver(world: World, folder: CheckpointFolder) -> Saver:
     """What writes the checkpoints of a world: many processes write together, and without stopping."""
-    if world.size == 1:
+    if not is_launched():
         return Saver(folder)
     from albert.training.distributed_checkpoints import AsyncSaver
 
