@@ -9,7 +9,7 @@ import pytest
 from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import Silence
-from albert.tasks.answers import ask_items
+from albert.tasks.asking import ask_items
 from albert.tasks.examples import Label, TextExample
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
@@ -33,13 +33,13 @@ def write_texts(number: int, label: object, *, seed: int) -> list[TextExample]:
 
 
 KINDS = {
-    "one": (TextKind(2, ("accuracy",)), lambda noun, first, second: int(first == second)),
+    "one": (TextKind(("no", "yes"), ("accuracy",)), lambda noun, first, second: int(first == second)),
     "several": (
-        TextKind(3, ("subset_accuracy",), "several"),
+        TextKind(SIZES[:3], ("subset_accuracy",), "several"),
         lambda noun, *sizes: tuple(place for place, size in enumerate(SIZES[:3]) if size in sizes),
     ),
     "number": (
-        TextKind(1, ("pearson", "spearman"), "number"),
+        TextKind((), ("pearson", "spearman"), "number"),
         lambda noun, first, second: NOUNS.index(noun) + 0.5 * (second == "big"),
     ),
 }
@@ -54,12 +54,14 @@ def finetune(folder: Path, out: Path, name: str, **changes: object) -> tuple[Loo
     )
     with pytest.warns(match="started fresh"):
         model = load_model(folder, heads=kind.heads, seed=1).model
+    dev = write_texts(100, label, seed=2)
     job = FinetuneJob(
         model,
         kind,
         settings,
         train=kind.encode(write_texts(400, label, seed=1), tokenizer),
-        dev=kind.encode(write_texts(100, label, seed=2), tokenizer),
+        dev=kind.encode(dev, tokenizer),
+        dev_examples=dev,
     )
     loop = TrainingLoop(
         job,
@@ -108,7 +110,7 @@ def test_rare_classes_can_count_for_more(tiny_folder):
     texts = write_texts(8, lambda *_: 1, seed=3)
     totals = []
     for weights in (None, (0.5, 3.0)):
-        kind = TextKind(2, ("accuracy",), class_weights=weights)
+        kind = TextKind(("no", "yes"), ("accuracy",), class_weights=weights)
         with pytest.warns(match="started fresh"):
             model = load_model(tiny_folder, heads=kind.heads, seed=1).model
         terms = kind.compute_terms(model, kind.build_batch(kind.encode(texts, tokenizer)))

@@ -11,8 +11,9 @@ from torch import nn
 from albert.examples.order import ExampleOrder, share_step
 from albert.inference.batching import iter_batches
 from albert.model.albert_model import AlbertModel
-from albert.tasks.answers import ask_items
+from albert.tasks.asking import ask_items
 from albert.tasks.batches import TaskBatch
+from albert.tasks.examples import Example
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.kind import Kind, Terms
 from albert.training.step import Objective
@@ -25,7 +26,7 @@ A = TypeVar("A")
 class TaskLosses(nn.Module, Generic[A]):
     """The model with its question, as the loop trains it."""
 
-    def __init__(self, model: AlbertModel, kind: Kind[Any, Any, A, Any]) -> None:
+    def __init__(self, model: AlbertModel, kind: Kind[Any, Any, A, Any, Any]) -> None:
         super().__init__()
         self.model, self.kind = model, kind
 
@@ -36,13 +37,14 @@ class TaskLosses(nn.Module, Generic[A]):
 
 @dataclass(frozen=True)
 class FinetuneJob(Generic[I, A]):
-    """A pretrained model that learns a task from `train`, and is asked about `dev`."""
+    """A pretrained model that learns a task from `train`, and is asked about `dev`, in items and examples."""
 
     model: AlbertModel
-    kind: Kind[Any, I, A, Any]
+    kind: Kind[Any, I, A, Any, Any]
     settings: FinetuneSettings
     train: Sequence[I]
     dev: Sequence[I]
+    dev_examples: Sequence[Example]
     world: World = field(default_factory=World)
     name: str = "finetune"
 
@@ -104,14 +106,14 @@ class FinetuneJob(Generic[I, A]):
 
     def evaluate(self, step: int) -> dict[str, float]:
         """The metrics of the task on the development set."""
-        outputs = ask_items(
+        answers = ask_items(
             self.model,
             self.kind,
             self.dev,
             max_tokens=self.settings.micro_batch_tokens,
             world=self.world,
         )
-        return self.kind.score(outputs, self.dev)
+        return self.kind.score(answers, self.dev_examples)
 
     def score(self, figures: dict[str, float]) -> float:
         """The task's own score; lower is better to the loop."""

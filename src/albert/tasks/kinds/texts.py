@@ -5,7 +5,7 @@ Shapes: T tokens, B sequences, D hidden width, K labels.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,28 +16,36 @@ from torch import Tensor
 from albert.model.albert_model import AlbertModel, Heads
 from albert.tasks.batches import TaskBatch, lay_out
 from albert.tasks.encoding.pairs import EncodedText, iter_encoded_texts
-from albert.tasks.examples import TextExample
+from albert.tasks.examples import Label, TextExample
 from albert.tasks.kinds.kind import Terms
+from albert.tasks.kinds.logits import LabelKind, decide, find_probabilities, merge_logits
 from albert.tasks.metrics.task_score import score_task
 from albert.text.tokenizer import Tokenizer
 
-LabelKind = Literal["one", "several", "number"]
 HEAD = "classification"
 Floats = NDArray[np.float32]
+Logits = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class TextKind:
-    """One label of `num_labels`, several of them, or a number for each text or pair of texts.
+    """One of the labels, several of them, or (without labels) a number for each text or pair of texts.
 
-    `class_weights`, of mean 1 over the training examples, say how much a mistake in each class counts.
+    `class_weights`, of mean 1 over the training examples, say how much a mistake in each class counts;
+    `temperature` how sure the model is when it is asked for probabilities.
     """
 
-    num_labels: int
+    labels: tuple[str, ...]
     metrics: tuple[str, ...]
     label_kind: LabelKind = "one"
     max_length: int = 128
     class_weights: tuple[float, ...] | None = None
+    temperature: float = 1.0
+
+    @property
+    def num_labels(self) -> int:
+        """Outputs of the classifier; a number is one."""
+        return len(self.labels) or 1
 
     @property
     def heads(self) -> Heads:
@@ -53,20 +61,24 @@ class TextKind:
         """`[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`."""
         return list(iter_encoded_texts(examples, tokenizer=tokenizer, max_length=self.max_length))
 
+    def teaches(self, item: EncodedText) -> bool:
+        """Everything that has a label does."""
+        return item.label is not None
+
     def measure(self, item: EncodedText) -> int:
         """The length of its sequence."""
         return len(item.sequence.ids)
 
     def build_batch(self, items: Sequence[EncodedText]) -> TaskBatch[Floats]:
         """The labels as places of classes, as rows of zeros and ones, or as numbers; without them, zeros."""
-        return lay_out([item.sequence for item in items], self._tabulate(items))
+        return lay_out([item.sequence for item in items], self._tabulate([item.label for item in items]))
 
-    def _tabulate(self, items: Sequence[EncodedText]) -> Floats:
+    def _tabulate(self, labels: Sequence[Label]) -> Floats:
         if self.label_kind != "several":
-            return np.array([item.label or 0 for item in items], dtype=np.float32)
-        table = np.zeros((len(items), self.num_labels), dtype=np.float32)
-        for row, item in zip(table, items, strict=True):
-            row[list(item.label or ())] = 1.0  # type: ignore[arg-type]
+            return np.array([label or 0 for label in labels], dtype=np.float32)
+        table = np.zeros((len(labels), self.num_labels), dtype=np.float32)
+        for row, label in zip(table, labels, strict=True):
+            row[list(label or ())] = 1.0  # type: ignore[arg-type]
         return table
 
     def count(self, batch: TaskBatch[Floats]) -> Mapping[str, int]:
@@ -103,16 +115,29 @@ class TextKind:
         """The logits of each sequence."""
         return [tuple(row) for row in self._ask(model, batch, depth=depth).tolist()]
 
-    def decide(self, outputs: Sequence[tuple[float, ...]]) -> NDArray[np.generic]:
-        """Classes, rows of zeros and ones, or numbers, from logits."""
-        logits = np.array(outputs, dtype=np.float64)
-        if self.label_kind == "number":
-            return logits[:, 0]
-        return logits.argmax(1) if self.label_kind == "one" else (logits > 0).astype(np.int64)
+    def conclude(self, items: Sequence[EncodedText], outputs: Sequence[tuple[float, ...]]) -> list[Logits]:
+        """The logits, as they are: every example is one item."""
+        return [np.array(output, dtype=np.float64) for output in outputs]
 
-    def score(self, outputs: Sequence[tuple[float, ...]], items: Sequence[EncodedText]) -> dict[str, float]:
+    def merge(self, answers: Sequence[Logits]) -> Logits:
+        """The mean of the probabilities, or of the numbers."""
+        return merge_logits(answers, self.label_kind)
+
+    def score(self, answers: Sequence[Logits], examples: Sequence[TextExample]) -> dict[str, float]:
         """Every metric, and their mean."""
-        golds = self._tabulate(items)
+        golds = self._tabulate([example.label for example in examples])
         golds = golds if self.label_kind == "number" else golds.astype(np.int64)
-        found = score_task(self.decide(outputs), golds=golds, metrics=self.metrics)
+        found = score_task(decide(np.stack(answers), self.label_kind), golds=golds, metrics=self.metrics)
         return {**found.values, "score": found.score}
+
+    def describe(self, answer: Logits, example: TextExample) -> dict[str, Any]:
+        """The number; or the label or labels, with the probability of each."""
+        if self.label_kind == "number":
+            return {"id": example.id, "number": float(answer[0])}
+        found = find_probabilities(answer, self.label_kind, temperature=self.temperature)
+        probabilities = dict(zip(self.labels, map(float, found), strict=True))
+        if self.label_kind == "one":
+            label = self.labels[int(answer.argmax())]
+            return {"id": example.id, "label": label, "probabilities": probabilities}
+        chosen = [name for name, value in zip(self.labels, answer, strict=True) if value > 0]
+        return {"id": example.id, "labels": chosen, "probabilities": probabilities}
