@@ -23,8 +23,9 @@ from albert.files import hold
 from albert.training.checkpoints import STATE_NAME, TENSORS_NAME, Checkpoint, CheckpointFolder
 from albert.training.health import count_cores
 from albert.training.metrics import METRICS_NAME, MetricsLog
+from albert.training.pretrain_facts import PretrainFacts, identify_corpus
 from albert.training.recipes import list_recipes, read_recipe
-from albert.training.run_folder import LOCK_NAME, RunFacts, identify_corpus, write_run
+from albert.training.run_folder import LOCK_NAME, write_run
 from tests.training import conftest as stories
 
 one_thread, recipe, story_corpus = stories.one_thread, stories.recipe, stories.story_corpus
@@ -73,7 +74,7 @@ CONSTANT = (
 def write_synthetic_run(folder: Path, plan: Plan, corpus: Path) -> Path:
     overrides = (*CONSTANT, f"num_steps={NUM_STEPS}", f"log_every={EVERY}", *plan.overrides)
     settings = read_recipe("nano", overrides=overrides)
-    facts = RunFacts(
+    facts = PretrainFacts(
         data=str(corpus),
         corpus=identify_corpus(open_corpus(corpus)),
         num_pieces=plan.num_pieces,

@@ -13,7 +13,7 @@ from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import iter_records
 from albert.training.pretrain import pretrain
-from albert.training.run_folder import read_run
+from albert.training.pretrain_facts import read_pretrain_run
 from tests.examples.conftest import write_corpus
 from tests.training.conftest import Listener, tell_stories
 
@@ -184,7 +184,7 @@ def test_a_step_without_any_example_moves_nothing_and_stops_nothing(tmp_path, re
 def test_a_budget_makes_a_share_of_the_warm_up(train, tmp_path):
     words = ("schedule.warmup_share=null", "schedule.warmup_steps=500", "num_steps=5000")
     train(*words, budget="5s", reporter=Listener(stop_at=4))
-    settings, _ = read_run(tmp_path / "run")
+    settings, _ = read_pretrain_run(tmp_path / "run")
     assert (settings.schedule.warmup_steps, settings.schedule.warmup_share) == (None, 0.1)
     assert train(*words, budget="5s", resume=True).outcome.is_finished
 
@@ -207,7 +207,7 @@ def test_the_recipe_for_continuing_takes_the_shape_of_the_folder(train, story_co
 
 def test_a_budget_freezes_the_number_of_steps_and_ends_at_zero(train, tmp_path):
     done = train(budget="6s")
-    settings, facts = read_run(tmp_path / "run")
+    settings, facts = read_pretrain_run(tmp_path / "run")
     assert settings.num_steps == done.outcome.progress.step > 20
     assert facts.budget_seconds == 6.0
     last = [record for record in iter_records(tmp_path / "run") if record["kind"] == "train"][-1]

@@ -1,6 +1,8 @@
 """Where and how a model runs: a `device` and a `precision` come in as words, checked torch objects go out."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from albert.errors import InputError
@@ -53,6 +55,13 @@ def autocast(device: "torch.device", precision: Precision = "float32") -> Abstra
             "it; use precision=float32"
         )
     return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+def build_autocast(runtime: RuntimeSettings) -> Callable[[], AbstractContextManager[Any]]:
+    """The context that every forward pass of a run is in; a precision that the hardware lacks is refused."""
+    device = select_device(runtime.device)
+    autocast(device, runtime.precision)
+    return partial(autocast, device, runtime.precision)
 
 
 def _has_mps() -> bool:

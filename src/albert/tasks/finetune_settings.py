@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from albert.model.runtime import RuntimeSettings
 from albert.training.loop_settings import LoopSettings, OptimizerSettings
 from albert.training.schedules import ScheduleSettings
 
@@ -17,6 +16,7 @@ class FinetuneSettings(LoopSettings):
     `num_steps` stands where it is given, else `num_epochs`. `dropout` is that of the encoder and
     `head_dropout` that of the classifier; None keeps the model's own. `class_weights` balanced counts the
     mistakes in a rare class for more. After `patience` evaluations without a better score the run ends.
+    `has_exits` trains a classifier after each layer, so that the model can answer easy texts early.
     """
 
     batch_size: PositiveInt = 32
@@ -27,10 +27,7 @@ class FinetuneSettings(LoopSettings):
     dropout: Share | None = None
     head_dropout: Share | None = 0.1
     class_weights: Literal["equal", "balanced"] = "equal"
+    has_exits: bool = False
     optimizer: OptimizerSettings = OptimizerSettings(name="adamw", learning_rate=1e-4)
     schedule: ScheduleSettings = ScheduleSettings(name="linear", warmup_share=0.1)
     num_evaluations: Annotated[int, Field(ge=1)] = 6
-    runtime: RuntimeSettings = RuntimeSettings()
-    gradient_checkpointing: bool = False
-    strategy: Literal["ddp", "fsdp"] = "ddp"
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from albert.errors import AlbertError, EchoError, InputError
 from albert.training.checkpoints import CheckpointFolder
-from albert.training.settings import PretrainSettings
+from albert.training.loop_settings import Strategy
 from albert.training.state import Saver
 from albert.training.world import World
 
@@ -19,7 +19,7 @@ _LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @contextmanager
-def open_world(settings: PretrainSettings) -> Iterator[World]:
+def open_world(strategy: Strategy, device: str) -> Iterator[World]:
     """The processes that torchrun started, for as long as the block lasts; without it, this one alone."""
     if not is_launched():
         yield World()
@@ -27,7 +27,7 @@ def open_world(settings: PretrainSettings) -> Iterator[World]:
     # Only now: a single process needs nothing of it.
     from albert.training.distributed import join_processes
 
-    with join_processes(settings.strategy, settings.runtime.device) as world:
+    with join_processes(strategy, device) as world:
         yield world
 
 

@@ -4,9 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveFloat
 
+from albert.model.runtime import RuntimeSettings
 from albert.settings import Settings
 from albert.training.schedules import ScheduleSettings
 
+Strategy = Literal["ddp", "fsdp"]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -38,7 +40,8 @@ class GuardSettings(Settings):
 class LoopSettings(Settings):
     """How a job is trained, whatever it is. A checkpoint follows each evaluation and `save_minutes`.
 
-    After `patience` evaluations in a row without a better score, it ends; None: at its last step.
+    After `patience` evaluations in a row without a better score, it ends; None: at its last step. Of many
+    processes each holds the whole model (`strategy` ddp) or a part of it (fsdp).
     """
 
     optimizer: OptimizerSettings = OptimizerSettings()
@@ -50,3 +53,7 @@ class LoopSettings(Settings):
     save_minutes: PositiveFloat = 10.0
     num_checkpoints: Annotated[int, Field(ge=1)] = 2
     has_tensorboard: bool = True
+    runtime: RuntimeSettings = RuntimeSettings()
+    gradient_checkpointing: bool = False
+    strategy: Strategy = "ddp"
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0

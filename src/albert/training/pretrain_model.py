@@ -1,15 +1,10 @@
 """The model of a run: settings and a vocabulary come in; a model with its heads, and its card, go out."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from functools import partial
-from typing import Any
-
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import ModelConfig
 from albert.model.init import spread_positions
-from albert.model.runtime import RuntimeSettings, autocast, select_device
+from albert.model.runtime import select_device
 from albert.pretrained.card import format_card
 from albert.pretrained.folder import load_model
 from albert.pretrained.hub import resolve_source
@@ -18,7 +13,7 @@ from albert.reporting import format_seconds
 from albert.settings import build_settings
 from albert.text.tokenizer import Tokenizer
 from albert.training.loop import Progress
-from albert.training.run_folder import RunFacts
+from albert.training.pretrain_facts import PretrainFacts
 from albert.training.settings import PretrainSettings
 
 # What a warm start may change: nothing that a weight has the shape of.
@@ -98,15 +93,8 @@ def build_pretrain_model(
     return model
 
 
-def build_autocast(runtime: RuntimeSettings) -> Callable[[], AbstractContextManager[Any]]:
-    """The context that every forward pass runs in; a precision that the hardware lacks is refused."""
-    device = select_device(runtime.device)
-    autocast(device, runtime.precision)
-    return partial(autocast, device, runtime.precision)
-
-
 def format_training_card(
-    model: AlbertModel, settings: PretrainSettings, facts: RunFacts, progress: Progress
+    model: AlbertModel, settings: PretrainSettings, facts: PretrainFacts, progress: Progress
 ) -> str:
     """The card of a model, with how it was trained and what it knows of held-out text."""
     optimizer = settings.optimizer

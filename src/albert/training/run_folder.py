@@ -1,22 +1,22 @@
 """The folder of a run: settings and what they were run with come in, and are found again when it goes on."""
 
-import hashlib
 import platform
 import sys
 import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 
 from albert import __version__
-from albert.corpus.corpus import Corpus
 from albert.errors import InputError
-from albert.files import read_json, write_json, write_text
+from albert.files import hold, read_json, write_json, write_text
 from albert.settings import Settings, build_settings, read_settings
+from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import METRICS_NAME, TENSORBOARD_DIR
-from albert.training.settings import PretrainSettings
 
 SETTINGS_NAME = "settings.yaml"
 RUN_NAME = "run.json"
@@ -25,28 +25,24 @@ LAUNCH_NAME = ".launch.json"
 CHECKPOINTS_DIR = "checkpoints"
 MODEL_DIR = "model"
 BEST_DIR = "best"
+# What may differ when a run goes on: it changes no weight.
+FREE_KEYS = frozenset({"strategy", "log_every", "save_minutes", "num_checkpoints", "has_tensorboard"})
 _PACKAGES = ("torch", "numpy", "pyarrow", "sentencepiece", "tokenizers", "safetensors")
 
 
 class RunFacts(Settings):
-    """What a run was started with besides its settings: never changed afterwards."""
+    """What any run was started with besides its settings: never changed afterwards."""
 
+    job: str
     data: str
-    corpus: str
-    held_out: str = ""
-    num_pieces: int
     vocabulary: str
-    unigram_loss: float
     num_threads: int
-    budget_seconds: float | None = None
     versions: dict[str, str] = Field(default_factory=dict)
     started: str = ""
 
 
-def identify_corpus(corpus: Corpus) -> str:
-    """A hash of what the corpus holds, from its manifest, and of the part of it that is seen."""
-    shards = "".join(shard.sha256 for shard in corpus.manifest.shards)
-    return hashlib.sha256(f"{corpus.manifest.vocabulary}{shards}{corpus.sentences}".encode()).hexdigest()
+S = TypeVar("S", bound=Settings)
+F = TypeVar("F", bound=RunFacts)
 
 
 def list_versions() -> dict[str, str]:
@@ -60,7 +56,7 @@ def has_run(run_dir: Path) -> bool:
     return (run_dir / RUN_NAME).exists()
 
 
-def write_run(run_dir: Path, settings: PretrainSettings, facts: RunFacts) -> None:
+def write_run(run_dir: Path, settings: Settings, facts: RunFacts) -> None:
     """Write down how a run begins; its last file makes it one."""
     write_text(run_dir / SETTINGS_NAME, settings.to_yaml())
     stamped = facts.model_copy(
@@ -69,13 +65,38 @@ def write_run(run_dir: Path, settings: PretrainSettings, facts: RunFacts) -> Non
     write_json(run_dir / RUN_NAME, stamped.model_dump(mode="json"))
 
 
-def read_run(run_dir: Path) -> tuple[PretrainSettings, RunFacts]:
-    """How a run was begun."""
+def read_run(run_dir: Path, settings_type: type[S], facts_type: type[F]) -> tuple[S, F]:
+    """How a run was begun; refused: a folder of none, or of another job's."""
     if not has_run(run_dir):
         raise InputError(f"{run_dir}: no {RUN_NAME}; it is no folder of a run")
-    settings = read_settings(PretrainSettings, run_dir / SETTINGS_NAME)
     path = run_dir / RUN_NAME
-    return settings, build_settings(RunFacts, values=read_json(path), source=str(path))
+    values = read_json(path)
+    wanted = facts_type.model_fields["job"].default
+    job = values.get("job", wanted) if isinstance(values, dict) else wanted
+    if job != wanted:
+        raise InputError(f"{run_dir}: is a run of albert {job}, and one of albert {wanted} is needed")
+    settings = read_settings(settings_type, run_dir / SETTINGS_NAME)
+    return settings, build_settings(facts_type, values=values, source=str(path))
+
+
+@contextmanager
+def claim_run(run_dir: Path, *, resume: bool, launchers: list[str]) -> Iterator[None]:
+    """Keep others out of the folder of the run; refused: one of something else, or of a run already.
+
+    Processes that torchrun has started again go on without being told to.
+    """
+    if not has_run(run_dir):
+        refuse_strangers(run_dir)
+    elif not resume and not is_same_launch(run_dir, launchers):
+        raise InputError(
+            f"{run_dir}: holds a run already; add --resume to go on with it, or choose another --out"
+        )
+    busy = f"{run_dir}: another process is training there; wait for it, or choose another --out"
+    with hold(run_dir / LOCK_NAME, busy=busy):
+        CheckpointFolder(run_dir / CHECKPOINTS_DIR).sweep()
+        if launchers:
+            write_launch(run_dir, launchers)
+        yield
 
 
 def is_same_launch(run_dir: Path, launchers: list[str]) -> bool:
@@ -100,6 +121,19 @@ def refuse_strangers(run_dir: Path) -> None:
         raise InputError(
             f"{run_dir}: holds {', '.join(sorted(others)[:3])}, which is no run; choose an empty --out"
         )
+
+
+def refuse_changes(
+    run_dir: Path, settings: Settings, *, asked: Settings, free: Collection[str], cure: str
+) -> None:
+    """Refuse other settings than the run began with, but for those that are free to change."""
+    before, after = (
+        {key: value for key, value in dumped.model_dump(mode="json").items() if key not in free}
+        for dumped in (settings, asked)
+    )
+    change = find_change(before, after)
+    if change is not None:
+        raise InputError(f"{run_dir}: {change}; a run goes on as it began. Leave the change out, or {cure}")
 
 
 def find_change(before: Any, after: Any, prefix: str = "") -> str | None:

@@ -6,7 +6,6 @@ from pydantic import Field, PositiveInt, model_validator
 
 from albert.examples.settings import ExampleSettings
 from albert.model.config import ModelConfig
-from albert.model.runtime import RuntimeSettings
 from albert.training.curriculum import Curriculum, Stages
 from albert.training.evaluation_settings import HeldOutSettings
 from albert.training.loop_settings import LoopSettings
@@ -18,8 +17,7 @@ class PretrainSettings(LoopSettings):
     `model` is left out where `init_from`, a model folder, brings one. `batch_size` counts sequences of
     `examples.max_length`. A step is computed in shares of about `micro_batch_tokens`. A stage of
     `length_schedule` has shorter sequences and as many more of them; one of `depth_schedule` fewer layers.
-    `position_init` sinusoidal starts the position embeddings as waves instead of at random. Of many
-    processes each holds the whole model (`strategy` ddp) or a part of it (fsdp).
+    `position_init` sinusoidal starts the position embeddings as waves instead of at random.
     """
 
     model: ModelConfig | None = None
@@ -31,13 +29,9 @@ class PretrainSettings(LoopSettings):
     depth_schedule: Stages = ()
     length_schedule: Stages = ()
     held_out: HeldOutSettings = HeldOutSettings()
-    runtime: RuntimeSettings = RuntimeSettings()
     position_init: Literal["normal", "sinusoidal"] = "normal"
-    gradient_checkpointing: bool = False
     is_compiled: bool = False
-    strategy: Literal["ddp", "fsdp"] = "ddp"
     num_workers: Annotated[int, Field(ge=0, le=256)] = 1
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
     @model_validator(mode="after")
     def _check_warmup(self) -> "PretrainSettings":

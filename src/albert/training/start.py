@@ -10,33 +10,16 @@ from albert.training.budget import parse_duration
 from albert.training.evaluation import find_unigram_loss
 from albert.training.launch import run_on_main
 from albert.training.pretrain_data import PretrainData
+from albert.training.pretrain_facts import PretrainFacts, identify_corpus, read_pretrain_run
 from albert.training.pretrain_job import PretrainJob
 from albert.training.pretrain_model import build_pretrain_model, resolve_model
-from albert.training.run_folder import (
-    MODEL_DIR,
-    RunFacts,
-    find_change,
-    has_run,
-    identify_corpus,
-    read_run,
-    write_run,
-)
+from albert.training.run_folder import FREE_KEYS, MODEL_DIR, has_run, refuse_changes, write_run
 from albert.training.settings import PretrainSettings
 from albert.training.timing import freeze_steps, share_warmup
 from albert.training.world import World
 
-# What may differ when a run goes on: it changes no weight. The number of steps stays what it was.
-_FREE = frozenset(
-    {
-        "strategy",
-        "num_steps",
-        "log_every",
-        "save_minutes",
-        "num_checkpoints",
-        "has_tensorboard",
-        "num_workers",
-    }
-)
+# What may differ when a run goes on. The number of steps stays what it was.
+_FREE = FREE_KEYS | {"num_steps", "num_workers"}
 _MANY_DROPPED = 0.1
 
 
@@ -80,7 +63,7 @@ def _begin_run(
             f"objective {settings.examples.objective} needs two"
         )
     source = job.build_held_out(settings.examples.objective)
-    facts = RunFacts(
+    facts = PretrainFacts(
         data=data.whole.place,
         corpus=identify_corpus(data.whole),
         held_out=identify_corpus(data.held_out),
@@ -97,8 +80,14 @@ def _check_run(
     run_dir: Path, asked: PretrainSettings, data: PretrainData, *, budget: str | None, reporter: Reporter
 ) -> None:
     """Check that nothing else is asked for now than when the run began."""
-    settings, facts = read_run(run_dir)
-    _refuse_changes(run_dir, settings, _resolve_like(settings, asked, facts, data))
+    settings, facts = read_pretrain_run(run_dir)
+    refuse_changes(
+        run_dir,
+        settings,
+        asked=_resolve_like(settings, asked, facts, data),
+        free=_FREE,
+        cure=f"start a new run with init_from={run_dir / MODEL_DIR}",
+    )
     for corpus, known in ((data.whole, facts.corpus), (data.held_out, facts.held_out)):
         if identify_corpus(corpus) != known:
             raise InputError(
@@ -123,7 +112,7 @@ def resolve_path(settings: PretrainSettings) -> PretrainSettings:
 
 
 def _resolve_like(
-    settings: PretrainSettings, asked: PretrainSettings, facts: RunFacts, data: PretrainData
+    settings: PretrainSettings, asked: PretrainSettings, facts: PretrainFacts, data: PretrainData
 ) -> PretrainSettings:
     """What is asked for now, resolved as it was at the beginning."""
     if facts.budget_seconds is not None:
@@ -132,16 +121,3 @@ def _resolve_like(
         return resolve_model(asked, data.tokenizer)
     # The folder may be gone by now: the run has its own weights.
     return resolve_path(asked).model_copy(update={"model": settings.model})
-
-
-def _refuse_changes(run_dir: Path, settings: PretrainSettings, asked: PretrainSettings) -> None:
-    before, after = (
-        {key: value for key, value in dumped.model_dump(mode="json").items() if key not in _FREE}
-        for dumped in (settings, asked)
-    )
-    change = find_change(before, after)
-    if change is not None:
-        raise InputError(
-            f"{run_dir}: {change}; a run goes on as it began. Leave the change out, or start a new run "
-            f"with init_from={run_dir / MODEL_DIR}"
-        )

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from albert.examples.batches import PretrainingBatch
+from albert.model.runtime import build_autocast
 from albert.reporting import Reporter, format_seconds
 from albert.training.budget import ShapeCost, fit_steps
 from albert.training.checkpoints import CheckpointFolder
@@ -17,7 +18,7 @@ from albert.training.guard import Guard
 from albert.training.optimizers import build_optimizer
 from albert.training.pretrain_data import PretrainData
 from albert.training.pretrain_job import PretrainJob
-from albert.training.pretrain_model import build_autocast, build_pretrain_model
+from albert.training.pretrain_model import build_pretrain_model
 from albert.training.settings import PretrainSettings
 from albert.training.state import Saver, list_tensors
 from albert.training.step import StepTaker

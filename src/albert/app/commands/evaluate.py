@@ -110,11 +110,12 @@ def _evaluate(
 
 def _find_run(model: str) -> Any:
     """The settings that a model was trained with, where its run folder is still around it."""
-    from albert.training.run_folder import has_run, read_run
+    from albert.training.pretrain_facts import read_pretrain_run
+    from albert.training.run_folder import has_run
 
     for folder in (Path(model), Path(model).resolve().parent):
         if has_run(folder):
-            return read_run(folder)[0]
+            return read_pretrain_run(folder)[0]
     return None
 
 

@@ -9,7 +9,8 @@ from albert.app.doctor.reading import Run
 from albert.corpus.remote import is_url
 from albert.errors import AlbertError
 from albert.training.metrics import METRICS_NAME
-from albert.training.run_folder import BEST_DIR, MODEL_DIR, RUN_NAME, SETTINGS_NAME, identify_corpus
+from albert.training.pretrain_facts import identify_corpus
+from albert.training.run_folder import BEST_DIR, MODEL_DIR, RUN_NAME, SETTINGS_NAME
 
 if TYPE_CHECKING:
     from albert.training.checkpoints import CheckpointFolder

@@ -10,7 +10,8 @@ from typing import Any
 from albert.app.doctor.curves import Curve, read_curve
 from albert.errors import InputError
 from albert.training.metrics import METRICS_NAME, iter_records
-from albert.training.run_folder import LOCK_NAME, SETTINGS_NAME, RunFacts, has_run, read_run
+from albert.training.pretrain_facts import PretrainFacts, read_pretrain_run
+from albert.training.run_folder import LOCK_NAME, SETTINGS_NAME, has_run
 from albert.training.settings import PretrainSettings
 
 try:
@@ -31,7 +32,7 @@ class Run:
 
     path: Path
     settings: PretrainSettings
-    facts: RunFacts
+    facts: PretrainFacts
     records: tuple[Record, ...]
     cut_lines: tuple[int, ...]
     is_held: bool
@@ -145,7 +146,7 @@ def open_run(path: Path) -> Run:
         raise InputError(
             f"{path}: no run.json, so no run was begun there; give the --out of `albert pretrain`"
         )
-    settings, facts = read_run(path)
+    settings, facts = read_pretrain_run(path)
     is_busy = is_held(path / LOCK_NAME)
     return Run(
         path=path,
