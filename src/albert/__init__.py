@@ -6,15 +6,17 @@ The names below are loaded when they are first used, so that `import albert` cos
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from albert.inference.predictor import Predictor, load
+    from albert.inference.predictor import Predictor
     from albert.inference.sequence_encoder import SequenceEncoder, load_encoder
+    from albert.tasks.task_predictor import TaskPredictor, load
     from albert.training.pretrain import pretrain
 
 __version__ = "0.1.0"
-__all__ = ["Predictor", "SequenceEncoder", "__version__", "load", "load_encoder", "pretrain"]
+__all__ = ["Predictor", "SequenceEncoder", "TaskPredictor", "__version__", "load", "load_encoder", "pretrain"]
 
 _HOMES = {
-    "load": "albert.inference.predictor",
+    "load": "albert.tasks.task_predictor",
+    "TaskPredictor": "albert.tasks.task_predictor",
     "Predictor": "albert.inference.predictor",
     "load_encoder": "albert.inference.sequence_encoder",
     "SequenceEncoder": "albert.inference.sequence_encoder",

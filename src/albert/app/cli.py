@@ -45,6 +45,7 @@ COMMANDS = (
     Command("corpus show", "corpus:show"),
     Command("corpus overlap", "corpus:overlap"),
     Command("pretrain", "pretrain:pretrain"),
+    Command("finetune", "finetune:finetune"),
     Command("evaluate", "evaluate:evaluate"),
     Command("doctor", "doctor:doctor"),
 )

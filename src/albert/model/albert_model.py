@@ -13,18 +13,22 @@ from albert.errors import InputError
 from albert.model.beam_span_head import BeamSpanHead
 from albert.model.config import ModelConfig
 from albert.model.encoder import Encoder, EncoderOutput
-from albert.model.heads import ChoiceHead, ClassificationHead, PairHead, SpanHead, WordHead
+from albert.model.heads import ChoiceHead, ClassificationHead, ExitHeads, PairHead, SpanHead, WordHead
 from albert.model.init import init_weights
 from albert.model.tokens import Tokens
 
 
 @dataclass(frozen=True)
 class HeadKind:
-    """How a head is built, how many outputs it has (None: the user's choice), whether it reads the pooler."""
+    """How a head is built, how many outputs it has (None: the user's choice), whether it reads the pooler.
+
+    Where the number is open, `counted` is the tensor that has a row for each output.
+    """
 
     build: Callable[[ModelConfig, int], nn.Module]
     num_outputs: int | None
     is_pooled: bool
+    counted: str = "linear.weight"
 
 
 HEADS: dict[str, HeadKind] = {
@@ -32,6 +36,7 @@ HEADS: dict[str, HeadKind] = {
     "sop": HeadKind(lambda config, _: PairHead(config), 2, is_pooled=True),
     "nsp": HeadKind(lambda config, _: PairHead(config), 2, is_pooled=True),
     "classification": HeadKind(ClassificationHead, None, is_pooled=True),
+    "exits": HeadKind(ExitHeads, None, is_pooled=True, counted="0.linear.weight"),
     "token_classification": HeadKind(ClassificationHead, None, is_pooled=False),
     "span": HeadKind(lambda config, _: SpanHead(config), 2, is_pooled=False),
     "beam_span": HeadKind(lambda config, _: BeamSpanHead(config), 2, is_pooled=False),

@@ -60,17 +60,14 @@ class Encoder(nn.Module):
         the last layer then computes nothing else, and `last_TD` has a row for each, in that order.
         """
         assert places_P is None or not with_hidden_states, "a state of some tokens is not one of all"
-        layers = select_layers(self.table, depth=depth, is_fully_shared=self.config.is_fully_shared)
-        layout = self._lay_out(tokens)
-        x_TD = self.embeddings(
-            layout.sort(tokens.ids_T), layout.sort(tokens.segments_T), layout.sort(tokens.positions_T)
-        )
+        layers, layout = self.select_layers(depth), self.lay_out(tokens)
+        x_TD = self.embed(tokens, layout)
         states = [x_TD] if with_hidden_states else None
         probabilities: list[list[Tensor]] | None = [] if with_attentions else None
         for number, layer in enumerate(layers, start=1):
             is_last = number == len(layers)
             wanted_P = layout.find(places_P) if places_P is not None and is_last else None
-            x_TD = self._run_layer(x_TD, layer, layout, probabilities, wanted_P)
+            x_TD = self.run_layer(x_TD, layer, layout, wanted_P, probabilities)
             if states is not None:
                 states.append(x_TD)
         return EncoderOutput(
@@ -79,14 +76,37 @@ class Encoder(nn.Module):
             attentions=None if probabilities is None else _unsort_sequences(probabilities, tokens.lengths),
         )
 
-    def _run_layer(
+    def select_layers(self, depth: int | None = None) -> tuple[Layer, ...]:
+        """The layers that a run of this depth passes through."""
+        return select_layers(self.table, depth=depth, is_fully_shared=self.config.is_fully_shared)
+
+    @opaque
+    def lay_out(self, tokens: Tokens) -> Layout:
+        """The order in which the batch is computed; a sequence that is too long is refused."""
+        longest, limit = max(tokens.lengths), self.config.max_position_embeddings
+        if longest > limit:
+            raise InputError(
+                f"a sequence has {longest} pieces and the model reads at most {limit}; "
+                "shorten it, or split it into windows"
+            )
+        return build_layout(tokens.lengths, tokens.ids_T.device)
+
+    def embed(self, tokens: Tokens, layout: Layout) -> Tensor:
+        """What the first layer reads, in the computed order."""
+        x_TD: Tensor = self.embeddings(
+            layout.sort(tokens.ids_T), layout.sort(tokens.segments_T), layout.sort(tokens.positions_T)
+        )
+        return x_TD
+
+    def run_layer(
         self,
         x_TD: Tensor,
         layer: Layer,
         layout: Layout,
-        probabilities: list[list[Tensor]] | None,
-        places_P: Tensor | None,
+        places_P: Tensor | None = None,
+        probabilities: list[list[Tensor]] | None = None,
     ) -> Tensor:
+        """One layer, in the computed order; where `places_P` of it are given, for those tokens alone."""
         if self.gradient_checkpointing and torch.is_grad_enabled() and probabilities is None:
             result: Tensor = checkpoint(
                 self._apply_blocks, x_TD, layer, layout, None, places_P, use_reentrant=False
@@ -107,16 +127,6 @@ class Encoder(nn.Module):
             x_TD = self.attention[block.attention](x_TD, layout, probabilities, wanted_P)
             x_TD = self.ffn[block.ffn](x_TD)
         return x_TD
-
-    @opaque
-    def _lay_out(self, tokens: Tokens) -> Layout:
-        longest, limit = max(tokens.lengths), self.config.max_position_embeddings
-        if longest > limit:
-            raise InputError(
-                f"a sequence has {longest} pieces and the model reads at most {limit}; "
-                "shorten it, or split it into windows"
-            )
-        return build_layout(tokens.lengths, tokens.ids_T.device)
 
 
 def _unsort_sequences(layers: list[list[Tensor]], lengths: tuple[int, ...]) -> tuple[tuple[Tensor, ...], ...]:

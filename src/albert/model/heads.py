@@ -56,6 +56,18 @@ class ClassificationHead(nn.Module):
         return logits_BK
 
 
+class ExitHeads(nn.ModuleList):
+    """A classifier after every layer but the last, so that easy sequences need not run them all.
+
+    After the last layer stands the ordinary classifier: at full depth the model is one without exits.
+    """
+
+    def __init__(self, config: ModelConfig, num_labels: int) -> None:
+        if config.num_hidden_layers < 2:
+            raise InputError("num_hidden_layers is 1: exits lie before the last layer, so take 2 or more")
+        super().__init__(ClassificationHead(config, num_labels) for _ in range(config.num_hidden_layers - 1))
+
+
 class ChoiceHead(ClassificationHead):
     """One score for each of C neighbouring sequences, which compete with each other."""
 

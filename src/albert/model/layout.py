@@ -1,6 +1,6 @@
 """The order in which a flat batch is computed: lengths come in, runs of equal length go out.
 
-Shapes: T tokens of the whole batch, P of them, D hidden width.
+Shapes: T tokens of the whole batch, P of them, B sequences, D hidden width.
 """
 
 from dataclasses import dataclass
@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from albert.model.opaque import opaque
 
+Bools = NDArray[np.bool_]
 _CPU = torch.device("cpu")
 
 
@@ -47,6 +49,11 @@ class Layout:
         """The lengths in the computed order."""
         return tuple(length for run in self.runs for length in [run.length] * run.count)
 
+    @property
+    def first_B(self) -> Tensor:  # noqa: N802 - a tensor carries its shape in its name
+        """Where each sequence begins in the computed order."""
+        return self.borders[:-1].long()
+
     @opaque
     def sort(self, x_T: Tensor) -> Tensor:
         """Tokens of the batch in the computed order."""
@@ -64,6 +71,21 @@ class Layout:
     def find(self, places_P: Tensor) -> Tensor:
         """Where tokens of the batch stand in the computed order."""
         return places_P if self.inverse_T is None else self.inverse_T[places_P]
+
+    def keep(self, is_kept: Bools) -> "tuple[Layout, Tensor]":
+        """Without the sequences, in the computed order, that leave; and the places of the tokens that stay.
+
+        The rest keep their order, which is then the order of the batch: there is nothing to sort again.
+        """
+        counts = np.array([run.count for run in self.runs])
+        kept = np.add.reduceat(is_kept, counts.cumsum() - counts, dtype=np.int64)
+        runs = tuple(Run(int(n), run.length) for n, run in zip(kept, self.runs, strict=True) if n)
+        lengths = np.repeat([run.length for run in self.runs], counts)
+        places = np.flatnonzero(np.repeat(is_kept, lengths))
+        borders = _find_borders(lengths[is_kept])
+        device = self.borders.device
+        layout = Layout(runs, torch.from_numpy(borders).to(device), order_T=None, inverse_T=None)
+        return layout, torch.from_numpy(places).to(device)
 
 
 @opaque
@@ -117,7 +139,7 @@ def build_layout(lengths: tuple[int, ...], device: torch.device = _CPU) -> Layou
         inverse_T[order_T] = np.arange(len(order_T))
         values = values[order]
         runs = _find_runs(values)
-    borders = np.concatenate([[0], values.cumsum()]).astype(np.int32)
+    borders = _find_borders(values)
 
     def place(array: "np.ndarray[Any, Any] | None") -> Any:
         return None if array is None else torch.from_numpy(array).to(device)
@@ -125,6 +147,10 @@ def build_layout(lengths: tuple[int, ...], device: torch.device = _CPU) -> Layou
     # A layout outlives the call that made it: made under inference mode it could not be trained with later.
     with torch.inference_mode(False):
         return Layout(runs, place(borders), place(order_T), place(inverse_T))
+
+
+def _find_borders(lengths: "np.ndarray[Any, np.dtype[np.int64]]") -> "np.ndarray[Any, np.dtype[np.int32]]":
+    return np.concatenate([[0], lengths.cumsum()]).astype(np.int32)
 
 
 def _find_runs(lengths: "np.ndarray[Any, np.dtype[np.int64]]") -> tuple[Run, ...]:

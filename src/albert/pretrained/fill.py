@@ -13,11 +13,16 @@ from albert.model.init import init_weights
 def find_heads(tensors: Mapping[str, Tensor]) -> dict[str, int | None]:
     """The heads that the weights hold, with the number of outputs where that is open."""
     names = {name.split(".")[1] for name in tensors if name.startswith("heads.")}
-    return {
-        head: None if kind.num_outputs is not None else len(tensors[f"heads.{head}.linear.weight"])
-        for head, kind in HEADS.items()
-        if head in names
-    }
+    return {head: _count_outputs(head, tensors) for head in HEADS if head in names}
+
+
+def _count_outputs(head: str, tensors: Mapping[str, Tensor]) -> int | None:
+    kind, name = HEADS[head], f"heads.{head}.{HEADS[head].counted}"
+    if kind.num_outputs is not None:
+        return None
+    if name not in tensors:
+        raise WeightsError(f"the weights have a part of the {head} head but no {name}; fetch the file again")
+    return len(tensors[name])
 
 
 def fill_model(
@@ -34,8 +39,7 @@ def fill_model(
     replaced = {
         f"heads.{head}"
         for head, count in heads.items()
-        if count is not None and head in model.heads
-        if count != len(expected[f"heads.{head}.linear.weight"])
+        if head in model.heads and count != _count_outputs(head, expected)
     }
     kept = {
         name: tensor

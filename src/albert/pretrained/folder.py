@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from albert.pretrained.card import format_card
 from albert.pretrained.fill import fill_model, find_heads
 from albert.pretrained.hub import resolve_source
 from albert.pretrained.huggingface import FolderConfig, choose_layout, format_config, parse_config
+from albert.pretrained.sentence_transformers import SENTENCE_NAMES
 from albert.pretrained.translate import SHARED_CLASSIFIERS, to_ours, to_theirs
 from albert.pretrained.weights_file import (
     PICKLED_NAME,
@@ -31,12 +32,13 @@ from albert.text.tokenizer import Tokenizer
 
 CONFIG_NAME = "config.json"
 CARD_NAME = "README.md"
+DROPOUT_KEYS = frozenset({"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"})
 # What a model folder may hold: what we write, and what others write beside it.
 MODEL_FILES = frozenset(
     {
         CONFIG_NAME, CARD_NAME, SAFETENSORS_NAME, PICKLED_NAME, *VOCABULARY_NAMES, "tokenizer.json",
         "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json",
-        ".gitattributes",
+        ".gitattributes", "task.json", *SENTENCE_NAMES,
     }
 )  # fmt: skip
 
@@ -68,17 +70,22 @@ def load_model(
     device: torch.device | str = "cpu",
     seed: int = 0,
     gradient_checkpointing: bool = False,
+    dropouts: Mapping[str, float] | None = None,
 ) -> Pretrained:
     """Load a folder, a weights file with its config.json beside it, or a hub name; in evaluation mode.
 
     `heads=None` loads the heads that the folder has. A head that is asked for and not there, or there with
     another number of outputs, and a pooler that it needs, start fresh from `seed` and are named in a
-    warning. Weights come out as float32, in memory of their own.
+    warning. Weights come out as float32, in memory of their own. `dropouts` are other probabilities than the
+    folder's, by their keys in config.json.
     """
     path = resolve_source(source, revision=revision)
     folder, tensors = _read(path)
     if heads is not None:
         folder = _prefer_classifier(folder, heads)
+    if dropouts:
+        assert dropouts.keys() <= DROPOUT_KEYS, "nothing that a weight has the shape of"
+        folder = dataclasses.replace(folder, model=folder.model.model_copy(update=dict(dropouts)))
     # Copies: safetensors maps the file, and a file that is written over later must not change the model.
     ours = {
         name: tensor.to(torch.float32, copy=True).contiguous()
@@ -127,6 +134,7 @@ def save_model(
     problem_type: str | None = None,
     card: str | None = None,
     dtype: torch.dtype = torch.float32,
+    extras: Mapping[str, str] | None = None,
 ) -> None:
     """Write a folder that `transformers` opens: configuration, weights, tokenizer, card; all or nothing.
 
@@ -157,6 +165,8 @@ def save_model(
         if tokenizer is not None:
             save_tokenizer(tokenizer, aside)
         write_text(aside / CARD_NAME, card or format_card(model))
+        for name, text in (extras or {}).items():
+            write_text(aside / name, text)
 
 
 def _refuse_other_content(path: Path) -> None:

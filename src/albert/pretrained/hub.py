@@ -10,7 +10,10 @@ from albert.errors import FileFormatError, InputError
 SAFETENSORS = "model.safetensors"
 PICKLED = "pytorch_model.bin"
 VOCABULARIES = ("spiece.model", "vocab.txt", "tokenizer.json")
-COMPANIONS = ("config.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json", "README.md")
+COMPANIONS = (
+    "config.json", "task.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json",
+    "README.md",
+)  # fmt: skip
 
 PUBLISHED = tuple(
     f"albert/albert-{size}-v{version}"

@@ -2,6 +2,7 @@
 
 A configuration comes in; for each tensor, our name and the other side's go out. {attention} and {ffn} are our
 blocks; {group} and {inner} the other side's place for them, which may hold one of our blocks several times.
+{exit} counts the classifiers before the last layer.
 """
 
 from collections.abc import Iterator
@@ -60,6 +61,7 @@ ROWS = (
     Row("linear", "heads.beam_span.end", "end_logits.dense_1", "end_logits.dense_1"),
     Row("linear", "heads.beam_span.answer_dense", "answer_class.dense_0", "answer_class.dense_0"),
     Row("weight", "heads.beam_span.answer", "answer_class.dense_1", "answer_class.dense_1"),
+    Row("linear", "heads.exits.{exit}.linear", "exit_classifiers.{exit}", "exit_classifiers.{exit}"),
     Row("linear", "heads.classification.linear", "classifier", "classifier"),
     Row("linear", "heads.token_classification.linear", "classifier", "classifier"),
     Row("linear", "heads.choice.linear", "classifier", "classifier"),
@@ -115,9 +117,13 @@ def iter_names(config: ModelConfig, layout: NameLayout) -> Iterator[NamePair]:
 
 
 def _expand(ours: str, theirs: str, config: ModelConfig) -> Iterator[tuple[str, str]]:
-    """Fill in the numbers of the blocks, where a name has any."""
+    """Fill in the numbers of the blocks or of the exits, where a name has any."""
     if "{" not in ours:
         yield ours, theirs
+        return
+    if "{exit}" in ours:
+        for number in range(config.num_hidden_layers - 1):
+            yield ours.format(exit=number), theirs.format(exit=number)
         return
     for group, inner, ids in _iter_slots(config):
         yield (

@@ -79,7 +79,9 @@ class FinetuneJob(Generic[I, A]):
             yield self._cut([self.train[number] for number in numbers])
 
     def _cut(self, items: Sequence[I]) -> list[TaskBatch[A]]:
-        """In shares of similar length, so that each is about as much work."""
+        """In shares of similar length, so that each is about as much work; uncut where items are compared."""
+        if self.kind.is_whole:
+            return [self.kind.build_batch(items)] if items else []
         lengths = [self.kind.measure(item) for item in items]
         batches = iter_batches(lengths, max_tokens=self.settings.micro_batch_tokens)
         return [self.kind.build_batch([items[place] for place in places]) for places in batches]

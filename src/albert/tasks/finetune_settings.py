@@ -1,6 +1,6 @@
 """What a fine-tuning run is made of: the settings that its recipe holds."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
@@ -16,7 +16,9 @@ class FinetuneSettings(LoopSettings):
     `num_steps` stands where it is given, else `num_epochs`. `dropout` is that of the encoder and
     `head_dropout` that of the classifier; None keeps the model's own. `class_weights` balanced counts the
     mistakes in a rare class for more. After `patience` evaluations without a better score the run ends.
-    `has_exits` trains a classifier after each layer, so that the model can answer easy texts early.
+    `has_exits` trains a classifier after each layer, so that the model can answer easy texts early. Of an
+    own table, `columns` names the columns, and `dev_share` of it is kept to be asked about where there is
+    no other.
     """
 
     batch_size: PositiveInt = 32
@@ -28,6 +30,8 @@ class FinetuneSettings(LoopSettings):
     head_dropout: Share | None = 0.1
     class_weights: Literal["equal", "balanced"] = "equal"
     has_exits: bool = False
+    columns: dict[str, Any] = Field(default_factory=dict)
+    dev_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.1
     optimizer: OptimizerSettings = OptimizerSettings(name="adamw", learning_rate=1e-4)
     schedule: ScheduleSettings = ScheduleSettings(name="linear", warmup_share=0.1)
     num_evaluations: Annotated[int, Field(ge=1)] = 6

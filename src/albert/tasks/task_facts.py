@@ -11,7 +11,7 @@ from albert.settings import Settings, build_settings
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.kinds.logits import LabelKind
 
-KindName = Literal["texts", "words", "spans", "choices"]
+KindName = Literal["texts", "words", "spans", "choices", "embedding"]
 TASK_NAME = "task.json"
 
 
@@ -21,7 +21,10 @@ class TaskFacts(Settings):
     `task` is a published one or the name of a kind of table. Without `labels` a text gets a number.
     `temperature` makes probabilities honest. Of questions: windows overlap by `stride` pieces, and where
     `has_impossible`, one whose odds for no answer lie above `threshold` has none. Of choices: question and
-    option keep `max_ending` pieces.
+    option keep `max_ending` pieces. Of texts: a model that `has_exits` has a classifier after each layer and
+    leaves out the rest once `patience` layers in a row agree with the one before; None runs all of them.
+    Numbers agree that are less than `exit_tolerance` apart. Of embeddings: cosines are divided by
+    `similarity_temperature` in training, and pairs whose number is below `min_similarity` teach nothing.
     """
 
     task: str
@@ -39,14 +42,21 @@ class TaskFacts(Settings):
     has_impossible: bool = False
     threshold: float | None = None
     max_ending: PositiveInt = 128
+    has_exits: bool = False
+    patience: PositiveInt | None = None
+    exit_tolerance: PositiveFloat = 0.5
+    similarity_temperature: PositiveFloat = 0.05
+    min_similarity: float = 4.0
 
 
 def build_kind(facts: TaskFacts) -> Kind[Any, Any, Any, Any, Any]:
     """The kind that trains, asks and scores such a model."""
+    _check_exits(facts)
     if facts.kind == "texts":
+        from albert.tasks.kinds.exits import ExitTextKind
         from albert.tasks.kinds.texts import TextKind
 
-        return TextKind(
+        texts = TextKind(
             labels=facts.labels,
             metrics=facts.metrics,
             label_kind=facts.label_kind,
@@ -54,7 +64,62 @@ def build_kind(facts: TaskFacts) -> Kind[Any, Any, Any, Any, Any]:
             class_weights=facts.class_weights,
             temperature=facts.temperature,
         )
+        if not facts.has_exits:
+            return texts
+        return ExitTextKind(**vars(texts), patience=facts.patience, tolerance=facts.exit_tolerance)
+    if facts.kind == "words":
+        from albert.tasks.kinds.words import WordKind
+
+        return WordKind(
+            labels=facts.labels,
+            metrics=facts.metrics,
+            max_length=facts.max_length,
+            class_weights=facts.class_weights,
+            temperature=facts.temperature,
+        )
+    if facts.kind == "spans":
+        from albert.tasks.kinds.spans import SpanKind
+
+        return SpanKind(
+            has_impossible=facts.has_impossible,
+            max_length=facts.max_length,
+            stride=facts.stride,
+            max_question=facts.max_question,
+            max_answer=facts.max_answer,
+            threshold=facts.threshold,
+        )
+    if facts.kind == "choices":
+        from albert.tasks.kinds.choices import ChoiceKind
+
+        return ChoiceKind(
+            metrics=facts.metrics or ("accuracy",),
+            max_length=facts.max_length,
+            max_ending=facts.max_ending,
+            temperature=facts.temperature,
+        )
+    if facts.kind == "embedding":
+        from albert.tasks.kinds.embedding import EmbeddingKind
+
+        return EmbeddingKind(
+            max_length=facts.max_length,
+            similarity_temperature=facts.similarity_temperature,
+            min_similarity=facts.min_similarity,
+        )
     raise InputError(f"the kind {facts.kind!r} cannot be trained yet")
+
+
+def _check_exits(facts: TaskFacts) -> None:
+    """Only texts can be answered early, and only by a model that was trained to."""
+    if facts.has_exits and facts.kind != "texts":
+        raise InputError(
+            f"has_exits=true for {facts.kind}: only texts that get labels or a number can be answered early; "
+            "leave it out"
+        )
+    if facts.patience is not None and not facts.has_exits:
+        raise InputError(
+            f"patience is {facts.patience}, but this model answers after its last layer only; fine-tune it "
+            "with has_exits=true"
+        )
 
 
 def write_facts(folder: Path, facts: TaskFacts) -> None:

@@ -12,6 +12,7 @@ from albert.model.runtime import RuntimeSettings, build_autocast
 from albert.pretrained.folder import save_model
 from albert.reporting import Reporter, Silence
 from albert.training.checkpoints import CheckpointFolder
+from albert.training.claim import claim_run
 from albert.training.launch import list_launchers, open_world, run_on_main
 from albert.training.loop import LoopOutcome
 from albert.training.pretrain_data import PretrainData, open_data
@@ -19,7 +20,7 @@ from albert.training.pretrain_facts import PretrainFacts, read_pretrain_run
 from albert.training.pretrain_job import PretrainJob
 from albert.training.pretrain_model import build_pretrain_model, format_training_card
 from albert.training.recipes import read_recipe
-from albert.training.run_folder import BEST_DIR, CHECKPOINTS_DIR, MODEL_DIR, claim_run
+from albert.training.run_folder import BEST_DIR, CHECKPOINTS_DIR, MODEL_DIR
 from albert.training.run_job import fetch_weights, load_best, run_job
 from albert.training.settings import PretrainSettings
 from albert.training.start import keep_free, start_run

@@ -1,26 +1,22 @@
 """Recipes: a name or a path and `key=value` overrides come in, checked settings go out."""
 
-import difflib
 import math
-from collections.abc import Iterable, Mapping
-from importlib import resources
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from albert.errors import InputError, SettingsError
-from albert.files import read_text
+from albert.errors import InputError
 from albert.model.presets import ALIASES, PRESETS, build_preset
-from albert.settings import apply_overrides, build_settings, parse_yaml
+from albert.settings import apply_overrides, build_settings
+from albert.training.recipe_shelf import RecipeShelf, merge_values
 from albert.training.settings import PretrainSettings
 
-_HOME = resources.files("albert") / "recipes" / "pretrain"
+_SHELF = RecipeShelf("pretrain")
 
 
 def list_recipes() -> list[str]:
     """The names of the recipes that come with the package."""
-    return sorted(
-        entry.name.removesuffix(".yaml") for entry in _HOME.iterdir() if entry.name.endswith(".yaml")
-    )
+    return _SHELF.list_names()
 
 
 def read_recipe(
@@ -32,10 +28,10 @@ def read_recipe(
     B₀/B, and warm-up keeps its share; what an override says stands as it is. `model.preset` names the shape
     that other keys of `model` change; `based_on` the recipe that this one differs from.
     """
-    values, source = _read_values(recipe)
+    values, source = _SHELF.read_values(recipe)
     if batch_size is not None:
         settings = build_settings(PretrainSettings, values=_expand_model(values), source=source)
-        values = _merge(values, _list_rescaled(rescale(settings, batch_size)))
+        values = merge_values(values, _list_rescaled(rescale(settings, batch_size)))
     values = apply_overrides(values, overrides)
     return build_settings(PretrainSettings, values=_expand_model(values), source=source)
 
@@ -67,44 +63,6 @@ def rescale(settings: PretrainSettings, batch_size: int) -> PretrainSettings:
             ),
         }
     )
-
-
-def _read_values(recipe: str | Path, *, above: tuple[str, ...] = ()) -> tuple[dict[str, Any], str]:
-    """The values of a recipe, with those of the one it is based on below them."""
-    if str(recipe) in above:
-        raise SettingsError(f"{recipe}: is based on itself ({' → '.join((*above, str(recipe)))})")
-    text, source = _find_text(recipe)
-    values = parse_yaml(text, source=source)
-    if not isinstance(values, dict):
-        raise SettingsError(f"{source}: holds a {type(values).__name__}, not `key: value` lines")
-    based_on = values.pop("based_on", None)
-    if based_on is None:
-        return values, source
-    if not isinstance(based_on, str):
-        raise SettingsError(f"{source}: based_on is {based_on!r}; the name of a recipe is wanted")
-    below, _ = _read_values(based_on, above=(*above, str(recipe)))
-    return _merge(below, values), source
-
-
-def _find_text(recipe: str | Path) -> tuple[str, str]:
-    name = str(recipe)
-    if name in list_recipes():
-        return (_HOME / f"{name}.yaml").read_text(encoding="utf-8"), f"recipe {name}"
-    path = Path(recipe)
-    if path.is_file():
-        return read_text(path), name
-    close = difflib.get_close_matches(name, list_recipes(), n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(list_recipes())}, or give a file"
-    raise InputError(f"no recipe {name!r}; {hint}")
-
-
-def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(below)
-    for key, value in above.items():
-        inner = merged.get(key)
-        both = isinstance(inner, dict) and isinstance(value, dict)
-        merged[key] = _merge(inner, value) if both else value  # type: ignore[arg-type]
-    return merged
 
 
 def _expand_model(values: dict[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 import platform
 import sys
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,9 +12,8 @@ from pydantic import Field
 
 from albert import __version__
 from albert.errors import InputError
-from albert.files import hold, read_json, write_json, write_text
+from albert.files import read_json, write_json, write_text
 from albert.settings import Settings, build_settings, read_settings
-from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import METRICS_NAME, TENSORBOARD_DIR
 
 SETTINGS_NAME = "settings.yaml"
@@ -77,26 +75,6 @@ def read_run(run_dir: Path, settings_type: type[S], facts_type: type[F]) -> tupl
         raise InputError(f"{run_dir}: is a run of albert {job}, and one of albert {wanted} is needed")
     settings = read_settings(settings_type, run_dir / SETTINGS_NAME)
     return settings, build_settings(facts_type, values=values, source=str(path))
-
-
-@contextmanager
-def claim_run(run_dir: Path, *, resume: bool, launchers: list[str]) -> Iterator[None]:
-    """Keep others out of the folder of the run; refused: one of something else, or of a run already.
-
-    Processes that torchrun has started again go on without being told to.
-    """
-    if not has_run(run_dir):
-        refuse_strangers(run_dir)
-    elif not resume and not is_same_launch(run_dir, launchers):
-        raise InputError(
-            f"{run_dir}: holds a run already; add --resume to go on with it, or choose another --out"
-        )
-    busy = f"{run_dir}: another process is training there; wait for it, or choose another --out"
-    with hold(run_dir / LOCK_NAME, busy=busy):
-        CheckpointFolder(run_dir / CHECKPOINTS_DIR).sweep()
-        if launchers:
-            write_launch(run_dir, launchers)
-        yield
 
 
 def is_same_launch(run_dir: Path, launchers: list[str]) -> bool:

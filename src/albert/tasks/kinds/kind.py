@@ -34,6 +34,10 @@ class Kind(Protocol[X, I, A, O, R]):
     def names(self) -> tuple[str, ...]:
         """The objectives, as the records call them."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether a step is one batch, never cut, since its items are compared with each other."""
+
     def encode(self, examples: Sequence[X], tokenizer: Tokenizer) -> list[I]:
         """The examples in pieces, in their order; those of one example stand together."""
 

@@ -57,6 +57,11 @@ class TextKind:
         """There is one question."""
         return ("task",)
 
+    @property
+    def is_whole(self) -> bool:
+        """Every text is learned from by itself."""
+        return False
+
     def encode(self, examples: Sequence[TextExample], tokenizer: Tokenizer) -> list[EncodedText]:
         """`[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`."""
         return list(iter_encoded_texts(examples, tokenizer=tokenizer, max_length=self.max_length))
@@ -88,19 +93,22 @@ class TextKind:
     def compute_terms(
         self, model: AlbertModel, batch: TaskBatch[Floats], *, depth: int | None = None
     ) -> Terms:
-        """Cross-entropy, the same for each label by itself, or the squared error; added up."""
-        logits_BK = self._ask(model, batch, depth=depth)
+        """What the classifier got wrong, and how often it was right."""
+        return {"task": self._compare(self._ask(model, batch, depth=depth), batch)}
+
+    def _compare(self, logits_BK: Tensor, batch: TaskBatch[Floats]) -> tuple[Tensor, Tensor]:
+        """Cross-entropy, the same for each label by itself, or the squared error, added up; and the hits."""
         answers = torch.from_numpy(batch.answers).to(logits_BK.device, non_blocking=True)
         if self.label_kind == "number":
             error_B = (logits_BK.squeeze(1) - answers).pow(2)
-            return {"task": (error_B.sum(), (error_B < 0.25).sum())}
+            return error_B.sum(), (error_B < 0.25).sum()
         if self.label_kind == "several":
             total = F.binary_cross_entropy_with_logits(logits_BK, answers, reduction="none").mean(1).sum()
-            return {"task": (total, ((logits_BK > 0) == (answers > 0)).all(1).sum())}
+            return total, ((logits_BK > 0) == (answers > 0)).all(1).sum()
         labels_B = answers.long()
         weights_K = None if self.class_weights is None else logits_BK.new_tensor(self.class_weights)
         total = F.cross_entropy(logits_BK, labels_B, weight=weights_K, reduction="sum")
-        return {"task": (total, (logits_BK.argmax(1) == labels_B).sum())}
+        return total, (logits_BK.argmax(1) == labels_B).sum()
 
     def _ask(self, model: AlbertModel, batch: TaskBatch[Floats], *, depth: int | None) -> Tensor:
         """The last layer is computed for the first token of each sequence alone."""

@@ -1,0 +1,142 @@
+"""`albert finetune`: a pretrained folder, a task and its data come in; a scored model goes out."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from albert.app.commands.pretrain import EXIT_CODES
+from albert.app.progress import ProgressDisplay
+from albert.app.results import CommandResult
+from albert.errors import InputError
+
+if TYPE_CHECKING:
+    from albert.tasks.finetune import FinetuneResult
+    from albert.tasks.finetune_seeds import SeedRuns
+
+
+def finetune(
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK",
+            help="sst-2, mrpc, squad-2.0, race …; or classification, multilabel, regression, words, "
+            "questions, choice, embedding on a table of your own",
+        ),
+    ],
+    model: Annotated[str, typer.Option("--model", help="a pretrained folder, a run, or a hub name")],
+    data: Annotated[Path, typer.Option("--data", help="the task's folder; or a table, or a folder of two")],
+    out: Annotated[Path, typer.Option("--out", help="the folder of the run; its model is in OUT/model")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[key=value…]", help="as in num_epochs=3 columns.text=review"),
+    ] = None,
+    dev: Annotated[Path | None, typer.Option("--dev", help="another table to be asked about")] = None,
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", help="the name of a recipe, or a YAML file")
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", help="train so many times; median and spread")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="of the new head, the order and dropout")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out, exactly")] = False,
+) -> CommandResult:
+    """Teach a pretrained model a task; Ctrl-C saves, and --resume goes on as if it had never been."""
+    from albert.tasks.finetune import finetune as run
+    from albert.tasks.finetune_seeds import finetune_seeds
+
+    if seeds < 1:
+        raise InputError(f"--seeds is {seeds}; at least 1")
+    with ProgressDisplay() as display:
+
+        def train(number: int, folder: Path) -> "FinetuneResult":
+            return run(
+                task,
+                model=model,
+                data=data,
+                out=folder,
+                dev=dev,
+                recipe=recipe,
+                overrides=[*(settings or []), f"seed={number}"],
+                # Of several runs one may be begun, and the next not.
+                resume=resume,
+                reporter=display,
+            )
+
+        if seeds == 1:
+            return _report_run(train(seed, out))
+        found = finetune_seeds(train, seeds=range(seed, seed + seeds), out=out, reporter=display)
+    return _report_seeds(found, out)
+
+
+def _report_run(result: "FinetuneResult") -> CommandResult:
+    outcome = result.outcome
+    progress = outcome.progress
+    values: dict[str, Any] = {
+        "run": str(result.run_dir),
+        "model": None if result.model_dir is None else str(result.model_dir),
+        "is_finished": outcome.is_finished,
+        "step": progress.step,
+        "num_steps": result.num_steps,
+        "seconds": round(progress.seconds, 1),
+        "best_step": progress.best_step,
+        "scores": None if result.scores is None else dict(result.scores.metrics),
+    }
+    code = 0
+    if not outcome.is_finished:
+        code = _tell_stopped(result)
+    return CommandResult(
+        values, lambda console: _render_run(console, values), exit_code=code, is_silent=not result.is_main
+    )
+
+
+def _tell_stopped(result: "FinetuneResult") -> int:
+    outcome = result.outcome
+    if result.is_main:
+        print(
+            f"stopped by {outcome.signal} at step {outcome.progress.step} and saved; --resume goes on",
+            file=sys.stderr,
+        )
+    return EXIT_CODES.get(outcome.signal or "", 1)
+
+
+def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
+    if found.stopped is not None:
+        return _report_run(found.stopped)
+    assert found.summary is not None
+    values = {
+        "run": str(out),
+        "model": str(out / f"seed-{found.best_seed}" / "model"),
+        "best_seed": found.best_seed,
+        "summary": vars(found.summary),
+        "scores": {seed: dict(each.metrics) for seed, each in found.scores.items()},
+    }
+    return CommandResult(values, lambda console: _render_seeds(console, found, values["model"]))
+
+
+def _render_run(console: Any, values: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None)
+    table.add_row("model", values["model"] or f"not finished: {values['run']} is at step {values['step']:,}")
+    table.add_row("steps", f"{values['step']:,} of {values['num_steps']:,}, best at {values['best_step']}")
+    table.add_row("seconds", f"{values['seconds']:,.0f}")
+    for name, value in (values["scores"] or {}).items():
+        table.add_row(f"dev, {name.replace('_', ' ')}", f"{value:.2f}")
+    console.print(table)
+
+
+def _render_seeds(console: Any, found: "SeedRuns", model: Any) -> None:
+    from rich.table import Table
+
+    metrics = list(next(iter(found.scores.values())).metrics)
+    table = Table("seed", *(name.replace("_", " ") for name in metrics))
+    for seed, scores in found.scores.items():
+        table.add_row(str(seed), *(f"{scores.metrics[name]:.2f}" for name in metrics))
+    console.print(table)
+    summary = found.summary
+    assert summary is not None
+    spread = "–" if summary.spread is None else f"{summary.spread:.2f}"
+    console.print(
+        f"median {summary.median:.2f}, spread {spread} ({summary.lowest:.2f} – {summary.highest:.2f}); "
+        f"the best is seed {found.best_seed}: {model}"
+    )

@@ -1,0 +1,136 @@
+"""Patience-based early exit: a flat batch comes in, each sequence leaves when enough layers agree on it.
+
+PABEE (Zhou et al., 2020), in batches: what has left is computed no further, and nobody waits for others.
+
+Shapes: T tokens, B sequences of the batch, S of them still in it, D hidden width, K labels.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from albert.errors import InputError
+from albert.model.albert_model import AlbertModel
+from albert.model.layout import Bools, Layout, gather_rows
+from albert.model.sharing import Layer
+from albert.model.tokens import Tokens
+
+Places = NDArray[np.int64]
+# Whether two rows of logits, of one layer and the next, say the same: [S, K] and [S, K] give [S].
+Agreement = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class EarlyAnswers:
+    """The logits with which each sequence left, and how many layers it took."""
+
+    logits_BK: Tensor
+    num_layers: Places
+
+
+def classify_after(model: AlbertModel, first_BD: Tensor, *, num_layers: int) -> Tensor:
+    """Logits [B, K] from the first tokens after so many layers; all layers share the pooler."""
+    exits = model.head("exits")
+    is_early = num_layers < model.config.num_hidden_layers
+    head = exits.get_submodule(str(num_layers - 1)) if is_early else model.head("classification")
+    logits_BK: Tensor = head(model.pool_first(first_BD)).float()
+    return logits_BK
+
+
+def classify_every_layer(model: AlbertModel, tokens: Tokens, *, depth: int | None = None) -> list[Tensor]:
+    """The logits [B, K] after each layer, in the order of the batch: what exits are trained with."""
+    layers, layout = model.encoder.select_layers(depth), model.encoder.lay_out(tokens)
+    x_TD, first_B = model.encoder.embed(tokens, layout), layout.find(tokens.first_B)
+    found = []
+    for number, layer in enumerate(layers, start=1):
+        is_last = number == len(layers)
+        x_TD = model.encoder.run_layer(x_TD, layer, layout, first_B if is_last else None)
+        first_BD = x_TD if is_last else gather_rows(x_TD, first_B)
+        found.append(classify_after(model, first_BD, num_layers=number))
+    return found
+
+
+@dataclass(frozen=True)
+class _Remaining:
+    """The sequences that are still in the batch, in the computed order, and what was said of each."""
+
+    x_TD: Tensor
+    layout: Layout
+    places: Places  # of each sequence in the batch as it came
+    num_same: Places  # layers in a row that said the same of it
+    logits_SK: Tensor | None = None  # what the last of them said
+
+    def keep(self, is_kept: Bools) -> "_Remaining":
+        """Those sequences alone."""
+        if is_kept.all():
+            return self
+        layout, rows_T = self.layout.keep(is_kept)
+        logits_SK = None if self.logits_SK is None else self.logits_SK[torch.from_numpy(is_kept)]
+        x_TD = self.x_TD.index_select(0, rows_T)
+        return _Remaining(x_TD, layout, self.places[is_kept], self.num_same[is_kept], logits_SK)
+
+
+def answer_early(
+    model: AlbertModel, tokens: Tokens, *, patience: int, agree: Agreement, depth: int | None = None
+) -> EarlyAnswers:
+    """What is said of each sequence once a layer agrees with the `patience` layers before it.
+
+    Where that never happens, it is what the last layer says, of `depth` or of all.
+    """
+    if patience < 1:
+        raise InputError(f"patience is {patience}; it must be at least 1")
+    layers = model.encoder.select_layers(depth)
+    rest = _enter(model, tokens)
+    places, answers, nums_layers = [], [], []
+    for number, layer in enumerate(layers, start=1):
+        is_last = number == len(layers)
+        may_leave = (rest.num_same >= patience) | is_last
+        if may_leave.any():
+            # Asked at their first tokens alone: who leaves costs a quarter of this layer, not all of it.
+            asked = rest.keep(may_leave)
+            logits_SK = _look_ahead(model, asked, layer, num_layers=number)
+            leaves = np.full(len(logits_SK), True) if is_last else _compare(asked, logits_SK, agree)
+            places.append(asked.places[leaves])
+            answers.append(logits_SK[torch.from_numpy(leaves)])
+            nums_layers.append(np.full(leaves.sum(), number))
+            may_leave[may_leave] = leaves
+            rest = rest.keep(~may_leave)
+        if not len(rest.places):
+            break
+        rest = _run_layer(model, rest, layer, num_layers=number, agree=agree)
+    order = np.concatenate(places).argsort()
+    return EarlyAnswers(torch.cat(answers)[torch.from_numpy(order)], np.concatenate(nums_layers)[order])
+
+
+def _enter(model: AlbertModel, tokens: Tokens) -> _Remaining:
+    layout = model.encoder.lay_out(tokens)
+    places = layout.find(tokens.first_B).argsort().cpu().numpy()
+    return _Remaining(model.encoder.embed(tokens, layout), layout, places, np.zeros_like(places))
+
+
+def _look_ahead(model: AlbertModel, asked: _Remaining, layer: Layer, *, num_layers: int) -> Tensor:
+    """What the next layer says, which is read off the first tokens: no others are computed to the end."""
+    first_SD = model.encoder.run_layer(asked.x_TD, layer, asked.layout, asked.layout.first_B)
+    return classify_after(model, first_SD, num_layers=num_layers)
+
+
+def _run_layer(
+    model: AlbertModel, rest: _Remaining, layer: Layer, *, num_layers: int, agree: Agreement
+) -> _Remaining:
+    """The layer over all that remains, and what it says."""
+    x_TD = model.encoder.run_layer(rest.x_TD, layer, rest.layout)
+    logits_SK = classify_after(model, x_TD.index_select(0, rest.layout.first_B), num_layers=num_layers)
+    num_same = np.where(_compare(rest, logits_SK, agree), rest.num_same + 1, 1)
+    return replace(rest, x_TD=x_TD, num_same=num_same, logits_SK=logits_SK)
+
+
+def _compare(rest: _Remaining, logits_SK: Tensor, agree: Agreement) -> Bools:
+    """Of whom the layer says what the layer before it said; of nobody, where it is the first."""
+    if rest.logits_SK is None:
+        return np.full(len(logits_SK), False)
+    same: Bools = agree(rest.logits_SK, logits_SK).cpu().numpy()
+    return same

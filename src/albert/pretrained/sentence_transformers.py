@@ -1,0 +1,55 @@
+"""A model's shape comes in; the files by which sentence-transformers opens its folder as embeddings go out.
+
+They are written as its first versions wrote them, which all later ones read. The vector of a text is the mean
+over all its tokens, [CLS] and [SEP] among them, at length 1.
+"""
+
+from typing import Any
+
+from albert.files import format_json
+from albert.model.config import ModelConfig
+
+MODULES_NAME = "modules.json"
+_POOLING_DIR, _NORMALIZE_DIR = "1_Pooling", "2_Normalize"
+# What these files, and those that sentence-transformers writes in their place, are called in a folder.
+SENTENCE_NAMES = (
+    MODULES_NAME,
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    _POOLING_DIR,
+    _NORMALIZE_DIR,
+)
+
+
+def format_sentence_files(config: ModelConfig, *, max_length: int) -> dict[str, str]:
+    """What is written, by its name within the folder. Texts are cut at `max_length` pieces with their borders."""
+    limit = min(max_length, config.max_position_embeddings)
+    pooling = {f"pooling_mode_{name}": False for name in ("cls_token", "max_tokens", "mean_sqrt_len_tokens")}
+    values: dict[str, Any] = {
+        MODULES_NAME: [
+            _describe_module(0, "", "Transformer"),
+            _describe_module(1, _POOLING_DIR, "Pooling"),
+            _describe_module(2, _NORMALIZE_DIR, "Normalize"),  # it has no file of its own
+        ],
+        "sentence_bert_config.json": {
+            "max_seq_length": limit,
+            "do_lower_case": False,
+            "model_args": {"add_pooling_layer": False},  # else it warns of a pooler that nothing reads
+        },
+        "config_sentence_transformers.json": {
+            "model_type": "SentenceTransformer",
+            "prompts": {},
+            "default_prompt_name": None,
+            "similarity_fn_name": "cosine",
+        },
+        f"{_POOLING_DIR}/config.json": {
+            "word_embedding_dimension": config.hidden_size,
+            "pooling_mode_mean_tokens": True,
+            **pooling,
+        },
+    }
+    return {name: format_json(value) for name, value in values.items()}
+
+
+def _describe_module(place: int, path: str, name: str) -> dict[str, Any]:
+    return {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{name}"}

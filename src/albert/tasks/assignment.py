@@ -1,0 +1,173 @@
+"""The name of a task and the place of its data come in; examples, and what they teach, go out."""
+
+import difflib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from albert.errors import FileFormatError, InputError
+from albert.settings import Settings, build_settings
+from albert.tasks.catalogue import ALIASES, TASKS, Task, find_task
+from albert.tasks.examples import Example
+from albert.tasks.metrics.glue import GLUE_METRICS
+from albert.tasks.own_tasks import OWN_TASKS, OwnTask
+from albert.tasks.readers.rows import FORMATS, find_format
+from albert.tasks.readers.table import read_table
+from albert.tasks.splits import read_split
+from albert.tasks.task_facts import TaskFacts
+
+DEV_NAMES = ("dev", "validation", "valid", "val")
+_DEV_STREAM = 7001
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What is to be learned: the examples to learn from and those to be asked about.
+
+    `facts` are what the data says of the task; the recipe adds lengths to them.
+    """
+
+    facts: TaskFacts
+    train: tuple[Example, ...]
+    dev: tuple[Example, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of every example: a run goes on with the data it began with."""
+        digest = hashlib.sha256()
+        for example in (*self.train, "dev", *self.dev):
+            digest.update(repr(example).encode())
+        return digest.hexdigest()
+
+
+def list_tasks() -> list[str]:
+    """The names of all tasks, published ones and those of own tables."""
+    return [*TASKS, *OWN_TASKS]
+
+
+def open_assignment(
+    name: str, data: str | Path, *, dev: str | Path | None, columns: Mapping[str, Any], dev_share: float
+) -> Assignment:
+    """Read what a task learns from and is asked about.
+
+    The data of a published task is its folder; an own table is a file, or a folder with train.* and dev.* in
+    it. Without a table to be asked about, `dev_share` of the examples are kept from learning.
+    """
+    plain = name.lower()
+    if plain in OWN_TASKS:
+        return _open_own(OWN_TASKS[plain], Path(data), dev=dev, columns=columns, dev_share=dev_share)
+    if plain in TASKS or plain in ALIASES:
+        if columns or dev is not None:
+            extra = "columns" if columns else "--dev"
+            raise InputError(f"{name} has files of its own; leave {extra} out, or use an own-table task")
+        return _open_published(find_task(name), Path(data))
+    close = difflib.get_close_matches(plain, list_tasks(), n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(list_tasks())}"
+    raise InputError(f"no task {name!r}; {hint}")
+
+
+def describe_published(task: Task) -> TaskFacts:
+    """What is known of a published task before its data."""
+    kinds: dict[str, Any] = {"texts": "texts", "spans": "spans", "choices": "choices"}
+    return TaskFacts(
+        task=task.name,
+        kind=kinds[task.kind],
+        label_kind="number" if task.kind == "texts" and task.labels is None else "one",
+        labels=task.label_names,
+        metrics=GLUE_METRICS.get(task.name, ()),
+        max_length=task.max_length,
+        has_impossible=task.has_impossible,
+    )
+
+
+def _open_published(task: Task, data: Path) -> Assignment:
+    if task.model_of is not None:
+        raise InputError(
+            f"{task.name} has no examples to learn from; fine-tune {task.model_of} and evaluate that model"
+        )
+    train, dev = (read_split(task, data, split=split) for split in ("train", "dev"))
+    problems = (*train.problems.describe(), *dev.problems.describe())
+    return Assignment(describe_published(task), train.examples, dev.examples, problems)
+
+
+def _open_own(
+    task: OwnTask, data: Path, *, dev: str | Path | None, columns: Mapping[str, Any], dev_share: float
+) -> Assignment:
+    train_path, dev_path = find_tables(data)
+    dev_path = Path(dev) if dev is not None else dev_path
+    names = build_columns(task, columns)
+    train = read_table(train_path, task.table, columns=names)
+    facts = TaskFacts(
+        task=task.name,
+        kind=task.kind,
+        label_kind=task.label_kind,
+        labels=() if train.labels is None else train.labels.names,
+        metrics=task.metrics,
+        columns=names.model_dump(mode="json"),
+        has_impossible=task.has_impossible and any(each.is_impossible for each in train.examples),
+    )
+    if dev_path is None:
+        learned, asked = keep_some(train.examples, share=dev_share, source=str(train_path))
+        said = f"{train_path}: {len(asked):,} of {len(train.examples):,} examples are kept to be asked about"
+        return Assignment(facts, learned, asked, (*train.problems.describe(), said))
+    found = read_table(dev_path, task.table, columns=names, labels=train.labels)
+    problems = (*train.problems.describe(), *found.problems.describe())
+    return Assignment(facts, train.examples, found.examples, problems)
+
+
+def build_columns(task: OwnTask, columns: Mapping[str, Any]) -> Settings:
+    """The names of a table's columns, as the user gives them; what the task says itself is not theirs."""
+    return build_settings(
+        task.columns, values={**columns, **dict(task.fixed)}, source=f"columns of {task.name}"
+    )
+
+
+def find_tables(data: Path) -> tuple[Path, Path | None]:
+    """The table to learn from and the one to be asked about, of a file or of a folder with both."""
+    if not data.exists():
+        raise FileFormatError(f"{data}: does not exist; give a table, or a folder with train.* and dev.*")
+    if data.is_file():
+        return data, None
+    train = find_table(data, ("train",))
+    if train is None:
+        raise FileFormatError(
+            f"{data}: has no train.{', train.'.join(FORMATS)}; give a table, or a folder with one"
+        )
+    return train, find_table(data, DEV_NAMES)
+
+
+def find_table(folder: Path, names: Sequence[str]) -> Path | None:
+    """The first table of one of these names; two of one name are refused."""
+    for name in names:
+        found = sorted(
+            path
+            for path in folder.iterdir()
+            if path.name.split(".")[0] == name and find_format(path) in FORMATS
+        )
+        if len(found) > 1:
+            raise FileFormatError(f"{found[0]} and {found[1].name}: which one? Give the file, or remove one")
+        if found:
+            return found[0]
+    return None
+
+
+def keep_some(
+    examples: tuple[Example, ...], *, share: float, source: str
+) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    """The examples to learn from and those kept to be asked about: the same ones whatever the seed."""
+    number = round(share * len(examples))
+    if not 1 <= number < len(examples):
+        raise FileFormatError(
+            f"{source}: of {len(examples)} examples, {share:.0%} cannot be kept to be asked about; give "
+            "more, or a table of their own with --dev"
+        )
+    kept = set(np.random.default_rng(_DEV_STREAM).permutation(len(examples))[:number].tolist())
+    return (
+        tuple(each for place, each in enumerate(examples) if place not in kept),
+        tuple(each for place, each in enumerate(examples) if place in kept),
+    )

@@ -1,0 +1,219 @@
+"""Fine-tuning: a pretrained folder, a task and its data come in; a run with a scored model goes out."""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from albert.errors import InputError
+from albert.examples.order import ExampleOrder
+from albert.model.runtime import build_autocast
+from albert.pretrained.folder import check_vocabulary, load_model
+from albert.pretrained.hub import resolve_source
+from albert.pretrained.vocabulary import load_vocabulary
+from albert.reporting import Reporter, Silence
+from albert.tasks.assignment import Assignment, open_assignment
+from albert.tasks.finetune_facts import FinetuneFacts, identify_weights, read_finetune_run
+from albert.tasks.finetune_job import FinetuneJob
+from albert.tasks.finetune_model import load_start
+from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
+from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.finetuned import FinetuneScores, write_finetuned
+from albert.tasks.kinds.kind import Kind
+from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.weights import count_class_weights
+from albert.text.tokenizer import Tokenizer
+from albert.training.checkpoints import CheckpointFolder
+from albert.training.claim import claim_run
+from albert.training.launch import list_launchers, open_world, run_on_main
+from albert.training.loop import LoopOutcome
+from albert.training.run_folder import (
+    CHECKPOINTS_DIR,
+    FREE_KEYS,
+    MODEL_DIR,
+    has_run,
+    refuse_changes,
+    write_run,
+)
+from albert.training.run_job import fetch_weights, run_job
+from albert.training.world import World
+
+
+@dataclass(frozen=True)
+class FinetuneResult:
+    """How a run ended; the folder of its model and its scores on the development set, if it was finished."""
+
+    run_dir: Path
+    settings: FinetuneSettings
+    outcome: LoopOutcome
+    num_steps: int
+    model_dir: Path | None
+    scores: FinetuneScores | None
+    is_main: bool = True
+
+
+@dataclass(frozen=True)
+class _Start:
+    """All that a run needs besides its folder."""
+
+    source: str
+    tokenizer: Tokenizer
+    settings: FinetuneSettings
+    recipe: str
+    assignment: Assignment
+    facts: TaskFacts
+    kind: Kind[Any, Any, Any, Any, Any]
+
+
+def finetune(
+    task: str,
+    *,
+    model: str | Path,
+    data: str | Path,
+    out: str | Path,
+    dev: str | Path | None = None,
+    recipe: str | Path | None = None,
+    overrides: Iterable[str] = (),
+    resume: bool = False,
+    reporter: Reporter | None = None,
+) -> FinetuneResult:
+    """Teach a pretrained model a task; stopped anywhere, `resume` goes on exactly.
+
+    Refused: a folder with another run, data that cannot be read, a vocabulary that is not the model's, and on
+    resuming another model, other settings or other data.
+    """
+    run_dir, source = Path(out), resolve_source(model)
+    config = load_model(source, heads={}).config
+    tokenizer = load_vocabulary(source)
+    check_vocabulary(config, tokenizer)
+    name = str(recipe or choose_recipe(task.lower(), hidden_size=config.hidden_size))
+    settings = read_finetune_recipe(name, overrides=overrides)
+    build_autocast(settings.runtime)  # refused now, if at all
+    with open_world(settings.strategy, settings.runtime.device) as world, ExitStack() as held:
+        reporter = reporter if reporter is not None and world.is_main else Silence()
+        launchers = list_launchers(world)
+        run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume, launchers=launchers)))
+        assignment = open_assignment(
+            task, data, dev=dev, columns=settings.columns, dev_share=settings.dev_share
+        )
+        for problem in assignment.problems:
+            reporter.say(problem)
+        facts = complete_facts(assignment, settings, limit=config.max_position_embeddings, reporter=reporter)
+        start = _Start(str(source), tokenizer, settings, name, assignment, facts, build_kind(facts))
+        return _run(run_dir, start, data=str(data), reporter=reporter, world=world)
+
+
+def complete_facts(
+    assignment: Assignment, settings: FinetuneSettings, *, limit: int, reporter: Reporter
+) -> TaskFacts:
+    """What the data says of the task, with the lengths and weights of the recipe."""
+    length = min(settings.max_length, limit)
+    if length < settings.max_length:
+        reporter.say(
+            f"max_length is {length}, all the positions that the model has, not {settings.max_length}"
+        )
+    facts = assignment.facts
+    weights = None
+    if settings.class_weights == "balanced":
+        weights = count_class_weights(assignment.train, facts)
+    return facts.model_copy(
+        update={
+            "max_length": length,
+            "class_weights": weights,
+            "has_exits": settings.has_exits,
+            # Short windows leave room for the text beside the question, and overlap.
+            "max_question": min(facts.max_question, length // 2),
+            "stride": min(facts.stride, max(1, length // 3)),
+            "max_ending": min(facts.max_ending, length // 2),
+        }
+    )
+
+
+def _run(run_dir: Path, start: _Start, *, data: str, reporter: Reporter, world: World) -> FinetuneResult:
+    kind, settings = start.kind, start.settings
+    model = load_start(start.source, kind, settings)
+    facts = FinetuneFacts(
+        data=data,
+        vocabulary=start.tokenizer.fingerprint,
+        num_threads=torch.get_num_threads(),
+        recipe=start.recipe,
+        task=start.facts,
+        model=start.source,
+        weights=identify_weights(model),
+        examples=start.assignment.fingerprint,
+        num_train=len(start.assignment.train),
+        num_dev=len(start.assignment.dev),
+    )
+    run_on_main(world, lambda: _begin_or_check(run_dir, settings, facts))
+    job = build_job(start.assignment, model, kind, settings, start.tokenizer, reporter=reporter, world=world)
+    newest = CheckpointFolder(run_dir / CHECKPOINTS_DIR).load_newest(say=reporter.say)
+    outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, world=world)
+    if not outcome.is_finished:
+        return FinetuneResult(run_dir, settings, outcome, job.num_steps, None, None, world.is_main)
+    state = fetch_weights(model, world)
+    scores = run_on_main(
+        world,
+        lambda: write_finetuned(
+            run_dir,
+            job,
+            state=state,
+            facts=facts,
+            tokenizer=start.tokenizer,
+            outcome=outcome,
+            reporter=reporter,
+        ),
+    )
+    return FinetuneResult(
+        run_dir, settings, outcome, job.num_steps, run_dir / MODEL_DIR, scores, world.is_main
+    )
+
+
+def _begin_or_check(run_dir: Path, settings: FinetuneSettings, facts: FinetuneFacts) -> None:
+    """Write the run down, or check that nothing else is asked for now than when it began."""
+    if not has_run(run_dir):
+        write_run(run_dir, settings, facts)
+        return
+    begun, known = read_finetune_run(run_dir)
+    refuse_changes(run_dir, begun, asked=settings, free=FREE_KEYS, cure="choose another --out")
+    for what, now, then in (
+        ("task", facts.task.task, known.task.task),
+        ("model", facts.weights, known.weights),
+        ("vocabulary", facts.vocabulary, known.vocabulary),
+        ("data", facts.examples, known.examples),
+    ):
+        if now != then:
+            was = f" ({known.model})" if what == "model" else f" ({known.data})" if what == "data" else ""
+            raise InputError(
+                f"{run_dir}: its run began with another {what}{was}; give that one, or choose another --out"
+            )
+
+
+def build_job(
+    assignment: Assignment,
+    model: Any,
+    kind: Kind[Any, Any, Any, Any, Any],
+    settings: FinetuneSettings,
+    tokenizer: Tokenizer,
+    *,
+    reporter: Reporter,
+    world: World,
+) -> FinetuneJob[Any, Any]:
+    """The examples in pieces, and the job that learns from them; refused: nothing to learn from."""
+    reporter.show("reading", f"{len(assignment.train):,} examples to learn from")
+    items = kind.encode(assignment.train, tokenizer)
+    train = [item for item in items if kind.teaches(item)]
+    if not train:
+        raise InputError(
+            f"none of the {len(assignment.train):,} examples of {assignment.facts.task} has an answer"
+        )
+    dev = kind.encode(assignment.dev, tokenizer)
+    num_tokens = sum(map(kind.measure, train))
+    reporter.say(
+        f"{assignment.facts.task}: {len(assignment.train):,} examples to learn from, {num_tokens:,} pieces"
+        f" in {len(train):,} sequences; {len(assignment.dev):,} to be asked about"
+    )
+    ExampleOrder(len(train), seed=settings.seed)  # refused now, if at all
+    return FinetuneJob(model, kind, settings, train, dev, assignment.dev, world)

@@ -1,0 +1,35 @@
+"""The model of a fine-tuning run: a pretrained folder and a kind of task come in, a model goes out."""
+
+import warnings
+from typing import Any
+
+from albert.model.albert_model import AlbertModel
+from albert.model.runtime import select_device
+from albert.pretrained.folder import NewWeightsWarning, load_model
+from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.kinds.kind import Kind
+
+
+def load_start(source: str, kind: Kind[Any, Any, Any, Any, Any], settings: FinetuneSettings) -> AlbertModel:
+    """The pretrained encoder with the head of the task, fresh from the seed unless the folder has it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NewWeightsWarning)  # a fresh head is what fine-tuning is for
+        return load_model(
+            source,
+            heads=kind.heads,
+            seed=settings.seed,
+            device=select_device(settings.runtime.device),
+            gradient_checkpointing=settings.gradient_checkpointing,
+            dropouts=list_dropouts(settings),
+        ).model
+
+
+def list_dropouts(settings: FinetuneSettings) -> dict[str, float]:
+    """The probabilities that a recipe changes, by their keys in config.json."""
+    encoder = (
+        {}
+        if settings.dropout is None
+        else dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), settings.dropout)
+    )
+    head = {} if settings.head_dropout is None else {"classifier_dropout_prob": settings.head_dropout}
+    return encoder | head

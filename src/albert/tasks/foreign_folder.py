@@ -1,0 +1,89 @@
+"""A folder that does not say what it was fine-tuned for comes in; facts as a task.json has them go out.
+
+So are the folders of `transformers`: a head, at most the names of its labels, and no lengths.
+"""
+
+from typing import Any
+
+from albert.model.albert_model import AlbertModel
+from albert.pretrained.folder import Pretrained
+from albert.tasks.kinds.logits import LabelKind
+from albert.tasks.task_facts import KindName, TaskFacts
+
+# The task that a head is for, and the kind of it; the first that a model has.
+_TASKS: dict[str, tuple[str, KindName]] = {
+    "classification": ("classification", "texts"),
+    "token_classification": ("words", "words"),
+    "span": ("questions", "spans"),
+    "beam_span": ("questions", "spans"),
+    "choice": ("choice", "choices"),
+}
+# What `transformers` calls the meaning of a classifier's outputs.
+PROBLEM_TYPES: dict[LabelKind, str] = {
+    "one": "single_label_classification", "several": "multi_label_classification", "number": "regression",
+}  # fmt: skip
+_SPAN_LENGTH = 384
+
+
+def guess_facts(loaded: Pretrained) -> TaskFacts | None:
+    """What the head of a folder can be asked; None where it has none that was fine-tuned."""
+    head = next((name for name in _TASKS if name in loaded.model.heads), None)
+    if head is None:
+        return None
+    task, kind = _TASKS[head]
+    limit = loaded.config.max_position_embeddings
+    facts = TaskFacts(task=task, kind=kind, max_length=_SPAN_LENGTH if kind == "spans" else max(8, limit))
+    if head == "classification":
+        facts = facts.model_copy(update={"label_kind": _guess_label_kind(loaded)})
+    return adapt_facts(loaded, facts)
+
+
+def _guess_label_kind(loaded: Pretrained) -> LabelKind:
+    """What the folder says; where it does not, a single output is a number, as there."""
+    is_number = count_outputs(loaded.model, "classification") == 1
+    kinds = {name: kind for kind, name in PROBLEM_TYPES.items()}
+    return kinds.get(loaded.folder.problem_type or "", "number" if is_number else "one")
+
+
+def adapt_facts(loaded: Pretrained, task: TaskFacts) -> TaskFacts:
+    """The facts of a task for a folder of others: lengths that it has positions for, and its own labels.
+
+    Its names are taken where they mean something (LABEL_0 does not), or where the task has none. The same
+    labels in another order are answered in the folder's order, under the task's spelling.
+    """
+    changes: dict[str, Any] = _fit_lengths(task, limit=loaded.config.max_position_embeddings)
+    heads = loaded.model.heads
+    if task.kind == "spans" and "beam_span" in heads and "span" not in heads:
+        changes["has_impossible"] = True
+    if task.kind in ("texts", "words") and task.label_kind != "number":
+        changes["labels"] = _choose_labels(loaded, task)
+    return task.model_copy(update=changes)
+
+
+def _fit_lengths(task: TaskFacts, *, limit: int) -> dict[str, int]:
+    """Short windows leave room for the text beside the question, and overlap."""
+    length = min(task.max_length, limit)
+    return {
+        "max_length": length,
+        "max_question": min(task.max_question, length // 2),
+        "stride": min(task.stride, max(1, length // 3)),
+        "max_ending": min(task.max_ending, length // 2),
+    }
+
+
+def _choose_labels(loaded: Pretrained, task: TaskFacts) -> tuple[str, ...]:
+    names = loaded.folder.labels
+    if task.labels and (not names or all(name.startswith("LABEL_") for name in names)):
+        return task.labels
+    if not names:
+        head = "classification" if task.kind == "texts" else "token_classification"
+        return tuple(f"LABEL_{place}" for place in range(count_outputs(loaded.model, head) or 0))
+    spelled = {name.lower(): name for name in task.labels}
+    is_same = sorted(name.lower() for name in names) == sorted(spelled)
+    return tuple(spelled[name.lower()] for name in names) if is_same else names
+
+
+def count_outputs(model: AlbertModel, head: str) -> int | None:
+    """How many outputs a head has; None where it is no single linear map."""
+    linear = getattr(model.head(head), "linear", None)
+    return None if linear is None else int(linear.out_features)

@@ -1,0 +1,173 @@
+"""Texts and pairs of texts come in; vectors go out that are close where the texts mean the same.
+
+Shapes: T tokens, B pairs, S sequences, D hidden width.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from albert.errors import InputError
+from albert.model.albert_model import AlbertModel, Heads
+from albert.model.config import ModelConfig
+from albert.tasks.batches import Ints, TaskBatch, lay_out
+from albert.tasks.encoding.apart import EncodedPair, iter_encoded_pairs
+from albert.tasks.examples import TextExample
+from albert.tasks.kinds.embedding_scores import PairVectors, merge_vectors, score_vectors
+from albert.tasks.kinds.kind import Terms
+from albert.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class PairTexts:
+    """Which texts of a batch are the same: each has a number, and equal texts have one number.
+
+    A text without a second stands in its place itself.
+    """
+
+    firsts_B: Ints
+    seconds_B: Ints
+    has_second_B: NDArray[np.bool_]
+
+    @property
+    def related_BB(self) -> NDArray[np.bool_]:  # noqa: N802 - an array carries its shape in its name
+        """Which pairs have a text in common: what means the same as the one means the same as the other."""
+        first_B1, second_B1 = self.firsts_B[:, None], self.seconds_B[:, None]
+        is_first_BB = (first_B1 == self.firsts_B) | (first_B1 == self.seconds_B)
+        found_BB: NDArray[np.bool_] = is_first_BB | is_first_BB.T | (second_B1 == self.seconds_B)
+        return found_BB
+
+
+@dataclass(frozen=True)
+class EmbeddingKind:
+    """Pairs of texts that mean the same are drawn together, and away from the other pairs of their batch.
+
+    A text without a second is drawn to itself under another dropout. Pairs with a number teach where it is
+    at least `min_similarity`; the default is for STS-B's 0 to 5. `similarity_temperature` divides the
+    cosines: the lower it is, the more the nearest strangers count. The vector of a text is the mean over all
+    its tokens, borders included, as in sentence-transformers.
+    """
+
+    max_length: int = 128
+    similarity_temperature: float = 0.05
+    min_similarity: float = 4.0
+
+    @property
+    def heads(self) -> Heads:
+        """None: the encoder is all there is, and `transformers` opens it as such."""
+        return {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """There is one question."""
+        return ("task",)
+
+    @property
+    def is_whole(self) -> bool:
+        """Every pair is compared with all others; of many processes, with those of its own."""
+        return True
+
+    def encode(self, examples: Sequence[TextExample], tokenizer: Tokenizer) -> list[EncodedPair]:
+        """`[CLS] text [SEP]` for each text."""
+        return list(iter_encoded_pairs(examples, tokenizer=tokenizer, max_length=self.max_length))
+
+    def teaches(self, item: EncodedPair) -> bool:
+        """All do but pairs whose number says that they mean something else."""
+        return item.label is None or (not isinstance(item.label, tuple) and item.label >= self.min_similarity)
+
+    def measure(self, item: EncodedPair) -> int:
+        """Both texts; a single one is read twice in training."""
+        return len(item.first.ids) + len((item.second or item.first).ids)
+
+    def build_batch(self, items: Sequence[EncodedPair]) -> TaskBatch[PairTexts]:
+        """All first texts, then all second ones; a single text again."""
+        sequences = [item.first for item in items] + [item.second or item.first for item in items]
+        numbers: dict[tuple[int, ...], int] = {}
+        texts_S = np.array([numbers.setdefault(each.ids, len(numbers)) for each in sequences], dtype=np.int64)
+        has_second_B = np.array([item.second is not None for item in items], dtype=np.bool_)
+        return lay_out(sequences, PairTexts(texts_S[: len(items)], texts_S[len(items) :], has_second_B))
+
+    def count(self, batch: TaskBatch[PairTexts]) -> Mapping[str, int]:
+        """One answer a pair."""
+        return {"task": len(batch.answers.firsts_B)}
+
+    def compute_terms(
+        self, model: AlbertModel, batch: TaskBatch[PairTexts], *, depth: int | None = None
+    ) -> Terms:
+        """InfoNCE: which second text belongs to the first, and the other way round; half of each, added up.
+
+        Hits are first texts whose second is the nearest. Pairs that have a text in common are no strangers
+        to each other, and are left out of the comparison. Of many processes each compares the pairs of its
+        own share: with more of them there are fewer strangers, and `batch_size` should grow with them.
+        """
+        vectors_SD = self._embed(model, batch, depth=depth)
+        num_pairs = len(batch.answers.firsts_B)
+        with torch.autocast(vectors_SD.device.type, enabled=False):  # a cosine in bf16 has two digits
+            cosines_BB = vectors_SD[:num_pairs] @ vectors_SD[num_pairs:].T
+        is_left_out_BB = batch.answers.related_BB & ~np.eye(num_pairs, dtype=np.bool_)
+        mask_BB = torch.from_numpy(is_left_out_BB).to(cosines_BB.device, non_blocking=True)
+        logits_BB = (cosines_BB / self.similarity_temperature).masked_fill(mask_BB, -torch.inf)
+        places_B = torch.arange(num_pairs, device=logits_BB.device)
+        forth, back = (F.cross_entropy(each, places_B, reduction="sum") for each in (logits_BB, logits_BB.T))
+        return {"task": ((forth + back) / 2, (logits_BB.argmax(1) == places_B).sum())}
+
+    def _embed(self, model: AlbertModel, batch: TaskBatch[PairTexts], *, depth: int | None) -> Tensor:
+        """The vector of each sequence, at length 1."""
+        tokens = batch.build_tokens(model.encoder.embeddings.word.weight.device)
+        parts = model(tokens, depth=depth).last_TD.float().split(tokens.lengths)
+        return F.normalize(torch.stack([part_TD.mean(0) for part_TD in parts]), dim=1)
+
+    def predict(
+        self, model: AlbertModel, batch: TaskBatch[PairTexts], *, depth: int | None = None
+    ) -> list[PairVectors]:
+        """The vectors of each pair; where no text has a second, none is read twice."""
+        has_second_B = batch.answers.has_second_B
+        num_pairs = len(has_second_B)
+        if not has_second_B.any():
+            batch = _keep_first(batch, num_pairs)
+        vectors_SD = self._embed(model, batch, depth=depth).cpu().numpy()
+        return [
+            PairVectors(vectors_SD[place], vectors_SD[num_pairs + place] if has_second else None)
+            for place, has_second in enumerate(has_second_B)
+        ]
+
+    def conclude(self, items: Sequence[EncodedPair], outputs: Sequence[PairVectors]) -> list[PairVectors]:
+        """The vectors, as they are: every example is one item."""
+        return list(outputs)
+
+    def merge(self, answers: Sequence[PairVectors]) -> PairVectors:
+        """The vectors side by side: their cosine is the mean of the models' cosines."""
+        return merge_vectors(answers)
+
+    def score(self, answers: Sequence[PairVectors], examples: Sequence[TextExample]) -> dict[str, float]:
+        """Spearman's correlation with the numbers; without numbers, how often the second is found."""
+        return score_vectors(answers, examples)
+
+    def describe(self, answer: PairVectors, example: TextExample) -> dict[str, Any]:
+        """How similar the two texts are, from -1 to 1; the vector of a single text, at length 1."""
+        if answer.second is None:
+            return {"id": example.id, "embedding": answer.first.tolist()}
+        return {"id": example.id, "similarity": answer.similarity}
+
+
+def _keep_first(batch: TaskBatch[PairTexts], num_sequences: int) -> TaskBatch[PairTexts]:
+    lengths = batch.lengths[:num_sequences]
+    end = int(lengths.sum())
+    flat = (batch.ids_T[:end], batch.positions_T[:end], batch.segments_T[:end])
+    return TaskBatch(*flat, lengths, batch.answers)
+
+
+def check_dropout(items: Sequence[EncodedPair], config: ModelConfig) -> None:
+    """Refuse to learn from single texts without dropout: both views would be one, and nothing to learn."""
+    num_single = sum(item.second is None for item in items)
+    if num_single and not (config.hidden_dropout_prob or config.attention_probs_dropout_prob):
+        raise InputError(
+            f"dropout is 0, and {num_single:,} of {len(items):,} examples have no second text: only dropout "
+            "tells the two views of such a text apart; set dropout=0.1, or give pairs"
+        )

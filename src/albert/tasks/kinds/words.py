@@ -1,0 +1,203 @@
+"""Texts cut into words come in; one label for each word goes out, and entities where the labels mark them.
+
+Shapes: T tokens, P words, D hidden width, K labels.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from albert.errors import InputError
+from albert.model.albert_model import AlbertModel, Heads
+from albert.tasks.batches import Ints, TaskBatch, lay_out
+from albert.tasks.encoding.words import WordWindow, iter_encoded_words
+from albert.tasks.examples import TokenExample
+from albert.tasks.kinds.kind import Terms
+from albert.tasks.kinds.logits import Floats, find_probabilities, merge_logits
+from albert.tasks.metrics.classification import macro_f1
+from albert.tasks.metrics.entities import Entity, find_entities, score_entities, word_accuracy
+from albert.tasks.metrics.task_score import combine
+from albert.text.tokenizer import Tokenizer
+
+HEAD = "token_classification"
+WORD_METRICS = ("word_accuracy", "macro_f1")
+ENTITY_METRICS = ("entity_f1", "entity_precision", "entity_recall")
+_UNKNOWN = -100  # the label that cross-entropy passes over
+
+
+@dataclass(frozen=True)
+class WordAnswers:
+    """The words of a batch: their first pieces in the flat batch, their labels, and how many a window has."""
+
+    places_P: Ints
+    labels_P: Ints
+    num_words: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class WordKind:
+    """One of the labels for each word; a long text is read in windows that overlap.
+
+    Where the labels are O, B-… and I-…, a model is judged by the F1 of entities, else by the accuracy and the
+    macro F1 of words, unless `metrics` names others. `class_weights` are of mean 1 over the training words.
+    """
+
+    labels: tuple[str, ...]
+    metrics: tuple[str, ...] = ()
+    max_length: int = 128
+    class_weights: tuple[float, ...] | None = None
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        known = (*ENTITY_METRICS, *WORD_METRICS) if self.has_entities else WORD_METRICS
+        for name in self.metrics:
+            if name not in known:
+                cure = "; entities need labels O, B-… and I-…" if name in ENTITY_METRICS else ""
+                raise InputError(f"no metric {name!r} for these labels; there are {', '.join(known)}{cure}")
+
+    @property
+    def has_entities(self) -> bool:
+        """Whether the labels mark entities."""
+        try:
+            return bool(find_entities(self.labels))
+        except InputError:
+            return False
+
+    @property
+    def heads(self) -> Heads:
+        """A classifier on single tokens."""
+        return {HEAD: len(self.labels)}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """There is one question."""
+        return ("task",)
+
+    @property
+    def is_whole(self) -> bool:
+        """Every word is learned from by itself."""
+        return False
+
+    def encode(self, examples: Sequence[TokenExample], tokenizer: Tokenizer) -> list[WordWindow]:
+        """`[CLS] stretch [SEP]` for each window of each text."""
+        texts = iter_encoded_words(examples, tokenizer=tokenizer, max_length=self.max_length)
+        return [window for text in texts for window in text.windows]
+
+    def teaches(self, item: WordWindow) -> bool:
+        """Where words have labels and the window has words of its own; one inside a long word has none."""
+        return bool(item.labels)
+
+    def measure(self, item: WordWindow) -> int:
+        """The pieces and their frame."""
+        return item.slide.num_pieces + 2
+
+    def build_batch(self, items: Sequence[WordWindow]) -> TaskBatch[WordAnswers]:
+        """The labels of the windows' own words; where nothing is known, a label that is passed over."""
+        starts = accumulate((self.measure(item) for item in items), initial=0)
+        places = [start + p for start, item in zip(starts, items, strict=False) for p in item.positions]
+        num_words = tuple(len(item.words) for item in items)
+        labels = [
+            (_UNKNOWN,) * number if item.labels is None else item.labels
+            for item, number in zip(items, num_words, strict=True)
+        ]
+        answers = WordAnswers(
+            places_P=np.array(places, dtype=np.int64),
+            labels_P=np.fromiter(chain.from_iterable(labels), np.int64, len(places)),
+            num_words=num_words,
+        )
+        return lay_out([item.sequence for item in items], answers)
+
+    def count(self, batch: TaskBatch[WordAnswers]) -> Mapping[str, int]:
+        """The words that have labels."""
+        return {"task": int((batch.answers.labels_P != _UNKNOWN).sum())}
+
+    def compute_terms(
+        self, model: AlbertModel, batch: TaskBatch[WordAnswers], *, depth: int | None = None
+    ) -> Terms:
+        """Cross-entropy, added up over words. Without a single word it is 0, of all weights."""
+        logits_PK = self._ask(model, batch, depth=depth)
+        labels_P = torch.from_numpy(batch.answers.labels_P).to(logits_PK.device, non_blocking=True)
+        weights_K = None if self.class_weights is None else logits_PK.new_tensor(self.class_weights)
+        total = F.cross_entropy(logits_PK, labels_P, weight=weights_K, ignore_index=_UNKNOWN, reduction="sum")
+        return {"task": (total, (logits_PK.argmax(1) == labels_P).sum())}
+
+    def _ask(self, model: AlbertModel, batch: TaskBatch[WordAnswers], *, depth: int | None) -> Tensor:
+        """The last layer is computed for the first pieces of words alone."""
+        device = model.encoder.embeddings.word.weight.device
+        places_P = torch.from_numpy(batch.answers.places_P).to(device, non_blocking=True)
+        words_PD = model(batch.build_tokens(device), depth=depth, places_P=places_P).last_TD
+        logits_PK: Tensor = model.head(HEAD)(words_PD).float()
+        return logits_PK
+
+    def predict(
+        self, model: AlbertModel, batch: TaskBatch[WordAnswers], *, depth: int | None = None
+    ) -> list[Floats]:
+        """The logits of each window's own words."""
+        logits_PK = self._ask(model, batch, depth=depth).cpu().numpy().astype(np.float64)
+        return np.split(logits_PK, np.cumsum(batch.answers.num_words)[:-1])
+
+    def conclude(self, items: Sequence[WordWindow], outputs: Sequence[Floats]) -> list[Floats]:
+        """The logits [words, K] of each text, put together from its windows."""
+        answers = []
+        place = 0
+        while place < len(items):
+            text = items[place].text
+            end = place + len(text.slides)
+            rows = text.join([list(output) for output in outputs[place:end]])
+            answers.append(np.array(rows, dtype=np.float64).reshape(-1, len(self.labels)))
+            place = end
+        return answers
+
+    def merge(self, answers: Sequence[Floats]) -> Floats:
+        """The mean of the probabilities."""
+        return merge_logits(answers, "one")
+
+    def score(self, answers: Sequence[Floats], examples: Sequence[TokenExample]) -> dict[str, float]:
+        """All that can be said of words and entities, and the mean of what the task is judged by."""
+        predicted = [self._spell(answer.argmax(-1)) for answer in answers]
+        golds = [self._spell(_find_gold(example)) for example in examples]
+        found = {"word_accuracy": word_accuracy(predicted, golds=golds)}
+        found["macro_f1"] = macro_f1(list(chain(*predicted)), golds=list(chain(*golds)))
+        if self.has_entities:
+            overall = score_entities(predicted, golds=golds).overall
+            parts = (overall.f1, overall.precision, overall.recall)
+            found = {**dict(zip(ENTITY_METRICS, parts, strict=True)), **found}
+        points = {name: 100.0 * value for name, value in found.items()}
+        judges = self.metrics or (ENTITY_METRICS[:1] if self.has_entities else WORD_METRICS)
+        return {**points, "score": combine({name: points[name] for name in judges}).score}
+
+    def _spell(self, places: Sequence[int] | np.ndarray[Any, Any]) -> list[str]:
+        return [self.labels[place] for place in places]
+
+    def describe(self, answer: Floats, example: TokenExample) -> dict[str, Any]:
+        """The label of each word with its probability, and the entities that the labels mark."""
+        labels = self._spell(answer.argmax(-1))
+        found = find_probabilities(answer, "one", temperature=self.temperature).max(-1)
+        described: dict[str, Any] = {"id": example.id, "words": list(example.words), "labels": labels}
+        described["probabilities"] = found.tolist()
+        if self.has_entities:
+            described["entities"] = [_describe(each, example, found) for each in find_entities(labels)]
+        return described
+
+
+def _find_gold(example: TokenExample) -> tuple[int, ...]:
+    if example.labels is None:
+        raise InputError(f"the text {example.id!r} has no labels to be scored by; give labelled texts")
+    return example.labels
+
+
+def _describe(entity: Entity, example: TokenExample, probabilities: Floats) -> dict[str, Any]:
+    """The words from first to last, counted from 0; probable is that each of them has its label."""
+    return {
+        "type": entity.kind,
+        "text": " ".join(example.words[entity.start : entity.stop]),
+        "first": entity.start,
+        "last": entity.stop - 1,
+        "probability": float(probabilities[entity.start : entity.stop].prod()),
+    }

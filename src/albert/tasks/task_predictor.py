@@ -1,0 +1,203 @@
+"""`albert.load`: a folder comes in, pretrained or fine-tuned; what answers by its heads goes out."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from albert.errors import InputError
+from albert.files import format_json
+from albert.inference.predictor import Predictor
+from albert.model.albert_model import AlbertModel
+from albert.model.runtime import RuntimeSettings
+from albert.pretrained.folder import load_model, save_model
+from albert.pretrained.vocabulary import load_vocabulary
+from albert.settings import build_settings
+from albert.tasks.answering import Answerer, check_heads
+from albert.tasks.examples import Example, TokenExample
+from albert.tasks.foreign_folder import PROBLEM_TYPES, guess_facts
+from albert.tasks.kinds.logits import LabelKind
+from albert.tasks.predicted import Choice, Classification, ContextAnswer, LabelSet, Tagging
+from albert.tasks.python_questions import TextOrPair, read_choices, read_questions, read_texts, read_words
+from albert.tasks.task_facts import TASK_NAME, KindName, TaskFacts, build_kind, read_facts
+from albert.text.tokenizer import Tokenizer
+
+# Not any sequence of texts: one text is such a sequence, too.
+Texts = list[str] | tuple[str, ...]
+_HEADS: dict[KindName, str] = {
+    "texts": "classification", "words": "token_classification", "spans": "span", "choices": "choice",
+}  # fmt: skip
+_METHODS: dict[LabelKind, str] = {"one": "classify", "several": "find_labels", "number": "rate"}
+_NAME = "this model"
+
+
+class TaskPredictor(Predictor):
+    """A predictor that also answers what its model was fine-tuned for.
+
+    `facts` are those of the folder's task.json, or what the head and the labels of a folder of others say;
+    None for a model that was only pretrained. A method that the model has no head for is refused.
+    """
+
+    def __init__(
+        self,
+        model: AlbertModel,
+        tokenizer: Tokenizer,
+        *,
+        facts: TaskFacts | None = None,
+        runtime: RuntimeSettings | None = None,
+    ) -> None:
+        super().__init__(model, tokenizer, runtime=runtime)
+        self.facts = facts
+        self._runtime = runtime or RuntimeSettings()
+
+    def classify(
+        self, texts: Iterable[TextOrPair], *, depth: int | None = None, patience: int | None = None
+    ) -> list[Classification]:
+        """The label of each text, or of each pair of texts.
+
+        What is longer than `facts.max_length` pieces is cut at its end, of a pair the longer text. With
+        `patience`, a model that has a classifier after each layer stops where so many in a row agree.
+        """
+        rows = self._ask_texts(texts, "one", depth=depth, patience=patience)
+        return [Classification.of(row) for row in rows]
+
+    def find_labels(
+        self, texts: Iterable[TextOrPair], *, depth: int | None = None, patience: int | None = None
+    ) -> list[LabelSet]:
+        """Every label that holds of each text or pair, of a model that gives several; else as `classify`."""
+        rows = self._ask_texts(texts, "several", depth=depth, patience=patience)
+        return [LabelSet.of(row) for row in rows]
+
+    def rate(
+        self, texts: Iterable[TextOrPair], *, depth: int | None = None, patience: int | None = None
+    ) -> list[float]:
+        """The number of each text or pair, of a model that gives numbers; else as `classify`."""
+        rows = self._ask_texts(texts, "number", depth=depth, patience=patience)
+        return [row["number"] for row in rows]
+
+    @overload
+    def answer(self, questions: str, contexts: str, *, depth: int | None = None) -> ContextAnswer: ...
+
+    @overload
+    def answer(
+        self, questions: Texts, contexts: str | Texts, *, depth: int | None = None
+    ) -> list[ContextAnswer]: ...
+
+    def answer(
+        self, questions: str | Texts, contexts: str | Texts, *, depth: int | None = None
+    ) -> ContextAnswer | list[ContextAnswer]:
+        """The piece of its context that answers a question, or each of a list; one context may do for all.
+
+        A context of any length is read in windows that overlap.
+        """
+        examples = read_questions(questions, contexts)
+        answers = [ContextAnswer.of(row) for row in self._ask(examples, "spans", depth=depth)]
+        return answers[0] if isinstance(questions, str) else answers
+
+    @overload
+    def choose(
+        self, questions: str, options: Texts, *, passage: str = "", depth: int | None = None
+    ) -> Choice: ...
+
+    @overload
+    def choose(
+        self,
+        questions: Texts,
+        options: Sequence[Texts],
+        *,
+        passage: str | Texts = "",
+        depth: int | None = None,
+    ) -> list[Choice]: ...
+
+    def choose(
+        self,
+        questions: str | Texts,
+        options: Texts | Sequence[Texts],
+        *,
+        passage: str | Texts = "",
+        depth: int | None = None,
+    ) -> Choice | list[Choice]:
+        """The best option of a question, or of each of a list; one passage may do for all.
+
+        Question and option keep `facts.max_ending` pieces, and the passage what room is left, from its start.
+        """
+        examples = read_choices(questions, options, passage)
+        rows = self._ask(examples, "choices", depth=depth)
+        answers = [Choice.of(row, each.options) for row, each in zip(rows, examples, strict=True)]
+        return answers[0] if isinstance(questions, str) else answers
+
+    def tag(self, texts: Iterable[str | Sequence[str]], *, depth: int | None = None) -> list[Tagging]:
+        """A label for each word; a text's words have white space between them, or give lists of words.
+
+        The characters of words from a list are those of the words joined by spaces. A text of any length is
+        read in windows that overlap.
+        """
+        read = read_words(texts)
+        examples = [TokenExample(str(place), each.words) for place, each in enumerate(read) if each.words]
+        rows = iter(self._ask(examples, "words", depth=depth))
+        return [Tagging.of(next(rows), each) if each.words else Tagging(()) for each in read]
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model, its vocabulary and what it was fine-tuned for, as `transformers` opens it."""
+        facts = self.facts
+        if facts is None:
+            super().save(folder)
+            return
+        save_model(
+            Path(folder),
+            self.model,
+            tokenizer=self.tokenizer,
+            labels=facts.labels if facts.kind in ("texts", "words") else (),
+            problem_type=PROBLEM_TYPES[facts.label_kind] if facts.kind == "texts" else None,
+            extras={TASK_NAME: format_json(facts.model_dump(mode="json"))},
+        )
+
+    def _ask_texts(
+        self, texts: Iterable[TextOrPair], label_kind: LabelKind, *, depth: int | None, patience: int | None
+    ) -> list[dict[str, Any]]:
+        facts = self.facts
+        if facts is not None and facts.kind == "texts" and facts.label_kind != label_kind:
+            raise InputError(
+                f"{_METHODS[label_kind]} is not what this model was fine-tuned for ({facts.task}); use "
+                f"{_METHODS[facts.label_kind]}"
+            )
+        return self._ask(read_texts(texts), "texts", depth=depth, patience=patience)
+
+    def _ask(
+        self, examples: Sequence[Example], wanted: KindName, *, depth: int | None, patience: int | None = None
+    ) -> list[dict[str, Any]]:
+        """What the model says of each example, by the names that JSON has."""
+        answerer = self._build_answerer(wanted)
+        if patience is not None:
+            answerer = answerer.with_patience(patience)
+        pairs = zip(answerer.answer(examples, depth=depth), examples, strict=True)
+        return [answerer.kind.describe(answer, example) for answer, example in pairs]
+
+    def _build_answerer(self, wanted: KindName) -> Answerer:
+        facts = self.facts
+        if facts is None or facts.kind != wanted:
+            self.model.head(_HEADS[wanted])  # refused with the heads that the model has
+            task = "no task" if facts is None else facts.task
+            raise InputError(f"this model was fine-tuned for {task}; load one for {wanted}")
+        kind = build_kind(facts)
+        check_heads(_NAME, self.model, kind)
+        return Answerer(_NAME, self.model, self.tokenizer, facts, kind, self._runtime)
+
+
+def load(
+    source: str | Path,
+    *,
+    device: str = "auto",
+    precision: Literal["float32", "bf16"] = "float32",
+    revision: str | None = None,
+) -> TaskPredictor:
+    """Open a folder, a weights file or a hub name for prediction, with the heads and vocabulary it has.
+
+    A folder that was fine-tuned answers by its task.json; one of others by its head and its labels.
+    """
+    loaded = load_model(source, revision=revision)
+    path = loaded.path if loaded.path.is_dir() else loaded.path.parent
+    runtime = build_settings(
+        RuntimeSettings, values={"device": device, "precision": precision}, source="albert.load"
+    )
+    facts = read_facts(path) or guess_facts(loaded)
+    return TaskPredictor(loaded.model, load_vocabulary(loaded.path), facts=facts, runtime=runtime)

@@ -1,0 +1,64 @@
+"""Recipes of one job: a name or a path comes in; its values, and those it is based on, go out."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from albert.errors import InputError, SettingsError
+from albert.files import read_text
+from albert.settings import parse_yaml
+
+
+@dataclass(frozen=True)
+class RecipeShelf:
+    """The recipes that come with the package for one job: `pretrain`, `finetune`."""
+
+    job: str
+
+    def list_names(self) -> list[str]:
+        """Their names."""
+        home = resources.files("albert") / "recipes" / self.job
+        return sorted(
+            entry.name.removesuffix(".yaml") for entry in home.iterdir() if entry.name.endswith(".yaml")
+        )
+
+    def read_values(self, recipe: str | Path, *, above: tuple[str, ...] = ()) -> tuple[dict[str, Any], str]:
+        """The values of a recipe, over those of the one it is based on; and where they come from."""
+        if str(recipe) in above:
+            raise SettingsError(f"{recipe}: is based on itself ({' → '.join((*above, str(recipe)))})")
+        text, source = self._find_text(recipe)
+        values = parse_yaml(text, source=source)
+        if not isinstance(values, dict):
+            raise SettingsError(f"{source}: holds a {type(values).__name__}, not `key: value` lines")
+        based_on = values.pop("based_on", None)
+        if based_on is None:
+            return values, source
+        if not isinstance(based_on, str):
+            raise SettingsError(f"{source}: based_on is {based_on!r}; the name of a recipe is wanted")
+        below, _ = self.read_values(based_on, above=(*above, str(recipe)))
+        return merge_values(below, values), source
+
+    def _find_text(self, recipe: str | Path) -> tuple[str, str]:
+        name, known = str(recipe), self.list_names()
+        if name in known:
+            home = resources.files("albert") / "recipes" / self.job
+            return (home / f"{name}.yaml").read_text(encoding="utf-8"), f"recipe {name}"
+        path = Path(recipe)
+        if path.is_file():
+            return read_text(path), name
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}, or give a file"
+        raise InputError(f"no recipe {name!r}; {hint}")
+
+
+def merge_values(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of both; where both have a key, sections are merged and a value above stands."""
+    merged = dict(below)
+    for key, value in above.items():
+        inner = merged.get(key)
+        both = isinstance(inner, dict) and isinstance(value, dict)
+        merged[key] = merge_values(inner, value) if both else value  # type: ignore[arg-type]
+    return merged

@@ -1,0 +1,177 @@
+"""Early exit: every sequence leaves where it would leave alone, and what has left is computed no further."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from albert.errors import InputError
+from albert.model.albert_model import build_model
+from albert.model.config import ModelConfig
+from albert.model.early_exit import answer_early, classify_every_layer
+from albert.model.layout import build_layout
+from albert.model.tokens import Tokens
+
+NUM_LAYERS = 5
+HEADS = {"classification": 3, "exits": 3}
+SHAPES = {
+    "shared": {},
+    "two groups": {"num_hidden_groups": 2},
+    "inner blocks": {"inner_group_num": 2},
+    "nothing shared": {"sharing": "none"},
+}
+
+
+def build(heads=None, **changes):
+    config = ModelConfig(
+        **{
+            "vocab_size": 50, "embedding_size": 8, "hidden_size": 16, "num_hidden_layers": NUM_LAYERS,
+            "num_attention_heads": 2, "intermediate_size": 32, "initializer_range": 0.5, **changes,
+        }
+    )  # fmt: skip
+    return build_model(config, heads=heads or HEADS, seed=10)
+
+
+def write_ids(number=32, *, seed=0):
+    draw = random.Random(seed)
+    return [[draw.randrange(5, 50) for _ in range(draw.randint(2, 12))] for _ in range(number)]
+
+
+def same_label(before, now):
+    return before.argmax(1) == now.argmax(1)
+
+
+def always(before, now):
+    return torch.ones(len(now), dtype=torch.bool)
+
+
+def never(before, now):
+    return torch.zeros(len(now), dtype=torch.bool)
+
+
+def ask_alone(model, ids, *, patience):
+    """The rule in plain words, for one sequence: count the layers in a row that repeat what was said."""
+    states = model(Tokens.from_lists([ids]), with_hidden_states=True).hidden_states
+    classifiers = [*model.heads["exits"], model.heads["classification"]]
+    said, count = None, 0
+    for number, classifier in enumerate(classifiers, start=1):
+        logits = classifier(torch.tanh(model.pooler(states[number][0])))
+        count = count + 1 if said == int(logits.argmax()) else 0
+        said = int(logits.argmax())
+        if count == patience:
+            break
+    return logits, number
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@torch.inference_mode()
+def test_a_batch_gives_each_sequence_what_it_is_given_alone(shape):
+    model, ids = build(**SHAPES[shape]), write_ids()
+    for patience in range(1, NUM_LAYERS + 2):
+        together = answer_early(model, Tokens.from_lists(ids), patience=patience, agree=same_label)
+        alone = [
+            answer_early(model, Tokens.from_lists([one]), patience=patience, agree=same_label) for one in ids
+        ]
+        spelled_out = [ask_alone(model, one, patience=patience) for one in ids]
+        numbers = together.num_layers.tolist()
+        assert numbers == [int(one.num_layers[0]) for one in alone] == [number for _, number in spelled_out]
+        assert torch.allclose(together.logits_BK, torch.cat([one.logits_BK for one in alone]), atol=1e-5)
+        assert torch.allclose(together.logits_BK, torch.stack([one for one, _ in spelled_out]), atol=1e-5)
+        assert min(numbers) >= min(patience + 1, NUM_LAYERS)
+        if patience == 1:
+            assert set(numbers) == {2, 3, 4, 5}  # else little was tested
+
+
+@pytest.mark.parametrize("patience", [NUM_LAYERS - 1, NUM_LAYERS, 99])
+@torch.inference_mode()
+def test_who_waits_for_every_layer_gets_the_answer_of_the_model_without_exits(patience):
+    model, tokens = build(), Tokens.from_lists(write_ids())
+    plain = model.heads["classification"](model.pool(model(tokens).last_TD, tokens))
+    found = answer_early(model, tokens, patience=patience, agree=same_label)
+    assert torch.allclose(found.logits_BK, plain, atol=1e-6)
+    assert (found.num_layers == NUM_LAYERS).all()
+
+
+def record_rows(model):
+    """How many tokens each call of the feed-forward block computes."""
+    rows = []
+    model.encoder.ffn[0].register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
+    return rows
+
+
+@torch.inference_mode()
+def test_finished_sequences_leave_the_batch():
+    """Who may finish is asked at its first token; then the layer runs over those that go on alone."""
+    model, ids = build(), write_ids()
+    tokens, lengths = Tokens.from_lists(ids), np.array([len(one) for one in ids])
+    rows = record_rows(model)
+    found = answer_early(model, tokens, patience=1, agree=same_label)
+    stay = [int(lengths[found.num_layers > number].sum()) for number in range(1, NUM_LAYERS)]
+    assert stay[0] == len(tokens.ids_T) > stay[1] > stay[2]
+    assert rows[0] == stay[0]
+    assert rows[1:3] == [len(ids), stay[1]]
+    assert rows[2::2] == [count for count in stay[1:] if count]
+
+
+@torch.inference_mode()
+def test_nothing_runs_once_all_have_left():
+    model, tokens = build(), Tokens.from_lists(write_ids(7))
+    rows, all_rows = record_rows(model), len(tokens.ids_T)
+    answer_early(model, tokens, patience=2, agree=always)
+    assert rows == [all_rows, all_rows, 7]
+    rows.clear()
+    answer_early(model, tokens, patience=3, agree=never)
+    assert rows == [*[all_rows] * (NUM_LAYERS - 1), 7]
+
+
+@torch.inference_mode()
+def test_a_depth_ends_the_run_with_the_classifier_of_its_layer():
+    model, tokens = build(), Tokens.from_lists(write_ids())
+    every = classify_every_layer(model, tokens, depth=NUM_LAYERS + 2)  # beyond the last, the last classifier
+    assert len(every) == NUM_LAYERS + 2
+    for depth in range(1, NUM_LAYERS + 3):
+        found = answer_early(model, tokens, patience=1, agree=never, depth=depth)
+        assert (found.num_layers == depth).all()
+        assert torch.allclose(found.logits_BK, every[depth - 1], atol=1e-5)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_every_layer_is_classified_and_teaches_as_from_its_hidden_states(checkpointing):
+    model, tokens = build(classifier_dropout_prob=0.0).train(), Tokens.from_lists(write_ids())
+    states = model(tokens, with_hidden_states=True).hidden_states
+    classifiers = [*model.heads["exits"], model.heads["classification"]]
+    plain = [head(model.pool(state, tokens)) for head, state in zip(classifiers, states[1:], strict=True)]
+    model.encoder.gradient_checkpointing = checkpointing
+    found = classify_every_layer(model, tokens)
+    grads = []
+    for logits in (plain, found):
+        model.zero_grad()
+        (torch.stack(logits) ** 2).sum().backward()
+        grads.append(torch.cat([weight.grad.flatten() for weight in model.parameters()]))
+    assert torch.allclose(torch.stack(found), torch.stack(plain), atol=1e-5)
+    assert torch.allclose(grads[0], grads[1], atol=1e-5 * float(grads[0].abs().max()))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_kept_of_a_layout_is_the_layout_of_what_is_kept(seed):
+    draw = random.Random(seed)
+    lengths = sorted(draw.randint(1, 6) for _ in range(draw.randint(1, 12)))
+    is_kept = np.array([draw.random() < 0.5 for _ in lengths])
+    is_kept[draw.randrange(len(lengths))] = True
+    layout, places_T = build_layout(tuple(lengths)).keep(is_kept)
+    expected = build_layout(tuple(np.array(lengths)[is_kept].tolist()))
+    assert layout.runs == expected.runs
+    assert torch.equal(layout.borders, expected.borders)
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    assert places_T.tolist() == [place for place, one in enumerate(owner) if is_kept[one]]
+
+
+def test_what_cannot_be_is_refused():
+    tokens = Tokens.from_lists(write_ids(2))
+    with pytest.raises(InputError, match="patience is 0; it must be at least 1"):
+        answer_early(build(), tokens, patience=0, agree=same_label)
+    with pytest.raises(InputError, match="no exits head; it has classification"):
+        answer_early(build({"classification": 3}), tokens, patience=1, agree=same_label)
+    with pytest.raises(InputError, match="num_hidden_layers is 1: exits lie before the last layer"):
+        build(num_hidden_layers=1)

@@ -1,0 +1,251 @@
+"""From the same weights, in the same order, fine-tuning learns what `transformers` learns, step by step."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from albert.examples.order import ExampleOrder
+from albert.pretrained.translate import to_theirs
+from albert.pretrained.vocabulary import load_vocabulary
+from albert.reporting import Silence
+from albert.tasks.catalogue import find_task
+from albert.tasks.encoding.pairs import EncodedText
+from albert.tasks.examples import TextExample
+from albert.tasks.finetune_job import FinetuneJob
+from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.kinds.texts import TextKind
+from albert.tasks.problems import Problems
+from albert.tasks.readers.glue import iter_glue
+from albert.text.folder import load_tokenizer
+from albert.training.loop import TrainingLoop
+from albert.training.metrics import iter_records
+from albert.training.optimizers import build_optimizer
+from tests.conftest import WORDS
+from tests.tasks.conftest import DATA, unpack
+
+from .pairs import Pair, build_pair
+
+LIMIT = 1e-3
+NO_DROPOUT = {
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "classifier_dropout_prob": 0.0,
+}
+# At these every part of a step is felt: gradients are clipped, weights decay, and a step comes in shares.
+SETTINGS = FinetuneSettings.model_validate(
+    {
+        "num_steps": 50,
+        "batch_size": 32,
+        "micro_batch_tokens": 200,
+        "optimizer": {"name": "adamw", "learning_rate": 2e-3, "weight_decay": 0.5},
+        "schedule": {"name": "linear"},
+        "log_every": 1,
+        "num_evaluations": 1,
+        "has_tensorboard": False,
+        "seed": 5,
+    }
+)
+
+
+@dataclass(frozen=True)
+class PlainLoop:
+    """The loop people write around `AlbertForSequenceClassification`, told what ours is told."""
+
+    settings: FinetuneSettings
+    max_grad_norm: float = 1.0
+    decays_all: bool = False
+    is_constant: bool = False
+
+    def learn(self, model: Any, items: Sequence[EncodedText], labels: Tensor) -> list[float]:
+        """Pad, forward, backward, clip, AdamW, schedule: the loss of each step."""
+        settings, losses = self.settings, []
+        optimizer = self.build_optimizer(model)
+        schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, settings.num_steps)
+        order = ExampleOrder(len(items), seed=settings.seed)
+        for step in range(settings.num_steps or 0):
+            parts = order.step(step, batch_size=settings.batch_size)
+            numbers = np.concatenate([found for _, found in parts])
+            loss = model(**pad([items[number] for number in numbers]), labels=labels[numbers]).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), self.max_grad_norm)
+            optimizer.step()
+            optimizer.zero_grad()
+            if not self.is_constant:
+                schedule.step()
+            losses.append(loss.item())
+        return losses
+
+    def build_optimizer(self, model: Any) -> torch.optim.Optimizer:
+        """AdamW as `transformers` groups the weights, by their names."""
+        chosen = self.settings.optimizer
+        named = dict(model.named_parameters())
+        decayed = named if self.decays_all else transformers.Trainer.get_decay_parameter_names(None, model)
+        free = [name for name in named if name not in decayed]
+        groups = [
+            {
+                "params": [named[name] for name in named if name not in free],
+                "weight_decay": chosen.weight_decay,
+            },
+            {"params": [named[name] for name in free], "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(
+            groups, lr=chosen.learning_rate, betas=(chosen.beta1, chosen.beta2), eps=chosen.eps
+        )
+
+
+def pad(items: Sequence[EncodedText]) -> dict[str, Tensor]:
+    longest = max(len(item.sequence.ids) for item in items)
+
+    def fill(rows: Sequence[Sequence[int]]) -> Tensor:
+        return torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
+
+    return {
+        "input_ids": fill([item.sequence.ids for item in items]),
+        "token_type_ids": fill([item.sequence.segments for item in items]),
+        "attention_mask": fill([[1] * len(item.sequence.ids) for item in items]),
+    }
+
+
+def learn_ours(
+    pair: Pair, kind: TextKind, items: Sequence[EncodedText], out: Path, *, settings: FinetuneSettings
+) -> list[float]:
+    """The loss of each step of our loop."""
+    texts = [TextExample(item.id, "", None, item.label) for item in items[:8]]
+    job = FinetuneJob(pair.ours, kind, settings, train=items, dev=items[:8], dev_examples=texts)
+    loop = TrainingLoop(
+        job,
+        model=pair.ours,
+        network=job.build_network(),
+        optimizer=build_optimizer(pair.ours, settings.optimizer),
+        settings=settings,
+        run_dir=out,
+        seed=0,
+        reporter=Silence(),
+    )
+    assert loop.run().is_finished
+    return [record["loss"] for record in iter_records(out) if record["kind"] == "train"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Losses of both, and how far apart their weights ended, as a share of the way that they went."""
+
+    ours: list[float]
+    theirs: list[float]
+    weight_gap: float
+
+    @property
+    def loss_gap(self) -> float:
+        """The largest difference of the losses of a step."""
+        return max(abs(a - b) for a, b in zip(self.ours, self.theirs, strict=True))
+
+
+def compare(
+    kind: TextKind,
+    items: Sequence[EncodedText],
+    config: Any,
+    out: Path,
+    *,
+    settings: FinetuneSettings,
+    **differences: Any,
+) -> Comparison:
+    """Both learn, each in its way."""
+    pair = build_pair(transformers.AlbertForSequenceClassification, config, out / "start")
+    before = {name: weight.detach().clone() for name, weight in pair.theirs.named_parameters()}
+    labels = torch.tensor([item.label for item in items])
+    ours = learn_ours(pair, kind, items, out / "run", settings=settings)
+    theirs = PlainLoop(settings, **differences).learn(pair.theirs.train(), items, labels)
+    weights = to_theirs({name: w.detach() for name, w in pair.ours.named_parameters()}, pair.folder)
+    after = {name: weight.detach() for name, weight in pair.theirs.named_parameters()}
+    gaps = torch.stack([(weights[name] - after[name]).norm() for name in after])
+    ways = torch.stack([(after[name] - before[name]).norm() for name in after])
+    return Comparison(ours, theirs, (gaps.norm() / ways.norm()).item())
+
+
+def write_texts(*, is_pair: bool = False, is_number: bool = False) -> list[TextExample]:
+    """Rows of words, most of them short; what is asked is how many of some words are among them."""
+    draw, texts = random.Random(3), []
+    for place in range(400):
+        words = draw.choices(WORDS[5:], k=min(1 + int(draw.expovariate(1 / 8)), 28))
+        count = sum(word in ("old", "cold", "night", "left") for word in words)
+        cut = draw.randrange(len(words)) if is_pair else len(words)
+        first, second = (" ".join(part) for part in (words[:cut], words[cut:]))
+        label = count / 2 if is_number else int(count > 0)
+        texts.append(TextExample(str(place), first, second if is_pair else None, label))
+    return texts
+
+
+CLASSES = TextKind(("0", "1"), ("accuracy",), max_length=32)
+NUMBER = TextKind((), ("pearson",), "number", max_length=32)
+CASES = {
+    "sentences, 50 steps": (CLASSES, {}, 50),
+    "pairs": (CLASSES, {"is_pair": True}, 15),
+    "numbers": (NUMBER, {"is_pair": True, "is_number": True}, 15),
+}
+DIFFERENCES = {
+    "gradients that are not clipped": {"max_grad_norm": 1e9},
+    "biases and norms that decay": {"decays_all": True},
+    "a rate that stays": {"is_constant": True},
+}
+
+
+def compare_tiny(
+    folder: Path, out: Path, kind: TextKind, texts: list[TextExample], num_steps: int, **differences: Any
+) -> Comparison:
+    config = transformers.AlbertConfig.from_pretrained(folder, num_labels=kind.num_labels, **NO_DROPOUT)
+    items = kind.encode(texts, load_vocabulary(folder))
+    settings = SETTINGS.model_copy(update={"num_steps": num_steps})
+    return compare(kind, items, config, out, settings=settings, **differences)
+
+
+@pytest.mark.parametrize(("kind", "how", "num_steps"), CASES.values(), ids=CASES)
+def test_losses_and_weights_stay_together(tiny_folder, tmp_path, kind, how, num_steps):
+    found = compare_tiny(tiny_folder, tmp_path, kind, write_texts(**how), num_steps)
+    assert len(found.ours) == num_steps
+    assert found.ours[-1] < 0.8 * found.ours[0]  # there was something to learn
+    assert found.loss_gap <= LIMIT
+    assert found.weight_gap <= 0.01
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES.values(), ids=DIFFERENCES)
+def test_a_difference_would_be_seen(tiny_folder, tmp_path, difference):
+    found = compare_tiny(tiny_folder, tmp_path, CLASSES, write_texts(), 30, **difference)
+    assert found.loss_gap > 2 * LIMIT
+    assert found.weight_gap > 0.05
+
+
+def test_fifty_steps_of_sst_2(tmp_path):
+    """Real sentences in the published vocabulary; shared layers as in base, but narrow and few."""
+    vocabulary = DATA / "vocab" / "30k-clean.model"
+    if not vocabulary.exists():
+        pytest.skip("the published vocabulary is not here; ALBERT_DATA names the folder that has vocab/")
+    task = find_task("sst-2")
+    path = unpack("glue", tmp_path, under=task.folder) / "glue" / task.folder / "train.tsv"
+    rows = islice(iter_glue(path, task, split="train", problems=Problems(path)), 1600)
+    kind = TextKind(task.label_names, ("accuracy",), max_length=128)
+    items = kind.encode([row.example for row in rows], load_tokenizer(vocabulary))
+    config = transformers.AlbertConfig(
+        hidden_size=64,
+        num_hidden_layers=6,
+        num_attention_heads=4,
+        intermediate_size=256,
+        num_labels=2,
+        **NO_DROPOUT,
+    )
+    optimizer = SETTINGS.optimizer.model_copy(update={"learning_rate": 5e-4, "weight_decay": 0.01})
+    found = compare(
+        kind, items, config, tmp_path, settings=SETTINGS.model_copy(update={"optimizer": optimizer})
+    )
+    print(f"largest difference of a loss: {found.loss_gap:.1e}; of the weights: {found.weight_gap:.1e}")
+    assert len(found.ours) == 50
+    assert found.loss_gap <= LIMIT
+    assert found.weight_gap <= 0.01

@@ -1,0 +1,52 @@
+"""A kind of task and examples come in; the tiny model, fine-tuned on them, and its job go out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albert.model.albert_model import AlbertModel
+from albert.pretrained.folder import load_model
+from albert.pretrained.vocabulary import load_vocabulary
+from albert.reporting import Silence
+from albert.tasks.finetune_job import FinetuneJob
+from albert.tasks.finetune_settings import FinetuneSettings
+from albert.training.loop import LoopOutcome, TrainingLoop
+from albert.training.optimizers import build_optimizer
+
+
+def load_for(kind: Any, folder: Path) -> AlbertModel:
+    with pytest.warns(match="started fresh"):
+        return load_model(folder, heads=kind.heads, seed=1).model
+
+
+def finetune(
+    folder: Path, out: Path, kind: Any, *, train: Sequence[Any], dev: Sequence[Any], num_steps: int
+) -> tuple[LoopOutcome, FinetuneJob[Any, Any]]:
+    tokenizer = load_vocabulary(folder)
+    settings = FinetuneSettings.model_validate(
+        {
+            "num_steps": num_steps,
+            "batch_size": 16,
+            "optimizer": {"name": "adamw", "learning_rate": 3e-3},
+            "num_evaluations": 2,
+            "has_tensorboard": False,
+        }
+    )
+    model = load_for(kind, folder)
+    items = [item for item in kind.encode(train, tokenizer) if kind.teaches(item)]
+    job: FinetuneJob[Any, Any] = FinetuneJob(
+        model, kind, settings, train=items, dev=kind.encode(dev, tokenizer), dev_examples=dev
+    )
+    loop = TrainingLoop(
+        job,
+        model=model,
+        network=job.build_network(),
+        optimizer=build_optimizer(model, settings.optimizer),
+        settings=settings,
+        run_dir=out,
+        seed=0,
+        reporter=Silence(),
+    )
+    return loop.run(), job
