@@ -47,6 +47,7 @@ COMMANDS = (
     Command("pretrain", "pretrain:pretrain"),
     Command("finetune", "finetune:finetune"),
     Command("evaluate", "evaluate:evaluate"),
+    Command("predict", "predict:predict"),
     Command("doctor", "doctor:doctor"),
 )
 

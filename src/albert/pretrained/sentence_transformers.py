@@ -1,7 +1,7 @@
 """A model's shape comes in; the files by which sentence-transformers opens its folder as embeddings go out.
 
-They are written as its first versions wrote them, which all later ones read. The vector of a text is the mean
-over all its tokens, [CLS] and [SEP] among them, at length 1.
+They are written as its early versions wrote them, which the later ones read too. The vector of a text is the
+mean over all its tokens, [CLS] and [SEP] among them, at length 1.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ SENTENCE_NAMES = (
 
 
 def format_sentence_files(config: ModelConfig, *, max_length: int) -> dict[str, str]:
-    """What is written, by its name within the folder. Texts are cut at `max_length` pieces with their borders."""
+    """What is written, by name within the folder; texts are cut at `max_length` pieces, borders included."""
     limit = min(max_length, config.max_position_embeddings)
     pooling = {f"pooling_mode_{name}": False for name in ("cls_token", "max_tokens", "mean_sqrt_len_tokens")}
     values: dict[str, Any] = {

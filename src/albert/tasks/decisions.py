@@ -33,8 +33,8 @@ class Decisions:
     @property
     def is_right(self) -> NDArray[np.float64]:
         """1 where all of a row is right."""
-        same = self.given == self.golds
-        return (same if same.ndim == 1 else same.all(axis=1)).astype(np.float64)
+        same = np.asarray(self.given == self.golds, np.float64)
+        return same if same.ndim == 1 else same.min(axis=1)
 
 
 def list_decided(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any]) -> Decisions:
@@ -53,10 +53,8 @@ def list_decided(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[An
     return Decisions(given, np.array(labels, np.int64 if facts.label_kind == "one" else np.float64))
 
 
-def score_spans(
-    facts: TaskFacts, answers: Sequence[Any], examples: Sequence[SpanExample]
-) -> QuestionScores:
-    """Exact match and F1 of each question, as the whole is scored: under the threshold, where there is one."""
+def score_spans(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[SpanExample]) -> QuestionScores:
+    """Exact match and F1 of each question, as the whole is scored: under the threshold, if there is one."""
     if not facts.has_impossible:
         golds = [[answer.text for answer in example.answers] for example in examples]
         return score_questions([answer.best.text for answer in answers], golds=golds, version="1.1")
@@ -83,9 +81,7 @@ def find_confusion(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[
     return _name(count_confusions(decided.given, golds=decided.golds, labels=places), facts.labels)
 
 
-def find_classes(
-    facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any]
-) -> tuple[ClassScore, ...]:
+def find_classes(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any]) -> tuple[ClassScore, ...]:
     """How well each class, each of several labels, or each kind of entity is found."""
     if facts.kind == "words":
         kind = build_kind(facts)

@@ -1,4 +1,4 @@
-"""The name of a task, its data and a split come in; what a model must know for it, and its examples, go out."""
+"""The name of a task, its data and a split come in; what is asked of models, and the examples, go out."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -48,8 +48,8 @@ class Questions:
         unknown = [example for example in self.examples if not _is_labelled(example)]
         if unknown and len(unknown) < len(self.examples):
             raise InputError(
-                f"{self.path}: {len(unknown):,} of {len(self.examples):,} examples have no answer to be scored "
-                f"by (first: {unknown[0].id!r}); give all of them one, or none"
+                f"{self.path}: {len(unknown):,} of {len(self.examples):,} examples have no answer to be "
+                f"scored by (first: {unknown[0].id!r}); give all of them one, or none"
             )
         return not unknown
 
@@ -83,7 +83,9 @@ def find_questions(goal: Goal, data: Path, *, split: str | None) -> tuple[str, P
         return chosen, find_split(goal.published, data, split=chosen)
     if data.is_file():
         if split is not None:
-            raise InputError(f"--split {split}: {data} is one table; leave it out, or give a folder of tables")
+            raise InputError(
+                f"--split {split}: {data} is one table; leave it out, or give a folder of tables"
+            )
         return data.name, data
     if not data.exists():
         raise FileFormatError(f"{data}: does not exist; give a table, or a folder with dev.*")

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from albert.files import format_json, read_json, write_json
+from albert.files import format_json, write_json
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.card import format_card
 from albert.pretrained.folder import save_model
@@ -41,12 +41,6 @@ class FinetuneScores:
     def score(self) -> float:
         """What the task is judged by, in points of 100."""
         return self.metrics["score"]
-
-
-def read_scores(run_dir: Path) -> FinetuneScores | None:
-    """The scores of a finished run; None of one that is not."""
-    path = run_dir / RESULT_NAME
-    return FinetuneScores(**read_json(path)) if path.exists() else None
 
 
 def write_finetuned(

@@ -31,9 +31,7 @@ class Member:
     places: tuple[int, ...] | None = None
 
 
-def read_member(
-    source: str | Path, goal: Goal, *, names: Sequence[str], runtime: RuntimeSettings
-) -> Member:
+def read_member(source: str | Path, goal: Goal, *, names: Sequence[str], runtime: RuntimeSettings) -> Member:
     """What a folder was fine-tuned for; one that does not say is taken to be for the task, with `names`.
 
     Refused: a model of another kind of task.
@@ -114,10 +112,11 @@ def iter_answers(
     """What a model says of each example: labels in the order of the whole, at the model's temperature."""
     answerer = load_answerer(member.path, task=member.foreign, runtime=runtime)
     for _, answer in answerer.iter_answers(examples, depth=depth):
-        yield _align(answer, member)
+        yield align_answer(answer, member)
 
 
-def _align(answer: Any, member: Member) -> Any:
+def align_answer(answer: Any, member: Member) -> Any:
+    """An answer with its labels in the order of the whole, at the temperature of the model that gave it."""
     if not isinstance(answer, np.ndarray) or member.facts.label_kind == "number":
         return answer
     ordered = answer if member.places is None else answer[..., list(member.places)]

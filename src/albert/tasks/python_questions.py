@@ -88,7 +88,8 @@ def _split(text: Any, number: int) -> WordText:
 
 
 def _list_texts(texts: str | Sequence[str], name: str) -> list[str]:
-    listed = [texts] if isinstance(texts, str) else list(texts)
+    is_one = isinstance(texts, str) or not isinstance(texts, Iterable)
+    listed: list[Any] = [texts] if is_one else list(texts)
     for number, text in enumerate(listed, start=1):
         if not isinstance(text, str):
             raise InputError(f"{name} {number} is {repr(text)[:80]}; give texts (str)")

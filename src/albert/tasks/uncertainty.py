@@ -112,15 +112,13 @@ def _draw_words(
         ]
     )
     measures["score"] = lambda totals: float(np.mean([measures[name](totals) for name in judges]))
-    return {
-        name: bootstrap_totals(counts, measure=measure, seed=seed) for name, measure in measures.items()
-    }
+    return {name: bootstrap_totals(counts, measure=measure, seed=seed) for name, measure in measures.items()}
 
 
 def _count_text(
     given: NDArray[np.int64], gold: Sequence[int], labels: Sequence[str], *, has_entities: bool
 ) -> Floats:
-    """What a text adds to all totals: its entities, then for each label how often it is right, given, gold."""
+    """What a text adds to totals: its entities, then how often each label is right, given, and gold."""
     golds = np.array(gold, dtype=np.int64)
     size = len(labels)
     by_label = [np.bincount(each, minlength=size) for each in (golds[golds == given], given, golds)]

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import log_expit
+from scipy.special import log_expit, log_softmax
+from scipy.stats import rankdata
 
 from albert.tasks.decisions import score_spans
 from albert.tasks.evaluation_result import Verdict
 from albert.tasks.examples import ChoiceExample, SpanExample, TextExample, TokenExample
 from albert.tasks.kinds.choices import LETTERS
-from albert.tasks.kinds.logits import find_log_probabilities
+from albert.tasks.kinds.embedding_scores import PairVectors
 from albert.tasks.kinds.span_answers import SpanAnswer
 from albert.tasks.kinds.words import WordKind
 from albert.tasks.metrics.entities import find_entities
@@ -19,21 +20,20 @@ from albert.tasks.task_facts import TaskFacts, build_kind
 NO_ANSWER = "(no answer)"
 NO_LABEL = "(no label)"
 _NEAR = 0.5  # how far a number may be off that is called right, as in training
+_NEAR_RANK = 0.1  # how far the rank of a pair may be off, as a share of all pairs
 
 
 def list_verdicts(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any]) -> tuple[Verdict, ...]:
-    """One verdict for each example, in their order."""
-    if facts.kind == "spans":
-        return _judge_spans(facts, answers, examples)
-    if facts.kind == "words":
-        return _judge_words(facts, answers, examples)
+    """One verdict for each example, in their order; none of pairs of which nothing is known."""
+    if facts.kind in _JUDGES_OF_ALL:
+        return _JUDGES_OF_ALL[facts.kind](facts, answers, examples)
     judge = _JUDGES[facts.label_kind if facts.kind == "texts" else facts.kind]
     return tuple(judge(facts, answer, example) for answer, example in zip(answers, examples, strict=True))
 
 
 def _judge_one(facts: TaskFacts, answer: Any, example: TextExample) -> Verdict:
     assert isinstance(example.label, int)
-    logs, place = find_log_probabilities(answer, "one"), int(answer.argmax())
+    logs, place = log_softmax(answer), int(answer.argmax())
     return Verdict(
         id=example.id,
         texts=_show_texts(example),
@@ -73,12 +73,23 @@ def _judge_number(facts: TaskFacts, answer: Any, example: TextExample) -> Verdic
     return Verdict(example.id, texts, f"{example.label:g}", f"{given:.3f}", distance < _NEAR, distance, None)
 
 
-def _judge_pair(facts: TaskFacts, answer: Any, example: TextExample) -> Verdict:
-    """Similarities are on a scale of their own: only their order can be right, and none is by itself."""
-    texts = _show_texts(example)
-    if not isinstance(example.label, int | float):
-        return Verdict(example.id, texts, "", f"{answer.similarity:.3f}", True, 0.0, None)
-    return Verdict(example.id, texts, f"{example.label:g}", f"{answer.similarity:.3f}", True, 0.0, None)
+def _judge_pairs(
+    facts: TaskFacts, answers: Sequence[PairVectors], examples: Sequence[TextExample]
+) -> tuple[Verdict, ...]:
+    """Similarities have a scale of their own: a pair is as wrong as its rank among all is off, as a share."""
+    if any(example.label is None for example in examples):
+        return ()
+    similarities = np.array([answer.similarity for answer in answers])
+    golds = np.array([example.label for example in examples], np.float64)
+    gaps = np.abs(rankdata(similarities) - rankdata(golds)) / len(golds)
+    return tuple(
+        Verdict(
+            example.id, _show_texts(example), f"{gold:g}", f"{given:.3f}", bool(gap < _NEAR_RANK), gap, None
+        )
+        for example, gold, given, gap in zip(
+            examples, golds.tolist(), similarities.tolist(), gaps.tolist(), strict=True
+        )
+    )
 
 
 def _show_texts(example: TextExample) -> Mapping[str, str]:
@@ -89,7 +100,7 @@ def _show_texts(example: TextExample) -> Mapping[str, str]:
 
 def _judge_choice(facts: TaskFacts, answer: Any, example: ChoiceExample) -> Verdict:
     assert example.label is not None
-    logs, place = find_log_probabilities(answer, "one"), int(answer.argmax())
+    logs, place = log_softmax(answer), int(answer.argmax())
     options = {_letter(number): option for number, option in enumerate(example.options)}
     passage = {"passage": example.passage} if example.passage else {}
     return Verdict(
@@ -116,7 +127,7 @@ def _judge_words(
     verdicts = []
     for answer, example in zip(answers, examples, strict=True):
         golds, given = np.array(example.labels), answer.argmax(-1)
-        logs = find_log_probabilities(answer, "one")
+        logs = log_softmax(answer, axis=-1)
         rows = np.arange(len(golds))
         spelled = [
             _show_labels(example, [facts.labels[place] for place in each], has_entities=kind.has_entities)
@@ -174,5 +185,9 @@ _JUDGES: Mapping[str, Callable[..., Verdict]] = {
     "several": _judge_several,
     "number": _judge_number,
     "choices": _judge_choice,
-    "embedding": _judge_pair,
+}
+_JUDGES_OF_ALL: Mapping[str, Callable[..., tuple[Verdict, ...]]] = {
+    "words": _judge_words,
+    "spans": _judge_spans,
+    "embedding": _judge_pairs,
 }

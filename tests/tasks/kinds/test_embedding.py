@@ -3,6 +3,7 @@
 import math
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ def build_job(
     dropout: float = 0.0,
     world: World | None = None,
     **settings: object,
-) -> FinetuneJob:
+) -> FinetuneJob[Any, Any]:
     values = {"dropout": dropout, "num_evaluations": 1, "has_tensorboard": False, **settings}
     values["optimizer"] = {"name": "adamw", "learning_rate": 2e-3}
     read = FinetuneSettings.model_validate(values)
@@ -87,7 +88,7 @@ def build_job(
     return FinetuneJob(model, KIND, read, items, KIND.encode(dev, tokenizer), dev, world or World())
 
 
-def learn(job: FinetuneJob, out: Path) -> tuple[float, float]:
+def learn(job: FinetuneJob[Any, Any], out: Path) -> tuple[float, float]:
     """The score before and after."""
     before = job.evaluate(0)["score"]
     loop = TrainingLoop(
@@ -112,7 +113,7 @@ def encode(folder: Path, *pairs: tuple[str, str | None]):
     return KIND.encode(examples, load_vocabulary(folder))
 
 
-def embed_padded(model: AlbertModel, rows: list[tuple[int, ...]]) -> torch.Tensor:
+def embed_padded(model: AlbertModel, rows: list[tuple[int, ...]]):
     """The mean over the mask of a padded batch, as sentence-transformers takes it, at length 1."""
     ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
     mask = pad_sequence([torch.ones(len(row)) for row in rows], batch_first=True)
@@ -122,22 +123,24 @@ def embed_padded(model: AlbertModel, rows: list[tuple[int, ...]]) -> torch.Tenso
 
 
 def test_pairs_teach_what_the_raw_encoder_does_not_know(tiny_folder, tmp_path):
-    """On things and combinations of them that were not learned from."""
+    """Taught that two sentences mean the same, it can tell by how much two others differ."""
     job = build_job(
         tiny_folder, write_pairs(600, seed=1), dev=write_scored(200, seed=2), num_steps=120, batch_size=32
     )
     before, after = learn(job, tmp_path)
-    assert before < 55
-    assert after > 85
+    assert before < 35
+    assert after > 70
 
 
 def test_single_texts_teach_by_dropout(tiny_folder, tmp_path):
-    texts = [TextExample(each.id, each.first) for each in write_pairs(600, seed=1)]
+    """So narrow a model is drowned by more of it than a little."""
+    pairs = write_pairs(300, seed=1)
+    texts = [TextExample("", text) for each in pairs for text in (each.first, each.second or "")]
     job = build_job(
-        tiny_folder, texts, dev=write_scored(200, seed=2), dropout=0.1, num_steps=60, batch_size=32
+        tiny_folder, texts, dev=write_scored(200, seed=2), dropout=0.02, num_steps=80, batch_size=32
     )
     before, after = learn(job, tmp_path)
-    assert after > before + 10
+    assert after > before + 8
 
 
 def test_the_loss_is_that_of_a_padded_batch_written_out(tiny_folder):
@@ -190,9 +193,7 @@ def test_one_text_has_two_views_in_training_and_one_after(tiny_folder):
     batch = KIND.build_batch(encode(tiny_folder, ("the dog is big .", "the dog is big .")))
     seen = KIND.predict(model, batch)[0]
     assert seen.similarity == pytest.approx(1, abs=1e-6)
-    model.train()
-    with torch.no_grad():
-        views = KIND.predict(model, batch)[0]
+    views = KIND.predict(model.train(), batch)[0]
     assert 0 < views.similarity < 0.999
 
 
@@ -206,7 +207,7 @@ def test_single_texts_need_dropout(tiny_folder):
 
 
 def test_a_step_is_one_batch_however_many_tokens_it_has(tiny_folder):
-    """What does not fit the budget of tokens is not cut: the rest of the batch is what a pair is compared with."""
+    """A budget of tokens does not cut it: the rest of the batch is what a pair is compared with."""
     job = build_job(
         tiny_folder, write_pairs(40, seed=1), dev=[], num_steps=3, batch_size=16, micro_batch_tokens=8
     )
@@ -262,7 +263,7 @@ def test_pairs_with_low_numbers_teach_nothing(tiny_folder):
     assert all(EmbeddingKind(min_similarity=0).teaches(item) for item in items)
 
 
-def vector(*values: float) -> np.ndarray:
+def vector(*values: float):
     return np.array(values, dtype=np.float32) / np.float32(math.hypot(*values))
 
 

@@ -1,129 +1,113 @@
-"""`albert evaluate`: a task, a model and data come in, scores with their intervals go out."""
+"""`albert evaluate`: a task, models and data come in; scores with their intervals go out."""
 
-import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from albert.app.progress import ProgressDisplay
+from albert.app.commands.evaluate_pretraining import evaluate_pretrained
+from albert.app.commands.evaluate_task import TaskRequest, evaluate_finetuned
 from albert.app.results import CommandResult
 from albert.errors import InputError
 
-TASKS = ("pretraining",)
+PRETRAINING = "pretraining"
 
 
 def evaluate(
     task: Annotated[
-        str, typer.Argument(metavar="TASK", help="pretraining: masked words, order, next sentence")
+        str,
+        typer.Argument(
+            metavar="TASK",
+            help="what the models were fine-tuned for, as in sst-2, squad-2.0, race or classification; or "
+            "pretraining: masked words, order, next sentence",
+        ),
     ],
-    model: Annotated[str, typer.Option("--model", help="a model folder, a run folder, or a hub name")],
+    model: Annotated[
+        list[str],
+        typer.Option("--model", help="a model folder, a run folder, or a hub name; several are an ensemble"),
+    ],
     data: Annotated[
-        str, typer.Option("--data", help="a prepared corpus that the model was not trained on, or its URL")
+        str,
+        typer.Option(
+            "--data", help="the folder of the task, or a table; of pretraining, a prepared corpus or its URL"
+        ),
     ],
-    num_examples: Annotated[int, typer.Option("--examples", help="how many to ask about")] = 2000,
+    split: Annotated[
+        str | None, typer.Option("--split", help="dev, or another that the task has, as in test")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="the folder for scores, predictions, the page and official files"),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="an HTML file for the page of errors alone")
+    ] = None,
+    select: Annotated[
+        bool, typer.Option("--select", help="choose the members on one half, and score the other")
+    ] = False,
+    select_on: Annotated[
+        str | None, typer.Option("--select-on", metavar="SPLIT", help="choose the members on another split")
+    ] = None,
+    exits: Annotated[
+        bool, typer.Option("--exits", help="also time early exit: accuracy against speed")
+    ] = False,
+    num_examples: Annotated[
+        int | None, typer.Option("--examples", help="of pretraining: how many to ask about (2000)")
+    ] = None,
     held_out: Annotated[
-        bool, typer.Option("--held-out", help="ask about the last documents of --data, as pretraining does")
+        bool, typer.Option("--held-out", help="of pretraining: ask about the last documents of --data")
     ] = False,
     depth: Annotated[int | None, typer.Option("--depth", help="run so many layers")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps")] = "auto",
+    seed: Annotated[int | None, typer.Option("--seed", help="of halves and intervals (0)")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[key=value…]", help="of the examples, as in max_length=128"),
+        typer.Argument(
+            metavar="[key=value…]",
+            help="of own tables, as in columns.text=review; of pretraining, as in max_length=128",
+        ),
     ] = None,
 ) -> CommandResult:
-    """Ask a pretrained model about text that it has not seen: each figure with its 95% interval."""
-    if task not in TASKS:
-        raise InputError(f"unknown task {task!r}; there is {', '.join(TASKS)}")
-    if num_examples < 1:
-        raise InputError(f"--examples is {num_examples}; at least 1")
-    scores = _evaluate(model, data, num_examples, held_out, depth, device, settings or [])
-    values = {
-        "model": model,
-        "data": data,
-        "scores": {
-            name: {**dataclasses.asdict(score), "interval": score.interval} for name, score in scores.items()
-        },
-    }
-    return CommandResult(values, lambda console: _render(console, scores))
-
-
-def _evaluate(
-    model: str,
-    data: str,
-    num_examples: int,
-    held_out: bool,
-    depth: int | None,
-    device: str,
-    overrides: list[str],
-) -> dict[str, Any]:
-    from albert.corpus.corpus import open_corpus
-    from albert.examples.settings import ExampleSettings
-    from albert.model.runtime import select_device
-    from albert.pretrained.folder import check_vocabulary, load_model
-    from albert.pretrained.vocabulary import load_vocabulary
-    from albert.settings import build_settings
-    from albert.training.evaluation import evaluate_pretraining
-    from albert.training.evaluation_settings import HeldOutSettings
-    from albert.training.pretrain_data import open_data
-
-    found = load_model(model, device=select_device(device))
-    tokenizer = load_vocabulary(found.path)
-    check_vocabulary(found.config, tokenizer)
-    found.model.head("mlm")
-    run = _find_run(model)
-    asked = HeldOutSettings() if run is None else run.held_out
-    objective = "sop" if run is None else run.examples.objective
-    with ProgressDisplay() as display:
-        if held_out:
-            corpus = open_data(data, asked, objective=objective, reporter=display).held_out
-        else:
-            corpus = open_corpus(data, reporter=display)
-    limit = found.config.max_position_embeddings
-    length = min(512, limit) if run is None else run.examples.max_length
-    rules = build_settings(
-        ExampleSettings, values={"max_length": length}, overrides=overrides, source="evaluate"
-    )
-    if rules.max_length > limit:
-        raise InputError(f"max_length {rules.max_length} exceeds the model's {limit} positions; lower it")
-    num_passes = 1 + 2 * any(head in found.model.heads for head in ("sop", "nsp"))
-    done = 0
-    with ProgressDisplay() as display:
-
-        def advance(number: int) -> None:
-            nonlocal done
-            done += number
-            display.show(
-                "evaluate", f"{done:,} examples", fraction=min(1.0, done / (num_examples * num_passes))
-            )
-
-        return evaluate_pretraining(
-            found.model,
-            corpus,
-            tokenizer,
-            settings=rules,
+    """Score fine-tuned models, alone or as an ensemble, or a pretrained one: figures with 95% intervals."""
+    if task.lower() == PRETRAINING:
+        others = {
+            "--split": split, "--out": out, "--report": report, "--select": select or None,
+            "--select-on": select_on, "--exits": exits or None, "--seed": seed,
+        }  # fmt: skip
+        _refuse(PRETRAINING, others)
+        if len(model) > 1:
+            raise InputError(f"{len(model)} models, and pretraining is scored for one; give one --model")
+        return evaluate_pretrained(
+            model[0],
+            data,
             num_examples=num_examples,
+            held_out=held_out,
             depth=depth,
-            advance=advance,
+            device=device,
+            overrides=settings or [],
         )
+    _refuse(task, {"--examples": num_examples, "--held-out": held_out or None})
+    request = TaskRequest(
+        task=task,
+        models=tuple(model),
+        data=data,
+        split=split,
+        out=out,
+        report=report,
+        select=select,
+        select_on=select_on,
+        has_exits=exits,
+        depth=depth,
+        device=device,
+        seed=seed or 0,
+        overrides=tuple(settings or ()),
+    )
+    return evaluate_finetuned(request)
 
 
-def _find_run(model: str) -> Any:
-    """The settings that a model was trained with, where its run folder is still around it."""
-    from albert.training.pretrain_facts import read_pretrain_run
-    from albert.training.run_folder import has_run
-
-    for folder in (Path(model), Path(model).resolve().parent):
-        if has_run(folder):
-            return read_pretrain_run(folder)[0]
-    return None
-
-
-def _render(console: Any, scores: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table("", "mean", "95% interval", "answers")
-    for name, score in scores.items():
-        interval = "–" if score.interval is None else "{:.4f} – {:.4f}".format(*score.interval)
-        table.add_row(name.replace("_", " "), f"{score.mean:.4f}", interval, f"{score.count:,}")
-    console.print(table)
+def _refuse(task: str, options: Mapping[str, object]) -> None:
+    """An option that means nothing to a task is a mistake, not a wish to be passed over."""
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(f"{name} means nothing to {task}; leave it out")

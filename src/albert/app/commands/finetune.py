@@ -57,14 +57,13 @@ def finetune(
                 dev=dev,
                 recipe=recipe,
                 overrides=[*(settings or []), f"seed={number}"],
-                # Of several runs one may be begun, and the next not.
                 resume=resume,
                 reporter=display,
             )
 
         if seeds == 1:
             return _report_run(train(seed, out))
-        found = finetune_seeds(train, seeds=range(seed, seed + seeds), out=out, reporter=display)
+        found = finetune_seeds(train, seeds=range(seed, seed + seeds), out=out, resume=resume, reporter=display)
     return _report_seeds(found, out)
 
 

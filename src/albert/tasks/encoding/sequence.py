@@ -50,14 +50,20 @@ class Frame:
         return TaskSequence(ids, len(head))
 
 
-def iter_groups(items: Iterable[T], *, count_characters: Callable[[T], int]) -> Iterator[list[T]]:
-    """The items in lists, each of at most 512 items and, but for its last item, of a million characters."""
+def iter_groups(
+    items: Iterable[T],
+    *,
+    count_characters: Callable[[T], int],
+    max_items: int = _GROUP_ITEMS,
+    max_characters: int = _GROUP_CHARACTERS,
+) -> Iterator[list[T]]:
+    """The items in lists, each of at most so many items and, but for its last item, characters."""
     group: list[T] = []
     num_characters = 0
     for item in items:
         group.append(item)
         num_characters += count_characters(item)
-        if len(group) == _GROUP_ITEMS or num_characters >= _GROUP_CHARACTERS:
+        if len(group) == max_items or num_characters >= max_characters:
             yield group
             group, num_characters = [], 0
     if group:

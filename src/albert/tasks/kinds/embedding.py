@@ -131,7 +131,7 @@ class EmbeddingKind:
         num_pairs = len(has_second_B)
         if not has_second_B.any():
             batch = _keep_first(batch, num_pairs)
-        vectors_SD = self._embed(model, batch, depth=depth).cpu().numpy()
+        vectors_SD = self._embed(model, batch, depth=depth).detach().cpu().numpy()
         return [
             PairVectors(vectors_SD[place], vectors_SD[num_pairs + place] if has_second else None)
             for place, has_second in enumerate(has_second_B)

@@ -149,6 +149,19 @@ def _iter_conll(source: Place | BinaryIO, wanted: Wanted, problems: Problems) ->
     return _iter_checked(rows, wanted, problems)
 
 
+def _iter_plain(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> Iterator[Row]:
+    """Lines that are texts and nothing else; blank ones are none."""
+    if len(wanted.required) != 1:
+        raise InputError(
+            f"{problems.path}: a line is one text, and {', '.join(wanted.required)} are needed; give them as "
+            "columns, in JSONL or CSV"
+        )
+    lines = (line for line in iter_lines(source, problems=problems) if line.text.strip())
+    return iter_good(
+        lines, lambda line: Row(line.line, {wanted.required[0]: check_decoded(line.text)}), problems=problems
+    )
+
+
 def _iter_checked(rows: Iterable[Row], wanted: Wanted, problems: Problems) -> Iterator[Row]:
     """The rows of a table without a header: the first must have all columns, a later one is left out."""
     for number, row in enumerate(rows):
@@ -194,6 +207,7 @@ FORMATS: dict[str, RowReader] = {
     "conll": _iter_conll,
     "bio": _iter_conll,
     "txt": _iter_conll,
+    "lines": _iter_plain,
 }
 
 

@@ -1,0 +1,231 @@
+"""One side of the comparison in fine-tuning: rounds of sentences come in with a file, their seconds go out.
+
+`python -m bench.finetuning_sides TASK ENGINE BATCH_SIZE PADDING FILE`: a line on standard input is a round of
+training or evaluation, by our loop or by the `Trainer` of `transformers`.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from albert.examples.order import ExampleOrder
+from albert.model.albert_model import build_model
+from albert.model.presets import build_preset
+from albert.reporting import Silence
+from albert.tasks.encoding.pairs import EncodedText
+from albert.tasks.encoding.sequence import TaskSequence
+from albert.tasks.examples import TextExample
+from albert.tasks.finetune_job import FinetuneJob
+from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.kinds.texts import TextKind
+from albert.training.loop import TrainingLoop
+from albert.training.optimizers import build_optimizer
+from bench.against_transformers import THREADS, build_theirs
+from bench.sentiment import MAX_LENGTH, Row
+
+PRESET = "albert-base-v2"
+
+
+@dataclass
+class Turns:
+    """The clock of a side: it runs from a line on standard input to the end of that round."""
+
+    began: float = 0.0
+
+    def begin(self) -> bool:
+        """Wait to be asked; whether there is another round."""
+        is_asked = bool(sys.stdin.readline())
+        self.began = time.perf_counter()
+        return is_asked
+
+    def end(self) -> None:
+        """Say how long the round took."""
+        print(json.dumps({"seconds": time.perf_counter() - self.began}), flush=True)
+
+
+@dataclass(frozen=True)
+class TurnsJob(FinetuneJob[EncodedText, Any]):
+    """Fine-tuning as it is, but that it waits where the loop writes its record: at the end of a round."""
+
+    turns: Turns = field(default_factory=Turns)
+
+    def describe(self, step: int) -> dict[str, float]:
+        """The epoch, after the wait."""
+        self.turns.end()
+        self.turns.begin()
+        return super().describe(step)
+
+
+def build_items(rows: Sequence[Row]) -> list[EncodedText]:
+    """The rows as our tasks know them."""
+    return [
+        EncodedText(str(place), TaskSequence(row.ids, len(row.ids)), row.label, 0)
+        for place, row in enumerate(rows)
+    ]
+
+
+def build_job(rows: Sequence[Row], *, num_steps: int, batch_size: int, log_every: int) -> TurnsJob:
+    """Base width, the settings of a recipe; its own order of the examples is the order of the rows."""
+    settings = FinetuneSettings(
+        batch_size=batch_size,
+        num_steps=num_steps,
+        log_every=log_every,
+        num_evaluations=1,
+        has_tensorboard=False,
+    )
+    items = build_items(rows)
+    train = list(items)
+    order = ExampleOrder(len(items), seed=settings.seed).numbers(np.arange(len(items)), epoch=0)
+    for item, place in zip(items, order, strict=True):
+        train[place] = item
+    kind = TextKind(("0", "1"), ("accuracy",), max_length=MAX_LENGTH)
+    model = build_model(build_preset(PRESET), heads=kind.heads)
+    texts = [TextExample(item.id, "", None, item.label) for item in items[:1]]
+    return TurnsJob(model, kind, settings, train=train, dev=items[:1], dev_examples=texts)
+
+
+def train_ours(rounds: Sequence[list[Row]], *, batch_size: int) -> None:
+    """The loop of `albert finetune`: micro-batches without padding, clipping, fused AdamW."""
+    num_steps = len(rounds[0]) // batch_size
+    rows = [row for part in rounds for row in part]
+    job = build_job(rows, num_steps=num_steps * len(rounds), batch_size=batch_size, log_every=num_steps)
+    with tempfile.TemporaryDirectory() as name:
+        loop = TrainingLoop(
+            job,
+            model=job.model,
+            network=job.build_network(),
+            optimizer=build_optimizer(job.model, job.settings.optimizer),
+            settings=job.settings,
+            run_dir=Path(name),
+            seed=0,
+            reporter=Silence(),
+        )
+        job.turns.begin()
+        loop.run()
+
+
+def evaluate_ours(rounds: Sequence[list[Row]], *, batch_size: int) -> None:
+    """The evaluation of `albert finetune`, answers and metrics."""
+    job = build_job(rounds[0], num_steps=1, batch_size=batch_size, log_every=1)
+    job.model.eval()
+    for rows in rounds:
+        items = build_items(rows)
+        texts = [TextExample(item.id, "", None, item.label) for item in items]
+        asked = replace(job, dev=items, dev_examples=texts)
+        if not asked.turns.begin():
+            return
+        asked.evaluate(0)
+        asked.turns.end()
+
+
+def build_features(rows: Sequence[Row], *, is_full: bool) -> list[dict[str, Any]]:
+    """The rows as a tokenizer of `transformers` gives them; `is_full` pads each to the greatest length."""
+    features = []
+    for row in rows:
+        room = MAX_LENGTH - len(row.ids) if is_full else 0
+        features.append(
+            {
+                "input_ids": [*row.ids, *[0] * room],
+                "token_type_ids": [0] * (len(row.ids) + room),
+                "attention_mask": [1] * len(row.ids) + [0] * room,
+                "label": row.label,
+            }
+        )
+    return features
+
+
+def build_trainer(rows: Sequence[Row], folder: str, *, batch_size: int, is_full: bool) -> Any:
+    """A Trainer with its own defaults but for the batch size, the order of the rows, and silence.
+
+    With a tokenizer its default collator pads to the longest of a batch; of that tokenizer only the id of
+    the padding is asked.
+    """
+    import tokenizers
+    import transformers
+
+    words = tokenizers.models.WordLevel({"<pad>": 0, "<unk>": 1}, unk_token="<unk>")
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers.Tokenizer(words), pad_token="<pad>", unk_token="<unk>"
+    )
+    arguments = transformers.TrainingArguments(
+        output_dir=folder,
+        per_device_train_batch_size=batch_size,
+        per_device_eval_batch_size=batch_size,
+        num_train_epochs=1,
+        train_sampling_strategy="sequential",
+        use_cpu=True,
+        dataloader_pin_memory=False,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+    )
+    trainer = transformers.Trainer(
+        build_theirs(),
+        arguments,
+        train_dataset=build_features(rows, is_full=is_full),
+        data_collator=transformers.default_data_collator if is_full else None,
+        processing_class=tokenizer,
+        compute_metrics=lambda found: {"accuracy": float((found[0].argmax(-1) == found[1]).mean())},
+    )
+    trainer.remove_callback(transformers.PrinterCallback)  # standard output is for the answers
+    return trainer
+
+
+def train_theirs(rounds: Sequence[list[Row]], *, batch_size: int, is_full: bool) -> None:
+    """`Trainer.train`, which waits after each round."""
+    import transformers
+
+    turns, num_steps = Turns(), len(rounds[0]) // batch_size
+
+    class Wait(transformers.TrainerCallback):  # type: ignore[misc]
+        def on_train_begin(self, *_: Any, **__: Any) -> None:
+            turns.begin()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step % num_steps == 0:
+                turns.end()
+                turns.begin()
+
+    with tempfile.TemporaryDirectory() as name:
+        rows = [row for part in rounds for row in part]
+        trainer = build_trainer(rows, name, batch_size=batch_size, is_full=is_full)
+        trainer.add_callback(Wait())
+        trainer.train()
+
+
+def evaluate_theirs(rounds: Sequence[list[Row]], *, batch_size: int, is_full: bool) -> None:
+    """`Trainer.evaluate` on each round."""
+    turns = Turns()
+    with tempfile.TemporaryDirectory() as name:
+        trainer = build_trainer(rounds[0], name, batch_size=batch_size, is_full=is_full)
+        for rows in rounds:
+            features = build_features(rows, is_full=is_full)
+            if not turns.begin():
+                return
+            trainer.evaluate(features)
+            turns.end()
+
+
+def main(task: str, engine: str, batch_size: int, padding: str, path: Path) -> None:
+    """Serve the rounds of the file."""
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(0)
+    rounds = [[Row(tuple(ids), label) for ids, label in rows] for rows in json.loads(path.read_text())]
+    if engine == "ours":
+        serve = train_ours if task == "training" else evaluate_ours
+        serve(rounds, batch_size=batch_size)
+    else:
+        serve_theirs = train_theirs if task == "training" else evaluate_theirs
+        serve_theirs(rounds, batch_size=batch_size, is_full=padding == "full")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], Path(sys.argv[5]))

@@ -1,0 +1,107 @@
+"""SST-2 comes in, or only the lengths of its sentences; rows of ids in the rounds of a comparison go out."""
+
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from albert.tasks.catalogue import find_task
+from albert.tasks.kinds.texts import TextKind
+from albert.tasks.problems import Problems
+from albert.tasks.readers.glue import iter_glue
+from albert.text.folder import load_tokenizer
+from bench.batches import ragged_batch
+from bench.prepare import DATA
+
+MAX_LENGTH = 128
+BATCH_SIZE = 32
+# Lengths in pieces of the published vocabulary, [CLS] and [SEP] among them, and how many sentences there are.
+_SHARES = (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.999, 1)
+_LENGTHS = {
+    "train": (3, 4, 6, 7, 9, 11, 13, 17, 22, 25, 30, 36, 44, 49, 62, 81),
+    "dev": (5, 13, 17, 21, 24, 27, 30, 34, 38, 41, 44, 48, 54, 55, 59, 60),
+}
+_COUNTS = {"train": 67_349, "dev": 872}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A sentence in pieces, and its label."""
+
+    ids: tuple[int, ...]
+    label: int
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Both splits, and what they are."""
+
+    train: list[Row]
+    dev: list[Row]
+    source: str
+
+
+def read_sentences() -> Sentences:
+    """SST-2 where it is at hand, else other words in sentences as long as its own."""
+    archive, vocabulary = DATA / "glue.tar.xz", DATA / "vocab" / "30k-clean.model"
+    if not archive.exists() or not vocabulary.exists():
+        return Sentences(
+            draw_rows("train"), draw_rows("dev"), "rows drawn with the lengths of SST-2's sentences"
+        )
+    task, tokenizer = find_task("sst-2"), load_tokenizer(vocabulary)
+    kind = TextKind(("0", "1"), ("accuracy",), max_length=MAX_LENGTH)
+    splits = {}
+    with tempfile.TemporaryDirectory() as name, tarfile.open(archive) as file:
+        for split in ("train", "dev"):
+            file.extract(f"glue/{task.folder}/{split}.tsv", name, filter="data")
+            path = Path(name) / "glue" / task.folder / f"{split}.tsv"
+            rows = iter_glue(path, task, split=split, problems=Problems(path))
+            items = kind.encode([row.example for row in rows], tokenizer)
+            splits[split] = [Row(item.sequence.ids, int(str(item.label))) for item in items]
+    return Sentences(splits["train"], splits["dev"], "SST-2 in the published vocabulary")
+
+
+def draw_rows(split: str, *, seed: int = 0) -> list[Row]:
+    """As many rows as the split has, of such lengths: on these alone the speed depends."""
+    draw = np.random.default_rng(seed)
+    lengths = np.interp(draw.random(_COUNTS[split]), _SHARES, _LENGTHS[split]).round().astype(int)
+    text = np.resize(ragged_batch().tokens.ids_T.numpy(), int(lengths.sum()))
+    parts = np.split(text, np.cumsum(lengths)[:-1])
+    return [Row(tuple(part.tolist()), int(draw.integers(2))) for part in parts]
+
+
+def group_by_length(rows: Sequence[Row], *, seed: int = 0) -> list[list[Row]]:
+    """The batches of fifty steps as the Trainer groups a whole epoch: of about equal length each."""
+    from transformers.trainer_pt_utils import get_length_grouped_indices
+
+    generator = torch.Generator().manual_seed(seed)
+    order = get_length_grouped_indices([len(row.ids) for row in rows], BATCH_SIZE, generator=generator)
+    # It sorts fifty batches at a time; the second fifty, since the first has the longest of all put in front.
+    chosen = order[50 * BATCH_SIZE : 100 * BATCH_SIZE]
+    return [[rows[place] for place in chosen[i : i + BATCH_SIZE]] for i in range(0, len(chosen), BATCH_SIZE)]
+
+
+def deal_rounds(batches: Sequence[list[Row]], *, num_rounds: int, num_steps: int) -> list[list[Row]]:
+    """Rounds of some batches each, evenly from the longest to the shortest, so that all are alike."""
+    chosen = np.linspace(0, len(batches) - 1, num_rounds * num_steps).round().astype(int)
+    return [
+        [row for place in chosen[first::num_rounds] for row in batches[place]] for first in range(num_rounds)
+    ]
+
+
+def shuffle_rounds(rounds: Sequence[list[Row]], *, seed: int = 0) -> list[list[Row]]:
+    """The same sentences in each round, in any order."""
+    draw = np.random.default_rng(seed)
+    return [[rows[place] for place in draw.permutation(len(rows))] for rows in rounds]
+
+
+def measure_padding(rows: Sequence[Row], *, batch_size: int, is_full: bool = False) -> float:
+    """Padded tokens to real ones, in batches of neighbours."""
+    lengths = [len(row.ids) for row in rows]
+    batches = [lengths[i : i + batch_size] for i in range(0, len(lengths), batch_size)]
+    longest = (MAX_LENGTH if is_full else max(batch) for batch in batches)
+    return sum(len(batch) * size for batch, size in zip(batches, longest, strict=True)) / sum(lengths)

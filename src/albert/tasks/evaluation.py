@@ -1,0 +1,173 @@
+"""A task, models and data come in; what they say, how right it is, and how surely, go out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from albert.errors import InputError
+from albert.model.runtime import RuntimeSettings
+from albert.reporting import Reporter, Silence
+from albert.tasks.decisions import find_classes, find_confusion
+from albert.tasks.evaluation_goal import Questions, find_goal, read_questions
+from albert.tasks.evaluation_result import Evaluation, MemberScore, Selection
+from albert.tasks.honesty import measure_calibration, report_threshold
+from albert.tasks.members import describe_whole
+from albert.tasks.panel import Panel, Source, ask_members, open_members
+from albert.tasks.selection import choose_members, halve_examples
+from albert.tasks.uncertainty import find_intervals
+from albert.tasks.verdicts import list_verdicts
+
+
+@dataclass(frozen=True)
+class _Jury:
+    """The models that are kept, the examples that they are scored on, and how they were chosen."""
+
+    chosen: tuple[int, ...]
+    scored: tuple[int, ...]
+    selection: Selection | None = None
+
+
+def evaluate(task: str, *, model: Source | Sequence[Source], data: Source, **options: Any) -> Evaluation:
+    """Score a fine-tuned model, or several as an ensemble; the options are those of `evaluate_task`."""
+    models = [model] if isinstance(model, str | Path) else list(model)
+    return evaluate_task(task, models=models, data=data, **options)
+
+
+def evaluate_task(
+    task: str,
+    *,
+    models: Sequence[Source],
+    data: Source,
+    split: str | None = None,
+    columns: Mapping[str, Any] | None = None,
+    depth: int | None = None,
+    select: bool = False,
+    select_on: str | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    reporter: Reporter | None = None,
+) -> Evaluation:
+    """Ask models about a split (the development set, unless one is named), and score what they say together.
+
+    With `select` the members of an ensemble are chosen on one half of the examples, and the scores are of
+    the other half; with `select_on` they are chosen on another split, and all is scored. `columns` are names
+    in an own table that differ from those of the first model. A split without labels is answered and not
+    scored. Refused: models of other tasks or with other labels, labels that they do not know, and a choice
+    among less than two models or by examples without labels.
+    """
+    reporter, runtime, folder = reporter or Silence(), RuntimeSettings(device=device), Path(data)
+    is_selecting = select or select_on is not None
+    _check_models(models, is_selecting=is_selecting)
+    goal = find_goal(task)
+    members, names = open_members(
+        goal, models, data=folder, split=split, columns=columns or {}, runtime=runtime
+    )
+    labels = describe_whole(members, goal).labels
+    questions = read_questions(goal, folder, split=split, columns=names, labels=labels)
+    judging = questions
+    if select_on is not None:
+        judging = read_questions(goal, folder, split=select_on, columns=names, labels=labels)
+    _check_selection(questions, judging, select_on=select_on, is_selecting=is_selecting)
+    for problem in questions.problems:
+        reporter.say(problem)
+
+    size = len(questions.examples)
+    others = () if judging is questions else judging.examples
+    answers = ask_members(
+        members, (*questions.examples, *others), runtime=runtime, depth=depth, reporter=reporter
+    )
+    panel = Panel(goal, members, tuple(own[:size] for own in answers), questions.examples)
+    jury = _Jury(tuple(range(len(members))), tuple(range(size)))
+    if is_selecting and others:
+        judged = Panel(goal, members, tuple(own[size:] for own in answers), judging.examples)
+        jury = _select(judged, chosen_on=judging.split, scored=jury.scored)
+    elif is_selecting:
+        first, second = halve_examples(questions.examples, seed=seed)
+        half = f"one half of {questions.split}, and scored on the other"
+        jury = _select(panel.keep(first), chosen_on=half, scored=tuple(second))
+    return _conclude(panel, questions, jury, seed=seed, reporter=reporter)
+
+
+def _check_models(models: Sequence[Source], *, is_selecting: bool) -> None:
+    if not models:
+        raise InputError("0 models to evaluate; give at least 1")
+    if is_selecting and len(models) < 2:
+        raise InputError("1 model is nothing to choose from; give at least 2, or do without a selection")
+
+
+def _check_selection(
+    questions: Questions, judging: Questions, *, select_on: str | None, is_selecting: bool
+) -> None:
+    if select_on is not None and judging.path == questions.path:
+        raise InputError(
+            f"members cannot be chosen on {select_on}, which they are scored on; choose another split, or "
+            "leave it out: one half is then kept for choosing"
+        )
+    if is_selecting and not judging.is_labelled:
+        raise InputError(
+            f"{judging.path}: has no labels to choose members by; choose them on another split, such as dev"
+        )
+
+
+def _select(judged: Panel, *, chosen_on: str, scored: tuple[int, ...]) -> _Jury:
+    def score(places: Sequence[int]) -> float:
+        return judged.choose(places).score()["score"]
+
+    choices = choose_members(len(judged.members), score)
+    steps = tuple((judged.members[choice.place].name, choice.score) for choice in choices)
+    selection = Selection(chosen_on, len(judged.examples), steps)
+    return _Jury(tuple(choice.place for choice in choices), scored, selection)
+
+
+def _conclude(
+    panel: Panel, questions: Questions, jury: _Jury, *, seed: int, reporter: Reporter
+) -> Evaluation:
+    whole = panel.choose(jury.chosen)
+    answers = whole.merge()
+    evaluation = Evaluation(
+        task=panel.goal.name,
+        split=questions.split,
+        data=str(questions.path),
+        models=tuple(member.name for member in whole.members),
+        facts=whole.facts,
+        examples=questions.examples,
+        answers=tuple(answers),
+        problems=questions.problems,
+        selection=jury.selection,
+    )
+    # Pairs of a user's own that mean the same need no numbers to be found by.
+    is_retrieval = whole.facts.kind == "embedding" and panel.goal.own is not None
+    if not questions.is_labelled and not is_retrieval:
+        return evaluation
+    reporter.show("evaluate", "scores and their intervals", fraction=1.0)
+    return _judge(evaluation, panel, jury, seed=seed)
+
+
+def _judge(evaluation: Evaluation, panel: Panel, jury: _Jury, *, seed: int) -> Evaluation:
+    """The evaluation with all that can be said of its scored examples."""
+    scored = panel.keep(jury.scored)
+    whole = scored.choose(jury.chosen)
+    facts, examples = whole.facts, whole.examples
+    answers = [evaluation.answers[place] for place in jury.scored]
+    is_one = len(whole.members) == 1
+    temperature = whole.members[0].facts.temperature if is_one else None
+    return replace(
+        evaluation,
+        num_scored=len(examples),
+        scores=whole.score(),
+        intervals=find_intervals(facts, answers, examples, seed=seed),
+        member_scores=_score_members(scored, jury) if len(panel.members) > 1 else (),
+        classes=find_classes(facts, answers, examples),
+        confusion=find_confusion(facts, answers, examples),
+        calibration=measure_calibration(facts, answers, examples, temperature=temperature),
+        threshold=report_threshold(facts, answers, examples, num_models=len(whole.members), seed=seed),
+        verdicts=list_verdicts(facts, answers, examples),
+    )
+
+
+def _score_members(scored: Panel, jury: _Jury) -> tuple[MemberScore, ...]:
+    return tuple(
+        MemberScore(member.name, scored.choose([place]).score(), is_chosen=place in jury.chosen)
+        for place, member in enumerate(scored.members)
+    )

@@ -1,0 +1,194 @@
+"""A task, models and questions come in, any number of them; a line of JSON for each answer goes out."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from albert.corpus.remote import Place
+from albert.errors import InputError
+from albert.files import atomic_path
+from albert.model.runtime import RuntimeSettings
+from albert.reporting import Reporter, Silence
+from albert.tasks.answering import Answerer, load_answerer
+from albert.tasks.arrivals import iter_arrived
+from albert.tasks.encoding.sequence import iter_groups
+from albert.tasks.evaluation_goal import Goal, find_goal
+from albert.tasks.examples import ChoiceExample, Example, Numbered, SpanExample, TokenExample
+from albert.tasks.kinds.kind import Kind
+from albert.tasks.members import Member, align_answer, describe_whole, fit_members, read_member
+from albert.tasks.prediction_input import PredictionInput, Stream, open_input
+from albert.tasks.selection import merge_members
+from albert.tasks.task_facts import build_kind
+
+# What is in memory at a time: enough to sort by length, and never much.
+MAX_EXAMPLES = 2048
+MAX_CHARACTERS = 1 << 22
+_SECONDS_IN_SILENCE = 2.0  # what is done by then needs no words
+
+
+@dataclass(frozen=True)
+class PredictionSummary:
+    """How many questions were answered, how many rows were left out, and what was wrong with them."""
+
+    num_answers: int
+    num_skipped: int
+    problems: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Models that answer together; `kind` merges and describes what they say."""
+
+    members: tuple[tuple[Member, Answerer], ...]
+    kind: Kind[Any, Any, Any, Any, Any]
+
+    def answer(self, examples: Sequence[Example], *, depth: int | None = None) -> list[Any]:
+        """One answer for each example, from all models."""
+        answers = [
+            [align_answer(answer, member) for answer in answerer.answer(examples, depth=depth)]
+            for member, answerer in self.members
+        ]
+        return merge_members(self.kind, answers)
+
+
+def predict(
+    task: str,
+    *,
+    models: Sequence[str | Path],
+    source: Place | Stream,
+    target: Path | BinaryIO,
+    columns: Mapping[str, Any] | None = None,
+    split: str | None = None,
+    format: str | None = None,
+    depth: int | None = None,
+    patience: int | None = None,
+    runtime: RuntimeSettings | None = None,
+    reporter: Reporter | None = None,
+) -> PredictionSummary:
+    """Answer every question, in its order, in a line of JSON; several models are an ensemble.
+
+    The lines go to a stream as they are found, or to a file that is there whole or not at all. Rows that
+    cannot be read are left out and counted: each answer has its row's name or line. `columns` are names in a
+    table, where they differ from those that the first model was fine-tuned with. Refused: models of other
+    tasks, a table without the columns, and one of which no row can be read.
+    """
+    reporter, runtime = reporter or Silence(), runtime or RuntimeSettings()
+    begin = time.monotonic()
+    goal = _find_goal(task)
+    members = _read_members(models, goal, runtime=runtime)
+    first = members[0].facts
+    names = {**(first.columns if first.task == goal.name else {}), **(columns or {})}
+    found = open_input(source, goal, columns=names, split=split, format=format)
+    with open_target(target, source=source) as file:
+        ensemble = load_ensemble(members, goal, patience=patience, runtime=runtime)
+        num_answers = 0
+        for lines in iter_lines(ensemble, found, depth=depth):
+            file.write("".join(lines).encode())
+            file.flush()
+            num_answers += len(lines)
+            if time.monotonic() - begin > _SECONDS_IN_SILENCE:
+                speed = num_answers / (time.monotonic() - begin)
+                share = None if found.find_share is None else found.find_share()
+                reporter.show("predict", f"{num_answers:,} answers, {speed:,.0f} a second", fraction=share)
+        if not num_answers and found.problems.num_skipped:
+            found.problems.check(0)
+    problems = tuple(found.problems.describe())
+    for problem in problems:
+        reporter.say(problem)
+    return PredictionSummary(num_answers, found.problems.num_skipped, problems, time.monotonic() - begin)
+
+
+def load_ensemble(
+    members: Sequence[Member], goal: Goal, *, patience: int | None, runtime: RuntimeSettings
+) -> Ensemble:
+    """Open the models; with `patience`, each leaves out layers once so many in a row agree."""
+    opened = [load_answerer(member.path, task=member.foreign, runtime=runtime) for member in members]
+    if patience is not None:
+        opened = [answerer.with_patience(patience) for answerer in opened]
+    return Ensemble(tuple(zip(members, opened, strict=True)), build_kind(describe_whole(members, goal)))
+
+
+def iter_lines(
+    ensemble: Ensemble, found: PredictionInput, *, depth: int | None = None
+) -> Iterator[list[str]]:
+    """Lines of JSON, some at a time; of a live stream, one for each question that has arrived."""
+    for group in _iter_groups(found):
+        examples = [each.example for each in group]
+        answers = ensemble.answer(examples, depth=depth)
+        yield [
+            format_line(ensemble.kind.describe(answer, each.example), None if found.has_names else each.line)
+            for answer, each in zip(answers, group, strict=True)
+        ]
+
+
+def _iter_groups(found: PredictionInput) -> Iterator[list[Numbered[Example]]]:
+    iterate = iter_arrived if found.is_live else iter_groups
+    return iterate(
+        found.examples,
+        count_characters=lambda each: count_characters(each.example),
+        max_items=MAX_EXAMPLES,
+        max_characters=MAX_CHARACTERS,
+    )
+
+
+def count_characters(example: Example) -> int:
+    """How long an example is, whatever its kind."""
+    if isinstance(example, TokenExample):
+        return sum(map(len, example.words))
+    if isinstance(example, SpanExample):
+        return len(example.question) + len(example.context)
+    if isinstance(example, ChoiceExample):
+        return len(example.passage) + len(example.question) + sum(map(len, example.options))
+    return len(example.first) + len(example.second or "")
+
+
+def format_line(answer: Mapping[str, Any], line: int | None) -> str:
+    """An answer as a line of JSON; with its line instead of an id where that is all the name it has."""
+    record = dict(answer)
+    if line is not None:
+        del record["id"]
+        record = {"line": line, **record}
+    text = json.dumps(record, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can hold and UTF-8 cannot
+        text = json.dumps(record)
+    return text + "\n"
+
+
+@contextmanager
+def open_target(target: Path | BinaryIO, *, source: Place | Stream) -> Iterator[BinaryIO]:
+    """What lines are written to: the stream, or a file that takes its name when all is well."""
+    if not isinstance(target, Path):
+        yield target
+        return
+    if target.is_dir():
+        raise InputError(f"{target}: is a folder; give --out the name of a file")
+    if isinstance(source, str | Path) and target.exists() and target.resolve() == Path(source).resolve():
+        raise InputError(f"{target}: is the file that is read; choose another --out")
+    if target.exists() and not target.is_file():  # a device or a pipe is written to and never replaced
+        with target.open("wb") as file:
+            yield file
+        return
+    with atomic_path(target) as aside, aside.open("wb") as file:
+        yield file
+
+
+def _find_goal(task: str) -> Goal:
+    if task.lower() == "pretraining":
+        raise InputError("predict has no task 'pretraining'; fill-mask and sentence-order ask such a model")
+    return find_goal(task)
+
+
+def _read_members(
+    models: Iterable[str | Path], goal: Goal, *, runtime: RuntimeSettings
+) -> tuple[Member, ...]:
+    read = [read_member(model, goal, names=goal.facts.labels, runtime=runtime) for model in models]
+    if not read:
+        raise InputError("no model to ask; give at least one with --model")
+    return fit_members(read, goal)

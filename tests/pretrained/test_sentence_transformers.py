@@ -1,0 +1,74 @@
+"""A folder of embeddings opens in sentence-transformers, and gives the vectors that it gives here."""
+
+import json
+
+import numpy as np
+import pytest
+
+import albert
+from albert.pretrained.folder import load_model, save_model
+from albert.pretrained.sentence_transformers import format_sentence_files
+from albert.pretrained.vocabulary import load_vocabulary
+from albert.tasks.asking import ask_items
+from albert.tasks.examples import TextExample
+from albert.tasks.kinds.embedding import EmbeddingKind
+
+TEXTS = ["the dog is big .", "a ship", "it was cold , and they went from the sea to the old town by night !"]
+LONG = "the man came to the river and saw the house on the hill " * 9
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_folder, tmp_path_factory):
+    """The tiny encoder without its heads, saved twice: a folder with these files may be written again."""
+    path = tmp_path_factory.mktemp("embedding") / "model"
+    model, tokenizer = load_model(tiny_folder, heads={}).model, load_vocabulary(tiny_folder)
+    for _ in range(2):
+        files = format_sentence_files(model.config, max_length=24)
+        save_model(path, model, tokenizer=tokenizer, extras=files)
+    return path
+
+
+@pytest.fixture(scope="module")
+def theirs(folder):
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(folder), device="cpu")
+
+
+def test_their_vectors_are_ours(folder, theirs):
+    ours = albert.load(folder, device="cpu").embed(TEXTS, is_normalised=True)
+    assert np.abs(theirs.encode(TEXTS) - ours).max() < 1e-5
+
+
+def test_what_the_task_answers_is_what_they_encode(folder, theirs):
+    """Long texts, which both cut at the length of the training, among the others."""
+    kind, model = EmbeddingKind(max_length=24), load_model(folder).model
+    examples = [TextExample(str(place), text) for place, text in enumerate([*TEXTS, LONG])]
+    items = kind.encode(examples, load_vocabulary(folder))
+    assert items[-1].num_cut > 0
+    ours = [answer.first for answer in ask_items(model, kind, items, max_tokens=1000)]
+    assert np.abs(theirs.encode([*TEXTS, LONG]) - np.stack(ours)).max() < 1e-5
+
+
+def test_it_is_an_encoder_to_transformers(folder, theirs):
+    assert json.loads((folder / "config.json").read_text())["architectures"] == ["AlbertModel"]
+    assert theirs.max_seq_length == 24
+    assert theirs.similarity_fn_name == "cosine"
+    names = [name for name, _ in theirs[0].named_parameters()]
+    assert names
+    assert not [name for name in names if "pooler" in name]  # it would be random
+
+
+def test_what_they_save_opens_here_and_may_be_replaced(folder, theirs, tmp_path):
+    theirs.save(str(tmp_path / "back"))
+    ours, back = (albert.load(path, device="cpu").embed(TEXTS) for path in (folder, tmp_path / "back"))
+    assert np.array_equal(ours, back)
+    save_model(tmp_path / "back", load_model(folder).model)
+    assert not (tmp_path / "back" / "modules.json").exists()
+
+
+def test_no_text_may_be_longer_than_the_model_reads(tiny_folder):
+    config = load_model(tiny_folder, heads={}).config
+    for asked, said in ((512, 40), (16, 16)):
+        files = format_sentence_files(config, max_length=asked)
+        assert json.loads(files["sentence_bert_config.json"])["max_seq_length"] == said

@@ -1,0 +1,211 @@
+"""Any kind of table becomes a model that knows its task; a run that was stopped goes on exactly."""
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from albert.errors import AlbertError
+from albert.pretrained.folder import load_model
+from albert.reporting import Silence
+from albert.tasks.answering import load_answerer
+from albert.tasks.finetune import FinetuneResult, finetune
+from albert.tasks.finetune_facts import read_finetune_run
+from albert.tasks.task_facts import read_facts
+from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
+
+FAST = (
+    "num_steps=200",
+    "batch_size=16",
+    "optimizer.learning_rate=3e-3",
+    "num_evaluations=4",
+    "has_tensorboard=false",
+)
+SHORT = ("num_steps=12", "batch_size=8", "num_evaluations=3", "has_tensorboard=false", "dropout=0.1")
+
+
+def teach(task: str, folder: Path, data: Path, out: Path, *words: str, **options: object) -> FinetuneResult:
+    return finetune(task, model=folder, data=data, out=out, overrides=words, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("task", OWN_TABLES)
+def test_every_kind_of_table_is_learned_and_the_folder_knows_what_it_learned(tiny_folder, tmp_path, task):
+    data = write_tables(tmp_path / "data", task)
+    result = teach(task, tiny_folder, data, tmp_path / "run", *FAST)
+    assert result.scores is not None
+    assert result.scores.score > (60 if task == "choice" else 85)
+    facts = read_facts(result.model_dir)
+    assert facts.task == task
+    answerer = load_answerer(result.model_dir)
+    assert answerer.kind.score(
+        answerer.answer(_examples(task, data)), _examples(task, data)
+    ) == pytest.approx(dict(result.scores.metrics), abs=1e-3)
+
+
+def _examples(task: str, data: Path):
+    from albert.tasks.assignment import open_assignment
+
+    return open_assignment(task, data, dev=None, columns={}, dev_share=0.1).dev
+
+
+class StopAt(Silence):
+    """Sends this process a signal at a step, as Ctrl-C or a scheduler would."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
+        if f"step {self.step} of" in message:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_very_same_weights(tiny_folder, tmp_path):
+    """Dropout, the order of the examples and the schedule included."""
+    data = write_tables(tmp_path / "data", "classification")
+    words = (*SHORT, "log_every=1")
+    whole = teach("classification", tiny_folder, data, tmp_path / "whole", *words)
+    for step in (3, 6, 11):
+        stopped = teach(
+            "classification",
+            tiny_folder,
+            data,
+            tmp_path / "again",
+            *words,
+            resume=step > 3,
+            reporter=StopAt(step),
+        )
+        assert (stopped.outcome.signal, stopped.outcome.progress.step) == ("SIGTERM", step)
+        assert stopped.model_dir is None
+    again = teach("classification", tiny_folder, data, tmp_path / "again", *words, resume=True)
+    one, other = (load_model(result.model_dir).model.state_dict() for result in (whole, again))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert whole.scores == again.scores
+
+
+def test_another_seed_is_another_run(tiny_folder, tmp_path):
+    data = write_tables(tmp_path / "data", "classification")
+    results = [
+        teach("classification", tiny_folder, data, tmp_path / str(seed), *SHORT, f"seed={seed}")
+        for seed in (0, 1)
+    ]
+    one, other = (load_model(result.model_dir).model.state_dict() for result in results)
+    assert not all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_weights_are_those_of_the_best_evaluation(tiny_folder, tmp_path):
+    """A rate that grows past all bounds spoils the model towards the end."""
+    data = write_tables(tmp_path / "data", "classification")
+    result = teach(
+        "classification", tiny_folder, data, tmp_path / "run", *FAST, "num_evaluations=20",
+        "optimizer.learning_rate=0.3", "schedule.name=constant", "guard.spike_factor=0",
+    )  # fmt: skip
+    figures = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    scores = {row["step"]: row["score"] for row in figures if row["kind"] == "evaluate"}
+    assert result.scores.score == pytest.approx(max(scores.values()))
+    assert result.scores.step == max(scores, key=lambda step: (scores[step], -step))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"words": ("batch_size=4",)}, "batch_size is 4 and was 8"),
+        ({"task": "regression"}, "another task"),
+        ({"data": "other"}, "another data"),
+    ],
+)
+def test_a_run_goes_on_as_it_began(tiny_folder, tmp_path, change, said):
+    data = write_tables(tmp_path / "data", "regression")
+    task, words = change.get("task", "classification"), (*SHORT, *change.get("words", ()))
+    rows = [{**row, "label": str(row["label"])} for row in draw_rows("regression", 40, seed=1)]
+    write_rows(data / "train.jsonl", rows)
+    write_rows(data / "dev.jsonl", rows)
+    teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
+    if "data" in change:
+        write_rows(data / "dev.jsonl", rows[1:])
+    with pytest.raises(AlbertError, match=said):
+        teach(task, tiny_folder, data, tmp_path / "run", *words, resume=True)
+
+
+def test_a_run_is_not_trained_over(tiny_folder, tmp_path):
+    data = write_tables(tmp_path / "data", "classification")
+    teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
+    with pytest.raises(AlbertError, match="add --resume"):
+        teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
+
+
+def test_another_model_is_refused_when_a_run_goes_on(tiny_folder, tmp_path):
+    data = write_tables(tmp_path / "data", "classification")
+    result = teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
+    with pytest.raises(AlbertError, match="another model"):
+        teach("classification", result.model_dir, data, tmp_path / "run", *SHORT, resume=True)
+
+
+def test_a_fine_tuned_model_is_a_start_for_another_task(tiny_folder, tmp_path):
+    """As the paper starts RTE from MNLI: the encoder and pooler are kept, the head is fresh."""
+    first = teach(
+        "classification",
+        tiny_folder,
+        write_tables(tmp_path / "a", "classification"),
+        tmp_path / "one",
+        *SHORT,
+    )
+    data = write_rows(tmp_path / "b.jsonl", [
+        {"text": f"the {noun} .", "label": noun} for noun in ("dog", "man", "house") * 20
+    ])  # fmt: skip
+    second = teach("classification", first.model_dir, data, tmp_path / "two", *SHORT)
+    assert read_facts(second.model_dir).labels == ("dog", "house", "man")
+
+
+def test_without_a_table_to_be_asked_about_some_examples_are_kept(tiny_folder, tmp_path):
+    data = write_rows(tmp_path / "all.jsonl", draw_rows("classification", 200, seed=1))
+    teach("classification", tiny_folder, data, tmp_path / "run", *SHORT, "dev_share=0.2")
+    _, facts = read_finetune_run(tmp_path / "run")
+    assert (facts.num_train, facts.num_dev) == (160, 40)
+
+
+def test_columns_have_the_users_names(tiny_folder, tmp_path):
+    rows = [{"review": row["text"], "mood": row["label"]} for row in draw_rows("classification", 80, seed=1)]
+    data = write_rows(tmp_path / "reviews.csv", rows)
+    result = teach(
+        "classification",
+        tiny_folder,
+        data,
+        tmp_path / "run",
+        *SHORT,
+        "columns.text=review",
+        "columns.label=mood",
+    )
+    assert read_facts(result.model_dir).columns["text"] == "review"
+
+
+def test_rare_classes_can_be_made_to_count(tiny_folder, tmp_path):
+    rows = [
+        {"text": f"the dog was {'big' if place % 10 else 'old'} .", "label": str(place % 10 == 0)}
+        for place in range(200)
+    ]
+    data = write_rows(tmp_path / "rare.jsonl", rows)
+    teach("classification", tiny_folder, data, tmp_path / "run", *SHORT, "class_weights=balanced")
+    _, facts = read_finetune_run(tmp_path / "run")
+    rare, frequent = facts.task.class_weights[1], facts.task.class_weights[0]
+    assert rare / frequent == pytest.approx(9, rel=0.25)
+
+
+def test_transformers_opens_what_was_fine_tuned(tiny_folder, tmp_path):
+    from transformers import AutoModelForSequenceClassification
+
+    data = write_tables(tmp_path / "data", "classification")
+    result = teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
+    model = AutoModelForSequenceClassification.from_pretrained(result.model_dir)
+    assert model.config.id2label == {0: "no", 1: "yes"}
+    assert model.config.problem_type == "single_label_classification"
+
+
+def test_the_model_folder_may_be_moved(tiny_folder, tmp_path):
+    data = write_tables(tmp_path / "data", "classification")
+    result = teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
+    shutil.move(result.model_dir, tmp_path / "elsewhere")
+    assert load_answerer(tmp_path / "elsewhere").facts.labels == ("no", "yes")
