@@ -20,64 +20,69 @@ from bench.sentiment import (
     group_by_length,
     measure_padding,
     read_sentences,
-    shuffle_rounds,
+    shuffle,
 )
 from bench.timing import ratio
 
 ROUNDS = 5
-STEPS = 4  # of a round of training
-ASKED = 96  # sentences of a round of evaluation
 Task = Literal["training", "evaluation"]
+NUM_BATCHES: dict[Task, int] = {"training": 4, "evaluation": 3}  # in a round
 Rounds = list[list[Row]]
 
 
 @dataclass(frozen=True)
 class Side:
-    """One way to do the same work: `is_full` pads to the greatest length, not to the longest of a batch.
+    """One way to do the work; `is_full` pads to the greatest length, not to the longest of a batch.
 
-    Such batches are all alike, so the first sentences stand for the round.
+    It is compared with ours on the rounds `against`, which together hold the same sentences as its own.
     """
 
     title: str
-    order: str
+    rounds: str
     needed: float | None = None
-    engine: str = "theirs"
+    against: str = "any"
     batch_size: int = BATCH_SIZE
     is_full: bool = False
 
+    @property
+    def is_ours(self) -> bool:
+        """Ours has no title."""
+        return not self.title
+
     def choose(self, rounds: Mapping[str, Rounds]) -> Rounds:
-        """Its sentences of each round, in its order."""
-        found = rounds[self.order]
+        """Its sentences of each round, in its order; where all batches are as large, the first will do."""
+        found = rounds[self.rounds]
         return [rows[:BATCH_SIZE] for rows in found] if self.is_full else found
 
+    def count_pieces(self, rounds: Mapping[str, Rounds]) -> list[float]:
+        """Real pieces of each round; a part of a round stands for its share of them."""
+        pairs = zip(self.choose(rounds), rounds[self.rounds], strict=True)
+        return [len(part) / len(rows) * sum(len(row.ids) for row in rows) for part, rows in pairs]
 
-OURS = Side("ours, no padding", "any", engine="ours")
+
 SIDES: dict[Task, tuple[Side, ...]] = {
     "training": (
-        OURS,
-        Side(f"padded to {MAX_LENGTH} (`run_glue.py`'s default)", "any", is_full=True),
-        Side("**default collator**: padded to the longest of a batch", "any", 2.0),
-        Side("the same, **grouped by length**", "grouped", 1.2),
+        Side("", "any"),
+        Side(f"padded to {MAX_LENGTH} (`run_glue.py`)", "any", is_full=True),
+        Side("default collator: padded to the longest of a batch", "any", 2.0),
+        Side("", "mixed"),
+        Side("the same, grouped by length", "sorted", 1.2, against="mixed"),
     ),
     "evaluation": (
-        OURS,
-        Side(
-            f"batches of 8, padded to {MAX_LENGTH} (`run_glue.py`'s default)",
-            "any",
-            batch_size=8,
-            is_full=True,
-        ),
-        Side("batches of 8, padded to the longest (**the default**)", "any", 1.6, batch_size=8),
-        Side("batches of 32, padded to the longest", "any", 1.6),
-        Side("batches of 8, sorted by length", "grouped", batch_size=8),
-        Side("batches of 32, sorted by length", "grouped"),
+        Side("", "any"),
+        Side(f"batches of 8, padded to {MAX_LENGTH} (`run_glue.py`)", "any", batch_size=8, is_full=True),
+        Side("batches of 8, default collator (all defaults)", "any", 1.6, batch_size=8),
+        Side("batches of 32, default collator", "any", 1.6),
+        Side("", "mixed"),
+        Side("batches of 8, sorted by length", "sorted", against="mixed", batch_size=8),
+        Side("batches of 32, sorted by length", "sorted", against="mixed"),
     ),
 }
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a side took for each sentence, round by round, and its padded tokens to real ones."""
+    """What a side took for each real piece, round by round, and its padded pieces to real ones."""
 
     side: Side
     seconds: list[float]
@@ -85,17 +90,26 @@ class Result:
 
 
 def deal(sentences: Sentences, task: Task) -> dict[str, Rounds]:
-    """The same sentences in each round, in any order and by length."""
+    """Rounds of sentences: in any order, and by length; `mixed` are the latter in any order again."""
     if task == "training":
-        grouped = deal_rounds(group_by_length(sentences.train), num_rounds=ROUNDS, num_steps=STEPS)
-        return {"grouped": grouped, "any": shuffle_rounds(grouped)}
-    rounds = [sentences.dev[i * ASKED : (i + 1) * ASKED] for i in range(ROUNDS)]
-    return {"any": rounds, "grouped": [sorted(rows, key=lambda row: len(row.ids)) for rows in rounds]}
+        # Fifty batches are what the Trainer sorts; into its first fifty it puts the longest sentence of all.
+        part = slice(50 * BATCH_SIZE, 100 * BATCH_SIZE)
+        orders = {"any": shuffle(sentences.train)[part], "sorted": group_by_length(sentences.train)[part]}
+    else:
+        orders = {"any": sentences.dev, "sorted": sorted(sentences.dev, key=lambda row: len(row.ids))}
+    rounds = {
+        name: deal_rounds(rows, num_rounds=ROUNDS, num_batches=NUM_BATCHES[task])
+        for name, rows in orders.items()
+    }
+    mixed = shuffle([row for rows in rounds["sorted"] for row in rows])
+    size = NUM_BATCHES[task] * BATCH_SIZE
+    return {**rounds, "mixed": [mixed[i * size : (i + 1) * size] for i in range(ROUNDS)]}
 
 
 def compare(task: Task, rounds: Mapping[str, Rounds], *, sides: Sequence[Side]) -> list[Result]:
     """Every side in a process of its own, asked in turns; the first round warms up, and comes again."""
     chosen = [side.choose(rounds) for side in sides]
+    pieces = [side.count_pieces(rounds) for side in sides]
     seconds: list[list[float]] = [[] for _ in sides]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -105,10 +119,10 @@ def compare(task: Task, rounds: Mapping[str, Rounds], *, sides: Sequence[Side]) 
         ]
         for number in range(-1, len(chosen[0])):
             print(f"{task}, round {number + 1} of {len(chosen[0])}", file=sys.stderr, flush=True)
-            for process, rows, found in zip(processes, chosen, seconds, strict=True):
+            for process, counts, found in zip(processes, pieces, seconds, strict=True):
                 answer = _ask(process)
                 if number >= 0:
-                    found.append(answer / len(rows[number]))
+                    found.append(answer / counts[number])
     paddings = [_measure(side, rows) for side, rows in zip(sides, chosen, strict=True)]
     return [Result(*each) for each in zip(sides, seconds, paddings, strict=True)]
 
@@ -116,7 +130,7 @@ def compare(task: Task, rounds: Mapping[str, Rounds], *, sides: Sequence[Side]) 
 def _start(task: Task, side: Side, rounds: Rounds, path: Path) -> "subprocess.Popen[str]":
     path.write_text(json.dumps([[(row.ids, row.label) for row in rows] for rows in rounds]))
     padding = "full" if side.is_full else "longest"
-    words = [task, side.engine, str(side.batch_size), padding, str(path)]
+    words = [task, "ours" if side.is_ours else "theirs", str(side.batch_size), padding, str(path)]
     return subprocess.Popen(
         [sys.executable, "-m", "bench.finetuning_sides", *words],
         stdin=subprocess.PIPE,
@@ -134,7 +148,7 @@ def _ask(process: "subprocess.Popen[str]") -> float:
 
 
 def _measure(side: Side, rounds: Rounds) -> float:
-    if side.engine == "ours":
+    if side.is_ours:
         return 1.0
     return measure_padding(
         [row for rows in rounds for row in rows], batch_size=side.batch_size, is_full=side.is_full
@@ -142,40 +156,50 @@ def _measure(side: Side, rounds: Rounds) -> float:
 
 
 def format_results(results: Sequence[Result]) -> list[str]:
-    """A row for each side: sentences a second, and how many times ours."""
-    ours, lines = results[0], []
+    """A row for each side of theirs: real pieces a second, and how many times faster ours is."""
+    ours = {found.side.rounds: found.seconds for found in results if found.side.is_ours}
+    lines = []
     for found in results:
-        speed = 1 / statistics.median(found.seconds)
-        cells = [found.side.title, f"{speed:.1f}", f"{found.padding:.2f}"]
-        if found is ours:
-            cells += ["", ""]
-        else:
-            needed = f"{found.side.needed:g}" if found.side.needed else "–"
-            times = ratio(found.seconds, ours.seconds)
-            cells += [f"**{times:.2f}×**" if found.side.needed else f"{times:.2f}×", needed]
-        lines.append(f"| {' | '.join(cells)} |")
+        side = found.side
+        if not side.is_ours:
+            own = ours[side.against]
+            times = ratio(found.seconds, own)
+            cells = [
+                side.title,
+                *(f"{1 / statistics.median(seconds):,.0f}" for seconds in (own, found.seconds)),
+                f"{found.padding:.2f}",
+                f"**{times:.2f}×**" if side.needed else f"{times:.2f}×",
+                f"{side.needed:g}" if side.needed else "–",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
 TITLES: dict[Task, str] = {
-    "training": f"Training, batches of {BATCH_SIZE}, {STEPS} steps a round",
-    "evaluation": f"Evaluation with the score, {ASKED} sentences of the dev set a round",
+    "training": f"Training, batches of {BATCH_SIZE}, {NUM_BATCHES['training']} steps a round",
+    "evaluation": f"Evaluation, {BATCH_SIZE * NUM_BATCHES['evaluation']} sentences of the dev set a round",
 }
-HEAD = ["| | sentences/s | padded ÷ real | ours is faster | needed |", "|---|---|---|---|---|"]
+HEAD = [
+    "| Trainer | ours, pieces/s | Trainer's | padded ÷ real | ratio | needed |",
+    "|---|---|---|---|---|---|",
+]
 
 
 def format_section() -> str:
     """Both tables of the report."""
     sentences = read_sentences()
+    epochs = (shuffle(sentences.train), group_by_length(sentences.train))
+    paddings = " and ".join(f"{measure_padding(epoch, batch_size=BATCH_SIZE):.2f}" for epoch in epochs)
     lines = [
         f"{sentences.source}, at most {MAX_LENGTH} pieces; base width (E 128, H 768, 12 shared layers,",
-        "V 30,000), float32, two threads. Dropout as in the second published version: none in the encoder,",
-        "0.1 before the classifier. Ours is the loop of `albert finetune`, theirs the `Trainer` of",
-        "`transformers`, both with clipping and fused AdamW; each side in a process of its own, asked in",
-        f"turns, on the same sentences, {ROUNDS} rounds after one to warm up. *Default collator*: the one that",
-        "the Trainer takes when it is given a tokenizer; `run_glue.py` instead pads every sentence to",
-        f"{MAX_LENGTH} before. *Grouped*: batches of the Trainer's own length-grouped order of the whole epoch,",
-        "evenly from its longest to its shortest.",
+        "V 30,000), float32, two threads. Dropout as in the second published version: none in the",
+        "encoder, 0.1 before the classifier. Ours is the loop of `albert finetune`, which pads nothing;",
+        "theirs the `Trainer` of `transformers`; both with clipping and fused AdamW. Each side in a",
+        f"process of its own, asked in turns, on the same sentences, {ROUNDS} rounds after one to warm up.",
+        "*Default collator*: the one that the Trainer takes when it is given a tokenizer; `run_glue.py`",
+        f"instead pads every sentence to {MAX_LENGTH} before. *Grouped by length*: the Trainer's own order.",
+        "Speeds are real pieces a second, medians.",
+        f"Over the whole epoch, padded ÷ real is {paddings} by default and grouped.",
     ]
     for task, title in TITLES.items():
         results = compare(task, deal(sentences, task), sides=SIDES[task])

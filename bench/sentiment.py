@@ -74,29 +74,28 @@ def draw_rows(split: str, *, seed: int = 0) -> list[Row]:
     return [Row(tuple(part.tolist()), int(draw.integers(2))) for part in parts]
 
 
-def group_by_length(rows: Sequence[Row], *, seed: int = 0) -> list[list[Row]]:
-    """The batches of fifty steps as the Trainer groups a whole epoch: of about equal length each."""
+def shuffle(rows: Sequence[Row], *, seed: int = 0) -> list[Row]:
+    """The rows in any order."""
+    return [rows[place] for place in np.random.default_rng(seed).permutation(len(rows))]
+
+
+def group_by_length(rows: Sequence[Row], *, seed: int = 0) -> list[Row]:
+    """An epoch as the Trainer groups it: fifty batches at a time are sorted by length."""
     from transformers.trainer_pt_utils import get_length_grouped_indices
 
     generator = torch.Generator().manual_seed(seed)
     order = get_length_grouped_indices([len(row.ids) for row in rows], BATCH_SIZE, generator=generator)
-    # It sorts fifty batches at a time; the second fifty, since the first has the longest of all put in front.
-    chosen = order[50 * BATCH_SIZE : 100 * BATCH_SIZE]
-    return [[rows[place] for place in chosen[i : i + BATCH_SIZE]] for i in range(0, len(chosen), BATCH_SIZE)]
+    return [rows[place] for place in order]
 
 
-def deal_rounds(batches: Sequence[list[Row]], *, num_rounds: int, num_steps: int) -> list[list[Row]]:
-    """Rounds of some batches each, evenly from the longest to the shortest, so that all are alike."""
-    chosen = np.linspace(0, len(batches) - 1, num_rounds * num_steps).round().astype(int)
-    return [
-        [row for place in chosen[first::num_rounds] for row in batches[place]] for first in range(num_rounds)
-    ]
-
-
-def shuffle_rounds(rounds: Sequence[list[Row]], *, seed: int = 0) -> list[list[Row]]:
-    """The same sentences in each round, in any order."""
-    draw = np.random.default_rng(seed)
-    return [[rows[place] for place in draw.permutation(len(rows))] for rows in rounds]
+def deal_rounds(rows: Sequence[Row], *, num_rounds: int, num_batches: int) -> list[list[Row]]:
+    """Rounds of some batches of neighbours each, spread evenly over the rows, so that they are alike."""
+    count = num_rounds * num_batches
+    table = ((np.arange(count) + 0.5) * (len(rows) // BATCH_SIZE) / count).astype(int)
+    table = table.reshape(num_batches, num_rounds)
+    table[1::2] = table[1::2, ::-1].copy()  # now the one, now the other round gets the longer batch
+    starts = (table * BATCH_SIZE).T.tolist()
+    return [[row for start in places for row in rows[start : start + BATCH_SIZE]] for places in starts]
 
 
 def measure_padding(rows: Sequence[Row], *, batch_size: int, is_full: bool = False) -> float:

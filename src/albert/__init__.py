@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from albert.inference.predictor import Predictor
     from albert.inference.sequence_encoder import SequenceEncoder, load_encoder
+    from albert.tasks.evaluation import evaluate
     from albert.tasks.task_predictor import TaskPredictor, load
     from albert.training.pretrain import pretrain
 
 __version__ = "0.1.0"
-__all__ = ["Predictor", "SequenceEncoder", "TaskPredictor", "__version__", "load", "load_encoder", "pretrain"]
+__all__ = [
+    "Predictor",
+    "SequenceEncoder",
+    "TaskPredictor",
+    "__version__",
+    "evaluate",
+    "load",
+    "load_encoder",
+    "pretrain",
+]
 
 _HOMES = {
     "load": "albert.tasks.task_predictor",
@@ -21,6 +31,7 @@ _HOMES = {
     "load_encoder": "albert.inference.sequence_encoder",
     "SequenceEncoder": "albert.inference.sequence_encoder",
     "pretrain": "albert.training.pretrain",
+    "evaluate": "albert.tasks.evaluation",
 }
 
 

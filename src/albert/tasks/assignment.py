@@ -11,6 +11,14 @@ import numpy as np
 
 from albert.errors import FileFormatError, InputError
 from albert.settings import Settings, build_settings
+from albert.tasks.assignment_checks import (
+    check_learnable,
+    check_numbers,
+    check_scorable,
+    check_table,
+    list_oddities,
+    require_answers,
+)
 from albert.tasks.catalogue import ALIASES, TASKS, Task, find_task
 from albert.tasks.examples import Example
 from albert.tasks.metrics.glue import GLUE_METRICS
@@ -58,14 +66,30 @@ def open_assignment(
     The data of a published task is its folder; an own table is a file, or a folder with train.* and dev.* in
     it. Without a table to be asked about, `dev_share` of the examples are kept from learning.
     """
+    task = find_teachable(name)
+    if isinstance(task, OwnTask):
+        return _open_own(task, Path(data), dev=dev, columns=columns, dev_share=dev_share)
+    if columns or dev is not None:
+        extra = "columns" if columns else "--dev"
+        raise InputError(
+            f"{name} has files of its own; leave {extra} out, or ask for one of {', '.join(OWN_TASKS)}"
+        )
+    return _open_published(task, Path(data))
+
+
+def find_teachable(name: str) -> Task | OwnTask:
+    """The task of a name, if there is something to learn it from; else refused with the nearest."""
     plain = name.lower()
     if plain in OWN_TASKS:
-        return _open_own(OWN_TASKS[plain], Path(data), dev=dev, columns=columns, dev_share=dev_share)
+        return OWN_TASKS[plain]
     if plain in TASKS or plain in ALIASES:
-        if columns or dev is not None:
-            extra = "columns" if columns else "--dev"
-            raise InputError(f"{name} has files of its own; leave {extra} out, or use an own-table task")
-        return _open_published(find_task(name), Path(data))
+        task = find_task(name)
+        if task.model_of is not None:
+            raise InputError(
+                f"{task.name} has no examples to learn from; fine-tune {task.model_of} and evaluate that "
+                "model"
+            )
+        return task
     close = difflib.get_close_matches(plain, list_tasks(), n=1)
     hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(list_tasks())}"
     raise InputError(f"no task {name!r}; {hint}")
@@ -86,11 +110,8 @@ def describe_published(task: Task) -> TaskFacts:
 
 
 def _open_published(task: Task, data: Path) -> Assignment:
-    if task.model_of is not None:
-        raise InputError(
-            f"{task.name} has no examples to learn from; fine-tune {task.model_of} and evaluate that model"
-        )
     train, dev = (read_split(task, data, split=split) for split in ("train", "dev"))
+    check_scorable(dev.examples, source=dev.path)
     problems = (*train.problems.describe(), *dev.problems.describe())
     return Assignment(describe_published(task), train.examples, dev.examples, problems)
 
@@ -98,8 +119,10 @@ def _open_published(task: Task, data: Path) -> Assignment:
 def _open_own(
     task: OwnTask, data: Path, *, dev: str | Path | None, columns: Mapping[str, Any], dev_share: float
 ) -> Assignment:
-    train_path, dev_path = find_tables(data)
-    dev_path = Path(dev) if dev is not None else dev_path
+    train_path, found_path = find_tables(data)
+    dev_path = found_path if dev is None else Path(dev)
+    check_table(train_path, option="--data")
+    refuse_fixed(task, columns)
     names = build_columns(task, columns)
     train = read_table(train_path, task.table, columns=names)
     facts = TaskFacts(
@@ -111,13 +134,34 @@ def _open_own(
         columns=names.model_dump(mode="json"),
         has_impossible=task.has_impossible and any(each.is_impossible for each in train.examples),
     )
+    check_learnable(facts, train.examples, source=train_path)
     if dev_path is None:
         learned, asked = keep_some(train.examples, share=dev_share, source=str(train_path))
-        said = f"{train_path}: {len(asked):,} of {len(train.examples):,} examples are kept to be asked about"
-        return Assignment(facts, learned, asked, (*train.problems.describe(), said))
-    found = read_table(dev_path, task.table, columns=names, labels=train.labels)
-    problems = (*train.problems.describe(), *found.problems.describe())
-    return Assignment(facts, train.examples, found.examples, problems)
+        number = f"{len(asked):,} of {len(train.examples):,}"
+        said = [f"{train_path}: {number} examples are kept to be asked about"]
+    else:
+        check_table(dev_path, option="--dev")
+        has_none = task.has_impossible and not facts.has_impossible
+        table = require_answers(task.table) if has_none else task.table
+        found = read_table(dev_path, table, columns=names, labels=train.labels)
+        learned, asked, said = train.examples, found.examples, found.problems.describe()
+        if dev_path.samefile(train_path):
+            said.append(f"{dev_path}: is learned from as well, so that its scores say nothing of other texts")
+    check_numbers(facts, asked, source=dev_path or f"{train_path}, those to be asked about")
+    odd = list_oddities(facts, learned, source=train_path)
+    return Assignment(facts, learned, asked, (*train.problems.describe(), *said, *odd))
+
+
+def refuse_fixed(task: OwnTask, columns: Mapping[str, Any]) -> None:
+    """What the task says itself is not the user's to say otherwise: another task does."""
+    for key, value in task.fixed:
+        asked = columns.get(key, value)
+        if asked != value:
+            others = [other.name for other in OWN_TASKS.values() if (key, asked) in other.fixed]
+            raise InputError(
+                f"columns.{key}={asked} is not for {task.name}, where it is {value}; leave it out, or ask for "
+                f"{' or '.join(others) or 'another task'}"
+            )
 
 
 def build_columns(task: OwnTask, columns: Mapping[str, Any]) -> Settings:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from albert.tasks.examples import Example
+from albert.tasks.metrics.calibration import ReliabilityBin
 from albert.tasks.metrics.classification import ClassScore, Confusion
 from albert.tasks.metrics.intervals import Interval
 from albert.tasks.metrics.squad_threshold import BestThresholds, ChosenThreshold
@@ -57,13 +58,15 @@ class Calibration:
 
     `temperature` is the one that they were made with, None where each member has its own. `ece` is how far
     confidence and accuracy lie apart (0 to 1), `loss` the mean -log p of what is right. `best_temperature` is
-    what these very examples would still want on top: 1 is honest, above 1 the model is too sure.
+    what these very examples would still want on top: 1 is honest, above 1 the model is too sure. `bins` have
+    the answers by their confidence.
     """
 
     temperature: float | None
     ece: float
     loss: float
     best_temperature: float
+    bins: tuple[ReliabilityBin, ...] = ()
 
 
 @dataclass(frozen=True)

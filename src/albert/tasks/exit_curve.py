@@ -127,17 +127,19 @@ def measure_curve(
     # With a patience of all layers nothing leaves early: it shows what watching costs.
     ways = [*(_Way(None, depth) for depth in layers), *(_Way(patience, layers[-1]) for patience in layers)]
     answers = [exam.ask(way) for way in ways]
-    rounds = [[exam.time(way) for way in ways] for _ in range(num_rounds)]
-    whole = len(layers) - 1
+    # Forth and back, so that a machine that grows slower or faster favours nobody.
+    turns = [ways if number % 2 == 0 else ways[::-1] for number in range(num_rounds)]
+    rounds = [{way: exam.time(way) for way in turn} for turn in turns]
+    whole = ways[len(layers) - 1]
     points = [
         ExitPoint(
             patience=way.patience,
             depth=way.depth,
             score=kind.score(list(logits), examples)["score"],
             mean_layers=mean_layers,
-            seconds=median(seconds[place] for seconds in rounds),
-            speed=median(seconds[whole] / seconds[place] for seconds in rounds),
+            seconds=median(seconds[way] for seconds in rounds),
+            speed=median(seconds[whole] / seconds[way] for seconds in rounds),
         )
-        for place, (way, (logits, mean_layers)) in enumerate(zip(ways, answers, strict=True))
+        for way, (logits, mean_layers) in zip(ways, answers, strict=True)
     ]
     return ExitCurve(tuple(points[: len(layers)]), tuple(points[len(layers) :]), len(items))

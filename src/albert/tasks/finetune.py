@@ -9,13 +9,12 @@ from typing import Any
 import torch
 
 from albert.errors import InputError
-from albert.examples.order import ExampleOrder
+from albert.model.albert_model import AlbertModel
 from albert.model.runtime import build_autocast
-from albert.pretrained.folder import check_vocabulary, load_model
+from albert.pretrained.folder import load_model
 from albert.pretrained.hub import resolve_source
-from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import Reporter, Silence
-from albert.tasks.assignment import Assignment, open_assignment
+from albert.tasks.assignment import Assignment, find_teachable, open_assignment
 from albert.tasks.finetune_facts import FinetuneFacts, identify_weights, read_finetune_run
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_model import load_start
@@ -24,6 +23,7 @@ from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.finetuned import FinetuneScores, write_finetuned
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.vocabulary_fit import check_known, load_own_vocabulary
 from albert.tasks.weights import count_class_weights
 from albert.text.tokenizer import Tokenizer
 from albert.training.checkpoints import CheckpointFolder
@@ -60,6 +60,8 @@ class _Start:
     """All that a run needs besides its folder."""
 
     source: str
+    data: str
+    dev: str | None
     tokenizer: Tokenizer
     settings: FinetuneSettings
     recipe: str
@@ -85,10 +87,10 @@ def finetune(
     Refused: a folder with another run, data that cannot be read, a vocabulary that is not the model's, and on
     resuming another model, other settings or other data.
     """
+    find_teachable(task)  # refused now, if at all
     run_dir, source = Path(out), resolve_source(model)
     config = load_model(source, heads={}).config
-    tokenizer = load_vocabulary(source)
-    check_vocabulary(config, tokenizer)
+    tokenizer = load_own_vocabulary(source, config)
     name = str(recipe or choose_recipe(task.lower(), hidden_size=config.hidden_size))
     settings = read_finetune_recipe(name, overrides=overrides)
     build_autocast(settings.runtime)  # refused now, if at all
@@ -102,23 +104,33 @@ def finetune(
         for problem in assignment.problems:
             reporter.say(problem)
         facts = complete_facts(assignment, settings, limit=config.max_position_embeddings, reporter=reporter)
-        start = _Start(str(source), tokenizer, settings, name, assignment, facts, build_kind(facts))
-        return _run(run_dir, start, data=str(data), reporter=reporter, world=world)
+        start = _Start(
+            source=str(source),
+            data=str(data),
+            dev=None if dev is None else str(dev),
+            tokenizer=tokenizer,
+            settings=settings,
+            recipe=name,
+            assignment=assignment,
+            facts=facts,
+            kind=build_kind(facts),
+        )
+        return _run(run_dir, start, reporter=reporter, world=world)
 
 
 def complete_facts(
     assignment: Assignment, settings: FinetuneSettings, *, limit: int, reporter: Reporter
 ) -> TaskFacts:
     """What the data says of the task, with the lengths and weights of the recipe."""
+    facts = assignment.facts
+    weights = None
+    if settings.class_weights == "balanced":
+        weights = count_class_weights(assignment.train, facts)
     length = min(settings.max_length, limit)
     if length < settings.max_length:
         reporter.say(
             f"max_length is {length}, all the positions that the model has, not {settings.max_length}"
         )
-    facts = assignment.facts
-    weights = None
-    if settings.class_weights == "balanced":
-        weights = count_class_weights(assignment.train, facts)
     return facts.model_copy(
         update={
             "max_length": length,
@@ -132,29 +144,20 @@ def complete_facts(
     )
 
 
-def _run(run_dir: Path, start: _Start, *, data: str, reporter: Reporter, world: World) -> FinetuneResult:
+def _run(run_dir: Path, start: _Start, *, reporter: Reporter, world: World) -> FinetuneResult:
     kind, settings = start.kind, start.settings
     model = load_start(start.source, kind, settings)
-    facts = FinetuneFacts(
-        data=data,
-        vocabulary=start.tokenizer.fingerprint,
-        num_threads=torch.get_num_threads(),
-        recipe=start.recipe,
-        task=start.facts,
-        model=start.source,
-        weights=identify_weights(model),
-        examples=start.assignment.fingerprint,
-        num_train=len(start.assignment.train),
-        num_dev=len(start.assignment.dev),
-    )
-    run_on_main(world, lambda: _begin_or_check(run_dir, settings, facts))
+    facts = _describe_start(start, model)
+    run_on_main(world, lambda: _check_run(run_dir, settings, facts))
     job = build_job(start.assignment, model, kind, settings, start.tokenizer, reporter=reporter, world=world)
+    # Only now: examples that are refused leave nothing behind.
+    run_on_main(world, lambda: _begin_run(run_dir, settings, facts))
     newest = CheckpointFolder(run_dir / CHECKPOINTS_DIR).load_newest(say=reporter.say)
     outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, world=world)
     if not outcome.is_finished:
         return FinetuneResult(run_dir, settings, outcome, job.num_steps, None, None, world.is_main)
     state = fetch_weights(model, world)
-    scores = run_on_main(
+    written = run_on_main(
         world,
         lambda: write_finetuned(
             run_dir,
@@ -166,15 +169,43 @@ def _run(run_dir: Path, start: _Start, *, data: str, reporter: Reporter, world: 
             reporter=reporter,
         ),
     )
+    scores = world.gather(written)[0]  # every process knows how it ended: another seed may follow
     return FinetuneResult(
         run_dir, settings, outcome, job.num_steps, run_dir / MODEL_DIR, scores, world.is_main
     )
 
 
-def _begin_or_check(run_dir: Path, settings: FinetuneSettings, facts: FinetuneFacts) -> None:
-    """Write the run down, or check that nothing else is asked for now than when it began."""
-    if not has_run(run_dir):
+def _describe_start(start: _Start, model: AlbertModel) -> FinetuneFacts:
+    return FinetuneFacts(
+        data=start.data,
+        dev=start.dev,
+        vocabulary=start.tokenizer.fingerprint,
+        num_threads=torch.get_num_threads(),
+        recipe=start.recipe,
+        task=start.facts,
+        model=start.source,
+        weights=identify_weights(model),
+        examples=start.assignment.fingerprint,
+        num_train=len(start.assignment.train),
+        num_dev=len(start.assignment.dev),
+    )
+
+
+def _begin_run(run_dir: Path, settings: FinetuneSettings, facts: FinetuneFacts) -> None:
+    """Write the run down, if it is a new one."""
+    if has_run(run_dir):
+        return
+    try:
         write_run(run_dir, settings, facts)
+    except OSError as error:
+        raise InputError(
+            f"{run_dir}: cannot be written ({error.strerror or error}); make room, or choose another --out"
+        ) from error
+
+
+def _check_run(run_dir: Path, settings: FinetuneSettings, facts: FinetuneFacts) -> None:
+    """Check that nothing else is asked for now than when the run began, if it did."""
+    if not has_run(run_dir):
         return
     begun, known = read_finetune_run(run_dir)
     refuse_changes(run_dir, begun, asked=settings, free=FREE_KEYS, cure="choose another --out")
@@ -207,13 +238,19 @@ def build_job(
     train = [item for item in items if kind.teaches(item)]
     if not train:
         raise InputError(
-            f"none of the {len(assignment.train):,} examples of {assignment.facts.task} has an answer"
+            f"none of the {len(assignment.train):,} examples of {assignment.facts.task} has an answer that "
+            "can be learned, in its place; check the columns of the answers"
         )
+    if len(train) < len(items):
+        number = f"{len(items) - len(train):,} of {len(items):,}"
+        reporter.say(f"left out {number} sequences: nothing is to be learned from them")
+    warning = check_known(kind, train, tokenizer)
+    if warning is not None:
+        reporter.say(warning)
     dev = kind.encode(assignment.dev, tokenizer)
     num_tokens = sum(map(kind.measure, train))
     reporter.say(
         f"{assignment.facts.task}: {len(assignment.train):,} examples to learn from, {num_tokens:,} pieces"
         f" in {len(train):,} sequences; {len(assignment.dev):,} to be asked about"
     )
-    ExampleOrder(len(train), seed=settings.seed)  # refused now, if at all
     return FinetuneJob(model, kind, settings, train, dev, assignment.dev, world)

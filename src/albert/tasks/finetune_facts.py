@@ -17,6 +17,7 @@ class FinetuneFacts(RunFacts):
     recipe: str
     task: TaskFacts
     model: str
+    dev: str | None = None
     weights: str
     examples: str
     num_train: int

@@ -1,9 +1,11 @@
 """Fine-tuning with several seeds: a way to train comes in; runs, their median and spread go out."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from albert.errors import InputError
 from albert.files import write_json
@@ -11,9 +13,11 @@ from albert.reporting import Reporter
 from albert.tasks.finetune import FinetuneResult
 from albert.tasks.finetuned import FinetuneScores
 from albert.tasks.metrics.seeds import SeedSummary, summarise_seeds
-from albert.training.run_folder import MODEL_DIR, has_run
+from albert.training.launch import find_launcher, is_first_process, is_launched
+from albert.training.run_folder import MODEL_DIR, has_run, is_same_launch
 
 SUMMARY_NAME = "seeds.json"
+_SEED_NAME = re.compile(r"seed-\d+|\..*")
 
 
 @dataclass(frozen=True)
@@ -38,33 +42,49 @@ def finetune_seeds(
     refuse_other_runs(out, seeds=seeds, resume=resume)
     scores: dict[int, FinetuneScores] = {}
     for number, seed in enumerate(seeds, start=1):
-        reporter.say(f"seed {seed}, {number} of {len(seeds)}")
+        if is_first_process():
+            reporter.say(f"seed {seed}, {number} of {len(seeds)}")
         result = train(seed, out / f"seed-{seed}")
         if result.scores is None:
             return SeedRuns(scores, None, None, result)
         scores[seed] = result.scores
     summary = summarise_seeds([each.score for each in scores.values()])
     best = max(scores, key=lambda seed: scores[seed].score)
-    metrics = {name: median(each.metrics[name] for each in scores.values()) for name in scores[best].metrics}
-    write_json(
-        out / SUMMARY_NAME,
-        {
-            "scores": {str(seed): dict(each.metrics) for seed, each in scores.items()},
-            "median": metrics,
-            "spread": summary.spread,
-            "best_seed": best,
-            "model": str(Path(f"seed-{best}") / MODEL_DIR),
-        },
-    )
+    if is_first_process():
+        write_json(out / SUMMARY_NAME, format_summary(scores, summary, best_seed=best))
     return SeedRuns(scores, summary, best, None)
 
 
+def format_summary(
+    scores: Mapping[int, FinetuneScores], summary: SeedSummary, *, best_seed: int
+) -> dict[str, Any]:
+    """What seeds.json holds: the metrics of each seed, their medians, and where the best model lies."""
+    names = scores[best_seed].metrics
+    return {
+        "scores": {str(seed): dict(each.metrics) for seed, each in scores.items()},
+        "median": {name: median(each.metrics[name] for each in scores.values()) for name in names},
+        "spread": summary.spread,
+        "best_seed": best_seed,
+        "model": str(Path(f"seed-{best_seed}") / MODEL_DIR),
+    }
+
+
 def refuse_other_runs(out: Path, *, seeds: Sequence[int], resume: bool) -> None:
-    """The folder of several seeds is not that of a single run, and runs go on only when they are told to."""
+    """The folder of several seeds is not that of a single run, and runs go on only when they are told to.
+
+    Those that torchrun has started again are.
+    """
     if has_run(out):
         raise InputError(f"{out}: holds a run of a single seed; choose another --out for several")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: is a file, and a folder is to be written there; choose another --out")
+    found = sorted(path.name for path in out.iterdir()) if out.exists() else []
+    others = [name for name in found if not _SEED_NAME.fullmatch(name) and name != SUMMARY_NAME]
+    if others:
+        raise InputError(f"{out}: holds {', '.join(others[:3])}, which is no seed; choose an empty --out")
     begun = [seed for seed in seeds if has_run(out / f"seed-{seed}")]
-    if begun and not resume:
+    launcher = [find_launcher()] if is_launched() else []
+    if begun and not resume and not is_same_launch(out / f"seed-{begun[0]}", launcher):
         raise InputError(
             f"{out}: holds the run of seed {begun[0]} already; add --resume to go on, or choose another --out"
         )

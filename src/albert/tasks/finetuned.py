@@ -1,12 +1,14 @@
 """What a finished run leaves: its best weights come in; a folder that knows its task goes out, scored."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from albert.errors import FileFormatError, InputError
 from albert.files import format_json, write_json
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.card import format_card
@@ -66,19 +68,31 @@ def write_finetuned(
     answers = ask_items(model, job.kind, job.dev, max_tokens=job.settings.micro_batch_tokens)
     tuned = tune_facts(facts.task, answers, job.dev_examples).model_copy(update={"class_weights": None})
     metrics = build_kind(tuned).score(answers, job.dev_examples)
-    save_model(
-        run_dir / MODEL_DIR,
-        model,
-        tokenizer=tokenizer,
-        labels=tuned.labels if tuned.kind in ("texts", "words") else (),
-        problem_type=_PROBLEM_TYPES[tuned.label_kind] if tuned.kind == "texts" else None,
-        card=format_task_card(
-            model, job.settings, facts, tuned, metrics, seconds=progress.seconds, step=step
-        ),
-        extras={TASK_NAME: format_json(tuned.model_dump(mode="json"))},
-    )
-    write_json(run_dir / RESULT_NAME, {"metrics": metrics, "step": step})
+    card = format_task_card(model, job.settings, facts, tuned, metrics, seconds=progress.seconds, step=step)
+    with _surviving(run_dir / MODEL_DIR):
+        save_model(
+            run_dir / MODEL_DIR,
+            model,
+            tokenizer=tokenizer,
+            labels=tuned.labels if tuned.kind in ("texts", "words") else (),
+            problem_type=_PROBLEM_TYPES[tuned.label_kind] if tuned.kind == "texts" else None,
+            card=card,
+            extras={TASK_NAME: format_json(tuned.model_dump(mode="json"))},
+        )
+        write_json(run_dir / RESULT_NAME, {"metrics": metrics, "step": step})
     return FinetuneScores(metrics, step)
+
+
+@contextmanager
+def _surviving(place: Path) -> Iterator[None]:
+    """Where there is no room for the model, say that nothing is lost but the writing of it."""
+    kept = "all steps are saved: make room and go on with --resume"
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{place}: cannot be written ({error.strerror or error}); {kept}") from error
+    except FileFormatError as error:
+        raise InputError(f"{place}: {str(error).partition(';')[0]}; {kept}") from error
 
 
 def format_task_card(

@@ -10,6 +10,7 @@ from albert.tasks.metrics.calibration import (
     calibrate,
     expected_calibration_error,
     fit_temperature,
+    list_reliability,
     negative_log_likelihood,
 )
 from albert.tasks.metrics.squad_threshold import (
@@ -34,11 +35,13 @@ def measure_calibration(
     if found is None:
         return None
     logits, golds = found
+    probabilities = calibrate(logits, temperature=1.0)
     return Calibration(
         temperature=temperature,
-        ece=expected_calibration_error(calibrate(logits, temperature=1.0), golds=golds),
+        ece=expected_calibration_error(probabilities, golds=golds),
         loss=negative_log_likelihood(logits, golds=golds),
         best_temperature=fit_temperature(logits, golds=golds),
+        bins=list_reliability(probabilities, golds=golds),
     )
 
 

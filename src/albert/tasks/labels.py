@@ -1,5 +1,6 @@
 """The names of labels come in, in any order; a table from names to places and back goes out."""
 
+import difflib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,13 +27,30 @@ class Labels:
         """The place of a name; one that is not in the table is a mistake in the whole file."""
         place = self._places.get(name)
         if place is None:
-            raise BadRow(f"the label {quote(name)} is unknown", f"known: {self.describe()}", is_fatal=True)
+            known = f"known: {self.describe()}{self._suggest(name)}"
+            raise BadRow(f"the label {quote(name)} is unknown", known, is_fatal=True)
         return place
+
+    def _suggest(self, name: str) -> str:
+        plain = {fold_label(known): known for known in self.names}
+        close = difflib.get_close_matches(fold_label(name), plain, n=1, cutoff=0.8)
+        return f"; did you mean {quote(plain[close[0]])}?" if close else ""
+
+    def find_alike(self) -> list[tuple[str, str]]:
+        """Pairs of names that differ in nothing but capitals and white space: one label, spelled twice?"""
+        first: dict[str, str] = {}
+        pairs = ((first.setdefault(fold_label(name), name), name) for name in self.names)
+        return [pair for pair in pairs if pair[0] != pair[1]]
 
     def describe(self) -> str:
         """The names for a person: all of a few, and how many more."""
         more = f" and {len(self.names) - _SHOWN:,} more" if len(self.names) > _SHOWN else ""
         return ", ".join(self.names[:_SHOWN]) + more
+
+
+def fold_label(name: str) -> str:
+    """A name without what people spell differently by mistake."""
+    return " ".join(name.casefold().split())
 
 
 def build_labels(names: Iterable[str], *, source: str, least: int = 2) -> Labels:

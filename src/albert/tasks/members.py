@@ -87,7 +87,8 @@ def describe_whole(members: Sequence[Member], goal: Goal) -> TaskFacts:
     thresholds = [member.facts.threshold for member in members]
     known = [value for value in thresholds if value is not None]
     has_threshold = goal.facts.has_impossible or goal.own is not None
-    metrics = first.metrics if goal.own is not None and first.task == goal.name else goal.facts.metrics
+    is_own = goal.own is not None and first.task == goal.name
+    metrics = (first.metrics if is_own else ()) or goal.facts.metrics
     return first.model_copy(
         update={
             "task": goal.name,

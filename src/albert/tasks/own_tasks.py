@@ -26,7 +26,10 @@ class OwnTask:
 
 
 _TASKS = (
-    OwnTask("classification", "texts", TEXTS, TextColumns, metrics=("accuracy", "macro_f1")),
+    OwnTask(
+        "classification", "texts", TEXTS, TextColumns, metrics=("accuracy", "macro_f1"),
+        fixed=(("label_kind", "one"),),
+    ),
     OwnTask(
         "multilabel", "texts", TEXTS, TextColumns, "several", ("multilabel_micro_f1", "multilabel_macro_f1"),
         fixed=(("label_kind", "several"),),

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pydantic import Field
+
 from albert.corpus.remote import Place
 from albert.errors import InputError
 from albert.files import atomic_path
 from albert.model.runtime import RuntimeSettings
 from albert.reporting import Reporter, Silence
+from albert.settings import Settings
 from albert.tasks.answering import Answerer, load_answerer
 from albert.tasks.arrivals import iter_arrived
 from albert.tasks.encoding.sequence import iter_groups
@@ -28,6 +31,12 @@ from albert.tasks.task_facts import build_kind
 MAX_EXAMPLES = 2048
 MAX_CHARACTERS = 1 << 22
 _SECONDS_IN_SILENCE = 2.0  # what is done by then needs no words
+
+
+class PredictionSettings(Settings):
+    """What may be set as key=value: the names of a table's columns."""
+
+    columns: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,11 @@
 """Answers, what is known of their examples and a seed come in; an interval for each metric goes out.
 
 Examples are drawn with replacement: texts, questions, or, of words, whole texts, since the words of one are
-no examples by themselves. What would take the whole scorer a thousand times is added up from parts instead.
+no examples by themselves. What does not depend on a draw is computed once, so that it takes seconds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,12 @@ from numpy.typing import NDArray
 from albert.tasks.decisions import Decisions, list_decided, score_spans
 from albert.tasks.kinds.words import ENTITY_METRICS, WORD_METRICS, WordKind
 from albert.tasks.metrics.entities import EntityScore, find_entities
-from albert.tasks.metrics.intervals import Interval, bootstrap_mean, bootstrap_metric, bootstrap_totals
+from albert.tasks.metrics.intervals import Interval, bootstrap_mean, bootstrap_times
 from albert.tasks.metrics.race import LEVELS
-from albert.tasks.metrics.task_score import METRICS, Metric
+from albert.tasks.metrics.weighted import WEIGHTED_METRICS, count_classes, find_accuracy, find_macro_f1
 from albert.tasks.task_facts import TaskFacts, build_kind
 
 Floats = NDArray[np.float64]
-Totals = Callable[[Floats], float]
 
 
 def find_intervals(
@@ -38,14 +36,14 @@ def find_intervals(
 def _draw_texts(
     facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any], seed: int
 ) -> dict[str, Interval]:
-    return _draw_metrics(list_decided(facts, answers, examples), facts.metrics, seed)
+    return _draw_metrics(list_decided(facts, answers, examples), facts.metrics, seed, judges=facts.metrics)
 
 
 def _draw_choices(
     facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any], seed: int
 ) -> dict[str, Interval]:
-    decided = list_decided(facts, answers, examples)
-    found = _draw_metrics(decided, facts.metrics or ("accuracy",), seed)
+    decided, metrics = list_decided(facts, answers, examples), facts.metrics or ("accuracy",)
+    found = _draw_metrics(decided, metrics, seed, judges=metrics)
     levels = np.array([example.level for example in examples])
     if set(levels.tolist()) <= set(LEVELS):
         for level in LEVELS:
@@ -59,23 +57,23 @@ def _draw_embeddings(
 ) -> dict[str, Interval]:
     if any(example.label is None for example in examples):
         return {}  # the nearest of all texts is no matter of one example
-    found = _draw_metrics(list_decided(facts, answers, examples), ("spearman", "pearson"), seed)
-    return {**found, "score": found["spearman"]}
+    metrics = ("spearman", "pearson")
+    return _draw_metrics(list_decided(facts, answers, examples), metrics, seed, judges=metrics[:1])
 
 
-def _draw_metrics(decided: Decisions, metrics: Sequence[str], seed: int) -> dict[str, Interval]:
-    def draw(metric: Metric) -> Interval:
-        return bootstrap_metric(decided.given, golds=decided.golds, metric=metric, seed=seed)
+def _draw_metrics(
+    decided: Decisions, metrics: Sequence[str], seed: int, *, judges: Sequence[str]
+) -> dict[str, Interval]:
+    prepared = {name: WEIGHTED_METRICS[name](decided.given, decided.golds) for name in metrics}
 
-    found = {
-        name: bootstrap_mean(decided.is_right, seed=seed) if name == "accuracy" else draw(METRICS[name])
-        for name in metrics
-    }
+    def measure(times: Floats) -> dict[str, float]:
+        return _with_score({name: metric(times) for name, metric in prepared.items()}, judges)
 
-    def mean(given: Any, /, *, golds: Any) -> float:
-        return float(np.mean([METRICS[name](given, golds=golds) for name in metrics]))
+    return bootstrap_times(len(decided.golds), measure=measure, seed=seed)
 
-    return {**found, "score": found[metrics[0]] if len(metrics) == 1 else draw(mean)}
+
+def _with_score(values: dict[str, float], judges: Sequence[str]) -> dict[str, float]:
+    return {**values, "score": sum(values[name] for name in judges) / len(judges)}
 
 
 def _draw_spans(
@@ -100,51 +98,33 @@ def _draw_words(
 ) -> dict[str, Interval]:
     kind = build_kind(facts)
     assert isinstance(kind, WordKind)
-    measures: dict[str, Totals] = {"word_accuracy": _find_accuracy, "macro_f1": _find_macro_f1}
-    judges: Sequence[str] = facts.metrics or WORD_METRICS
-    if kind.has_entities:
-        measures = {**dict(zip(ENTITY_METRICS, _ENTITY_MEASURES, strict=True)), **measures}
-        judges = facts.metrics or ENTITY_METRICS[:1]
-    counts = np.array(
-        [
-            _count_text(answer.argmax(-1), example.labels, facts.labels, has_entities=kind.has_entities)
-            for answer, example in zip(answers, examples, strict=True)
-        ]
-    )
-    measures["score"] = lambda totals: float(np.mean([measures[name](totals) for name in judges]))
-    return {name: bootstrap_totals(counts, measure=measure, seed=seed) for name, measure in measures.items()}
+    decided = list_decided(facts, answers, examples)
+    rows = np.repeat(np.arange(len(examples)), [len(example.words) for example in examples])
+    classes = count_classes(decided.given, decided.golds, num_classes=len(facts.labels), rows=rows)
+    entities = _count_entities(facts, answers, examples) if kind.has_entities else None
+    judges = facts.metrics or (ENTITY_METRICS[:1] if kind.has_entities else WORD_METRICS)
+
+    def measure(times: Floats) -> dict[str, float]:
+        totals = classes.sum(times)
+        values = {"word_accuracy": find_accuracy(totals), "macro_f1": find_macro_f1(totals)}
+        if entities is not None:
+            score = EntityScore(*(int(total) for total in times @ entities))
+            values |= zip(ENTITY_METRICS, (score.f1, score.precision, score.recall), strict=True)
+        return _with_score(values, judges)
+
+    return bootstrap_times(len(examples), measure=measure, seed=seed)
 
 
-def _count_text(
-    given: NDArray[np.int64], gold: Sequence[int], labels: Sequence[str], *, has_entities: bool
-) -> Floats:
-    """What a text adds to totals: its entities, then how often each label is right, given, and gold."""
-    golds = np.array(gold, dtype=np.int64)
-    size = len(labels)
-    by_label = [np.bincount(each, minlength=size) for each in (golds[golds == given], given, golds)]
-    entities = [0, 0, 0]
-    if has_entities:
-        wanted, found = (set(find_entities([labels[place] for place in each])) for each in (golds, given))
-        entities = [len(wanted), len(found), len(wanted & found)]
-    return np.array([*entities, *chain(*by_label)], dtype=np.float64)
+def _count_entities(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any]) -> Floats:
+    """How many entities each text has, how many were given, and how many of these are right."""
+    counts = []
+    for answer, example in zip(answers, examples, strict=True):
+        sides = (example.labels, answer.argmax(-1))
+        gold, given = (set(find_entities([facts.labels[place] for place in side])) for side in sides)
+        counts.append((len(gold), len(given), len(gold & given)))
+    return np.array(counts, dtype=np.float64)
 
 
-def _find_accuracy(totals: Floats) -> float:
-    right, _, gold = totals[3:].reshape(3, -1)
-    return float(right.sum() / gold.sum())
-
-
-def _find_macro_f1(totals: Floats) -> float:
-    right, given, gold = totals[3:].reshape(3, -1)
-    is_used = (both := given + gold) > 0
-    return float(np.mean(2 * right[is_used] / both[is_used]))
-
-
-def _measure_entities(name: str) -> Totals:
-    return lambda totals: float(getattr(EntityScore(*(int(each) for each in totals[:3])), name))
-
-
-_ENTITY_MEASURES = tuple(_measure_entities(name) for name in ("f1", "precision", "recall"))
 _FINDERS: Mapping[str, Callable[..., dict[str, Interval]]] = {
     "texts": _draw_texts,
     "words": _draw_words,

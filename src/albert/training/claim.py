@@ -1,7 +1,7 @@
 """The folder of a run comes in, and is kept from others for as long as this process trains there."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from albert.errors import InputError
@@ -9,7 +9,9 @@ from albert.files import hold
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.run_folder import (
     CHECKPOINTS_DIR,
+    LAUNCH_NAME,
     LOCK_NAME,
+    SETTINGS_NAME,
     has_run,
     is_same_launch,
     refuse_strangers,
@@ -21,7 +23,8 @@ from albert.training.run_folder import (
 def claim_run(run_dir: Path, *, resume: bool, launchers: list[str]) -> Iterator[None]:
     """Keep others out of the folder of the run; refused: one of something else, or of a run already.
 
-    Processes that torchrun has started again go on without being told to.
+    Processes that torchrun has started again go on without being told to. Where no run has begun in the end,
+    because what it was to learn from is refused, nothing of it is left.
     """
     if not has_run(run_dir):
         refuse_strangers(run_dir)
@@ -30,8 +33,22 @@ def claim_run(run_dir: Path, *, resume: bool, launchers: list[str]) -> Iterator[
             f"{run_dir}: holds a run already; add --resume to go on with it, or choose another --out"
         )
     busy = f"{run_dir}: another process is training there; wait for it, or choose another --out"
+    missing = [path for path in (run_dir, *run_dir.parents) if not path.exists()]
     with hold(run_dir / LOCK_NAME, busy=busy):
-        CheckpointFolder(run_dir / CHECKPOINTS_DIR).sweep()
-        if launchers:
-            write_launch(run_dir, launchers)
-        yield
+        try:
+            CheckpointFolder(run_dir / CHECKPOINTS_DIR).sweep()
+            if launchers:
+                write_launch(run_dir, launchers)
+            yield
+        finally:
+            if not has_run(run_dir):
+                _leave(run_dir, made=missing)
+
+
+def _leave(run_dir: Path, *, made: Sequence[Path]) -> None:
+    """Take away what claiming has put there, and of the folders that it made those that are empty."""
+    with suppress(OSError):
+        for name in (SETTINGS_NAME, LAUNCH_NAME, LOCK_NAME):
+            (run_dir / name).unlink(missing_ok=True)
+        for folder in made:
+            folder.rmdir()

@@ -36,12 +36,20 @@ def is_launched() -> bool:
     return all(name in os.environ for name in _LAUNCHED)
 
 
+def is_first_process() -> bool:
+    """Whether this process speaks and writes for all that torchrun started; one by itself does."""
+    return not is_launched() or int(os.environ["RANK"]) == 0
+
+
 def list_launchers(world: World) -> list[str]:
     """The processes that started those of this world and start them again; by itself, none."""
-    if not is_launched():
-        return []
+    return sorted(set(world.gather(find_launcher()))) if is_launched() else []
+
+
+def find_launcher() -> str:
+    """The process that started this one, by a name that no other has had."""
     parent = os.getppid()
-    return sorted(set(world.gather(f"{socket.gethostname()}/{parent}/{find_start(parent)}")))
+    return f"{socket.gethostname()}/{parent}/{find_start(parent)}"
 
 
 def find_start(pid: int) -> str:

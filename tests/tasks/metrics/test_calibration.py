@@ -14,6 +14,7 @@ from albert.tasks.metrics.calibration import (
     calibrate,
     expected_calibration_error,
     fit_temperature,
+    list_reliability,
     negative_log_likelihood,
 )
 
@@ -119,3 +120,14 @@ def test_what_cannot_be_calibrated_is_refused():
         calibrate([[0.0, 1.0]], temperature=0)
     with pytest.raises(InputError, match="0 bins"):
         expected_calibration_error([[1.0, 0.0]], golds=[0], num_bins=0)
+
+
+def test_bins_have_every_answer_once_and_explain_the_error():
+    rng = np.random.default_rng(6)
+    probabilities = calibrate(rng.normal(scale=2, size=(500, 3)), temperature=1.0)
+    golds = rng.integers(0, 3, size=500)
+    bins = list_reliability(probabilities, golds=golds, num_bins=15)
+    assert sum(each.num_answers for each in bins) == 500
+    assert all(each.low < each.confidence <= each.high for each in bins)
+    gaps = sum(each.num_answers * abs(each.accuracy - each.confidence) for each in bins) / 500
+    assert gaps == pytest.approx(expected_calibration_error(probabilities, golds=golds, num_bins=15))

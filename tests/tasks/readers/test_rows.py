@@ -183,3 +183,13 @@ def test_a_stream_is_read_no_further_than_asked(name):
 
 def test_the_formats_are_a_table():
     assert set(WRITERS) <= set(FORMATS)
+
+
+def test_a_line_may_be_a_text_and_nothing_else(tmp_path):
+    (tmp_path / "notes").write_bytes(b'a, "b"\tc\r\n\n \n{"d"\n\xff\n')
+    problems = Problems("notes")
+    rows = iter_rows(tmp_path / "notes", wanted=Wanted(("text",)), problems=problems, format="lines")
+    assert [(row.line, row.values["text"]) for row in rows] == [(1, 'a, "b"\tc'), (4, '{"d"')]
+    assert problems.num_skipped == 1
+    with pytest.raises(InputError, match="a line is one text, and text, label are needed"):
+        iter_rows(tmp_path / "notes", wanted=WANTED, problems=problems, format="lines")

@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from albert.tasks.evaluation_result import Evaluation, ThresholdReport
     from albert.tasks.exit_curve import ExitCurve
 
+TOLD_BELOW = ("best_exact", "best_f1", "threshold")
 MAX_SHOWN = 12  # classes in a matrix; more than this is for the page
 
 
@@ -40,7 +41,11 @@ def _render_scores(console: Any, found: "Evaluation") -> None:
     from rich.table import Table
 
     table = Table("", "value", "95% interval")
+    named = [value for name, value in found.scores.items() if name != "score"]
     for name, value in found.scores.items():
+        # The threshold and its search have lines of their own, and a score that is a metric has its row.
+        if name in TOLD_BELOW or (name == "score" and value in named):
+            continue
         interval = found.intervals.get(name)
         limits = "–" if interval is None else f"{interval.low:.2f} – {interval.high:.2f}"
         table.add_row(_name(name), f"{value:.2f}", limits)

@@ -37,18 +37,21 @@ def finetune(
         str | None, typer.Option("--recipe", help="the name of a recipe, or a YAML file")
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", help="train so many times; median and spread")] = 1,
-    seed: Annotated[int, typer.Option("--seed", help="of the new head, the order and dropout")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="of the new head, the order and dropout; of several, the first"),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out, exactly")] = False,
 ) -> CommandResult:
     """Teach a pretrained model a task; Ctrl-C saves, and --resume goes on as if it had never been."""
     from albert.tasks.finetune import finetune as run
     from albert.tasks.finetune_seeds import finetune_seeds
 
-    if seeds < 1:
-        raise InputError(f"--seeds is {seeds}; at least 1")
+    overrides = settings or []
+    numbers = _list_seeds(seeds, first=seed, overrides=overrides)
     with ProgressDisplay() as display:
 
-        def train(number: int, folder: Path) -> "FinetuneResult":
+        def train(number: int | None, folder: Path) -> "FinetuneResult":
             return run(
                 task,
                 model=model,
@@ -56,15 +59,25 @@ def finetune(
                 out=folder,
                 dev=dev,
                 recipe=recipe,
-                overrides=[*(settings or []), f"seed={number}"],
+                overrides=[*overrides, *([] if number is None else [f"seed={number}"])],
                 resume=resume,
                 reporter=display,
             )
 
         if seeds == 1:
             return _report_run(train(seed, out))
-        found = finetune_seeds(train, seeds=range(seed, seed + seeds), out=out, resume=resume, reporter=display)
+        found = finetune_seeds(train, seeds=numbers, out=out, resume=resume, reporter=display)
     return _report_seeds(found, out)
+
+
+def _list_seeds(number: int, *, first: int | None, overrides: list[str]) -> range:
+    """The seeds to train with; refused: none at all, and a seed that is told in two ways."""
+    if number < 1:
+        raise InputError(f"--seeds is {number}; at least 1")
+    told = [override for override in overrides if override.startswith("seed=")]
+    if told and (number > 1 or first is not None):
+        raise InputError(f"{told[-1]} and --seed{'s' * (number > 1)}: leave {told[-1]} out, and give --seed")
+    return range(first or 0, (first or 0) + number)
 
 
 def _report_run(result: "FinetuneResult") -> CommandResult:
@@ -99,6 +112,8 @@ def _tell_stopped(result: "FinetuneResult") -> int:
 
 
 def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
+    from albert.training.launch import is_first_process
+
     if found.stopped is not None:
         return _report_run(found.stopped)
     assert found.summary is not None
@@ -109,7 +124,11 @@ def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
         "summary": vars(found.summary),
         "scores": {seed: dict(each.metrics) for seed, each in found.scores.items()},
     }
-    return CommandResult(values, lambda console: _render_seeds(console, found, values["model"]))
+    return CommandResult(
+        values,
+        lambda console: _render_seeds(console, found, values["model"]),
+        is_silent=not is_first_process(),
+    )
 
 
 def _render_run(console: Any, values: dict[str, Any]) -> None:
@@ -117,7 +136,8 @@ def _render_run(console: Any, values: dict[str, Any]) -> None:
 
     table = Table(show_header=False, box=None)
     table.add_row("model", values["model"] or f"not finished: {values['run']} is at step {values['step']:,}")
-    table.add_row("steps", f"{values['step']:,} of {values['num_steps']:,}, best at {values['best_step']}")
+    best = "" if values["best_step"] is None else f", best at {values['best_step']:,}"
+    table.add_row("steps", f"{values['step']:,} of {values['num_steps']:,}{best}")
     table.add_row("seconds", f"{values['seconds']:,.0f}")
     for name, value in (values["scores"] or {}).items():
         table.add_row(f"dev, {name.replace('_', ' ')}", f"{value:.2f}")

@@ -9,19 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import typer
-from pydantic import Field
 
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
 from albert.errors import InputError
 from albert.reporting import Silence
-from albert.settings import Settings, build_settings
-
-
-class PredictSettings(Settings):
-    """What may be set as key=value: the names of a table's columns."""
-
-    columns: dict[str, Any] = Field(default_factory=dict)
 
 
 def predict(
@@ -60,9 +52,11 @@ def predict(
 ) -> CommandResult:
     """Answer every question of a file or of standard input, of any size, as lines of JSON."""
     from albert.model.runtime import RuntimeSettings
+    from albert.settings import build_settings
+    from albert.tasks.prediction import PredictionSettings
     from albert.tasks.prediction import predict as run
 
-    chosen = build_settings(PredictSettings, overrides=settings or [], source="predict")
+    chosen = build_settings(PredictionSettings, overrides=settings or [], source="predict")
     values = {"device": device, "precision": precision}
     runtime = build_settings(RuntimeSettings, values=values, source="predict")
     # On a terminal the answers themselves show how far it is.

@@ -5,6 +5,7 @@ Labels that are decided one by one (a sigmoid each) are rows of two logits: 0 an
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,17 @@ from albert.errors import InputError
 from albert.tasks.metrics.pairs import Values, check_finite, check_pairs
 
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 100.0
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """The answers whose confidence lies in (low, high]: how many, how sure on average, and how many right."""
+
+    low: float
+    high: float
+    num_answers: int
+    confidence: float
+    accuracy: float
 
 
 def fit_temperature(logits: Values, *, golds: Values) -> float:
@@ -61,6 +73,22 @@ def expected_calibration_error(probabilities: Values, *, golds: Values, num_bins
     bins = np.digitize(confidence, np.linspace(0, 1, num_bins + 1)[1:-1], right=True)
     gaps = np.bincount(bins, weights=is_right - confidence, minlength=num_bins)
     return float(np.abs(gaps).sum() / len(rows))
+
+
+def list_reliability(
+    probabilities: Values, *, golds: Values, num_bins: int = 10
+) -> tuple[ReliabilityBin, ...]:
+    """The bins of equal width that have answers, from the least sure to the surest."""
+    table, rows = _read_logits(probabilities, golds)
+    confidence, is_right = table.max(axis=1), table.argmax(axis=1) == rows
+    edges = np.linspace(0, 1, num_bins + 1)
+    places = np.digitize(confidence, edges[1:-1], right=True)
+    found = []
+    for place in np.unique(places).tolist():
+        own = places == place
+        means = (float(confidence[own].mean()), float(is_right[own].mean()))
+        found.append(ReliabilityBin(float(edges[place]), float(edges[place + 1]), int(own.sum()), *means))
+    return tuple(found)
 
 
 def _mean_loss(table: NDArray[np.float64], rows: NDArray[Any], temperature: float) -> float:

@@ -5,7 +5,7 @@ percentiles of the metric over such draws. It says what other examples of the sa
 score, and nothing about other seeds of its training: `seeds.py` does.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,22 +64,25 @@ def bootstrap_metric(
     return summarise_draws(metric(predictions, golds=golds), draws=np.array(draws), level=level)
 
 
-def bootstrap_totals(
-    counts: NDArray[np.float64],
+def bootstrap_times(
+    num_examples: int,
     *,
-    measure: Callable[[NDArray[np.float64]], float],
+    measure: Callable[[NDArray[np.float64]], Mapping[str, float]],
     seed: int,
     level: float = 0.95,
     num_resamples: int = NUM_RESAMPLES,
-) -> Interval:
-    """The interval of what is computed from totals: each example has a row of counts, which are added up."""
-    check_pairs(counts, golds=counts)
-    num_examples = len(counts)
-    draws = []
-    for block in _iter_blocks(num_examples, seed=seed, num_resamples=num_resamples):
-        times = np.stack([np.bincount(rows, minlength=num_examples) for rows in block])
-        draws += [measure(totals) for totals in times.astype(np.float64) @ counts]
-    return summarise_draws(measure(counts.sum(axis=0)), draws=np.array(draws), level=level)
+) -> dict[str, Interval]:
+    """The intervals of metrics that are told how often each example is drawn, once on all examples."""
+    values = measure(np.ones(num_examples))
+    draws: dict[str, list[float]] = {name: [] for name in values}
+    for rows in iter_resamples(num_examples, seed=seed, num_resamples=num_resamples):
+        times = np.bincount(rows, minlength=num_examples).astype(np.float64)
+        for name, value in measure(times).items():
+            draws[name].append(value)
+    return {
+        name: summarise_draws(value, draws=np.array(draws[name]), level=level)
+        for name, value in values.items()
+    }
 
 
 def iter_resamples(num_examples: int, *, seed: int, num_resamples: int) -> Iterator[NDArray[np.int64]]:

@@ -34,7 +34,8 @@ def name_label(value: Any, column: str) -> str:
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    name = str(value).strip() if isinstance(value, str | int | float) else ""
+    is_name = isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+    name = str(value).strip() if is_name else ""  # many tables write nan for a cell that is empty
     if not name:
         raise BadRow(f"no label in column {column!r}", f"it holds {_describe(value)}")
     return name
@@ -80,4 +81,6 @@ def read_words(row: Row, column: str) -> tuple[str, ...]:
 def _describe(value: Any) -> str:
     if isinstance(value, str):
         return quote(value)
+    if isinstance(value, int | float):
+        return str(value)
     return "nothing" if value is None else f"a {type(value).__name__}"

@@ -26,7 +26,8 @@ def iter_glue(path: Path, task: Task, *, split: str, problems: Problems) -> Iter
     header = list(task.header) if is_headless else read_header(lines, problems=problems)
     is_labelled = task.label in header or not split.startswith("test")
     columns = _find_columns(task, header)
-    check_columns(header, TEXTS.wanted(columns, is_labelled=is_labelled), path=path)
+    wanted = TEXTS.wanted(columns, is_labelled=is_labelled)
+    check_columns(header, wanted, path=path, cure=f"give the official file of {task.name}")
     first_line = 1 if is_headless else 2
 
     def build(row: Row) -> Numbered[TextExample]:

@@ -23,6 +23,7 @@ from albert.tasks.readers.rows import Row, Wanted
 
 C = TypeVar("C", bound=Settings)
 E = TypeVar("E", bound=Example)
+MAX_NUMBER = 1e15  # the squares of larger ones, added up, are no 32-bit floats
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,17 @@ def _read_several(row: Row, columns: TextColumns, labels: Labels | None) -> Labe
     return tuple(sorted({labels.place(name) for name in names}))
 
 
+def _read_number(row: Row, columns: TextColumns, labels: Labels | None) -> Label:
+    number = read_number(row, columns.label)
+    if abs(number) > MAX_NUMBER:
+        raise BadRow(f"a number in column {columns.label!r} that is too large", f"{number:g}; divide them")
+    return number
+
+
 LABEL_READERS: dict[str, Callable[[Row, TextColumns, Labels | None], Label]] = {
     "one": _read_one,
     "several": _read_several,
-    "number": lambda row, columns, labels: read_number(row, columns.label),
+    "number": _read_number,
 }
 
 
@@ -134,10 +142,14 @@ def _build_choice(
     options = read_texts(row, names[0]) if len(names) == 1 else tuple(read_text(row, name) for name in names)
     if len(options) < 2:
         raise BadRow("fewer than two options", f"{len(options)}")
+    passage = read_text(row, columns.passage) if columns.passage is not None else ""
+    question = read_text(row, columns.question)
+    if not f"{passage}{question}".strip():
+        raise BadRow("an empty passage and question")
     return ChoiceExample(
         id=read_id(row, columns.id),
-        passage=read_text(row, columns.passage) if columns.passage is not None else "",
-        question=read_text(row, columns.question),
+        passage=passage,
+        question=question,
         options=options,
         label=place_option(read_label(row, columns.label), options) if is_labelled else None,
         level=read_label(row, columns.level) if columns.level is not None else "",

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from albert.tasks.readers.conll import iter_sentences
 from albert.tasks.readers.lines import Line, check_decoded, iter_lines
 
 _BATCH_ROWS = 256
+_HALVES = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,18 @@ def read_header(lines: Iterator[Line], *, problems: Problems) -> list[str]:
     return _check_text(first, problems).split("\t")
 
 
-def check_columns(found: Sequence[str], wanted: Wanted, *, path: object) -> None:
+def check_columns(
+    found: Sequence[str],
+    wanted: Wanted,
+    *,
+    path: object,
+    cure: str = "name the column that is meant, as in columns.text=review",
+) -> None:
     """Refuse a table that lacks a column, or has one of the wanted twice."""
     missing = [name for name in wanted.required if name not in found]
     if missing:
         raise FileFormatError(
-            f"{path}: no column {', '.join(map(repr, missing))} but {', '.join(map(repr, found))}; "
-            "name the column that is meant"
+            f"{path}: no column {', '.join(map(repr, missing))} but {', '.join(map(repr, found))}; {cure}"
         )
     twice = [name for name in (*wanted.required, *wanted.optional) if list(found).count(name) > 1]
     if twice:
@@ -181,7 +188,18 @@ def _parse_record(line: Line) -> Row:
         raise BadRow("not valid JSON", str(error)) from error
     if not isinstance(record, dict):
         raise BadRow("no JSON object", f"it is a {type(record).__name__}")
+    if _HALVES.search(line.text):
+        _check_halves(record)
     return Row(line.line, record)
+
+
+def _check_halves(record: dict[str, Any]) -> None:
+    """Refuse an escape that is half a character: JSON can spell it, and no file can hold it."""
+    try:
+        json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = ord(str(error.object)[error.start])
+        raise BadRow("half a character", f"\\u{half:04x} without its other half; mend the escape") from error
 
 
 def _iter_parquet(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> Iterator[Row]:

@@ -1,6 +1,6 @@
 """A user's own table and the names of its columns come in; examples and the labels that were found go out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Generic, TypeVar
 
@@ -8,7 +8,7 @@ from albert.corpus.remote import Place
 from albert.settings import Settings
 from albert.tasks.examples import Example, Numbered
 from albert.tasks.labels import Labels, build_labels
-from albert.tasks.problems import Problems, iter_good
+from albert.tasks.problems import Problems, iter_good, quote
 from albert.tasks.readers.kinds import TableKind
 from albert.tasks.readers.rows import Row, iter_rows
 
@@ -42,9 +42,20 @@ def read_table(
         labels = find_labels(path, kind, columns=columns)
     problems = Problems(str(path))
     found = iter_table(path, kind, columns=columns, labels=labels, is_labelled=is_labelled, problems=problems)
-    examples = tuple(each.example for each in found)
-    problems.check(len(examples))
-    return Table(examples, labels, problems)
+    numbered = list(found)
+    problems.check(len(numbered))
+    if getattr(columns, "id", None) is not None:
+        _note_repeated(numbered, problems)
+    return Table(tuple(each.example for each in numbered), labels, problems)
+
+
+def _note_repeated(numbered: Iterable[Numbered[E]], problems: Problems) -> None:
+    """Count ids that more than one row has: their answers cannot be told apart by them."""
+    seen: set[str] = set()
+    for each in numbered:
+        if each.example.id in seen:
+            problems.note("an id that occurs before", line=each.line, detail=quote(each.example.id))
+        seen.add(each.example.id)
 
 
 def iter_table(

@@ -1,0 +1,104 @@
+"""Examples to learn from and to be asked about come in; a refusal, or words about what is odd, go out."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from albert.errors import FileFormatError, InputError
+from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, TokenExample
+from albert.tasks.labels import Labels
+from albert.tasks.problems import BadRow, quote
+from albert.tasks.readers.kinds import TableKind
+from albert.tasks.readers.rows import Row
+from albert.tasks.task_facts import TaskFacts
+
+_WIDE_NUMBER = 100.0  # a fresh head answers about 0, and goes a few units a hundred steps
+
+
+def check_table(path: Path, *, option: str) -> None:
+    """Refuse what is no file."""
+    if not path.exists():
+        raise FileFormatError(f"{path}: does not exist; give a table with {option}")
+    if path.is_dir():
+        raise FileFormatError(f"{path}: is a folder, and a table is needed; give a file with {option}")
+
+
+def require_answers(table: TableKind[Any, Any]) -> TableKind[Any, Any]:
+    """The same kind of table, in which a question without an answer is refused by its line."""
+
+    def build(row: Row, columns: Any, labels: Labels | None, is_labelled: bool) -> Any:
+        example = table.build(row, columns, labels, is_labelled)
+        if example.is_impossible:
+            raise BadRow("a question without an answer", "those to learn from all have one", is_fatal=True)
+        return example
+
+    return replace(table, build=build)
+
+
+def check_learnable(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:
+    """Refuse examples that all have the same answer: there is nothing to tell apart."""
+    check_numbers(facts, examples, source=source)
+    spans = [each for each in examples if isinstance(each, SpanExample)]
+    if spans and not any(each.answers for each in spans):
+        raise FileFormatError(
+            f"{source}: none of its {len(spans):,} questions has an answer; check the column of the answers"
+        )
+
+
+def check_numbers(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:
+    """Refuse numbers that are all the same: they have no correlation with anything."""
+    if facts.label_kind != "number":
+        return
+    numbers = {each.label for each in examples if isinstance(each, TextExample)}
+    if len(numbers) == 1:
+        raise FileFormatError(
+            f"{source}: every number of its {len(examples):,} examples is {numbers.pop()}, and at least 2 "
+            "different ones are needed; check the column of the labels"
+        )
+
+
+def check_scorable(examples: Sequence[Example], *, source: object) -> None:
+    """Refuse an example of a published task that comes without its answer: no score could count it."""
+    for example in examples:
+        if (isinstance(example, SpanExample) and not example.answers and not example.is_impossible) or (
+            isinstance(example, ChoiceExample) and example.label is None
+        ):
+            raise InputError(
+                f"{source}: question {quote(example.id)} comes without its answer, and a model is chosen by "
+                "how it answers here; give a development set with answers"
+            )
+
+
+def list_oddities(facts: TaskFacts, train: Sequence[Example], *, source: object) -> Iterator[str]:
+    """What is no mistake, but may be meant otherwise; a line each."""
+    for one, other in Labels(facts.labels).find_alike():
+        yield (
+            f"{source}: {quote(one)} and {quote(other)} are two labels, and differ only in capitals or spaces"
+            "; if they are one, spell them alike"
+        )
+    if facts.labels:
+        taught = {place for example in train for place in _list_places(example)}
+        missing = [name for place, name in enumerate(facts.labels) if place not in taught]
+        if missing:
+            yield f"{source}: no example is left to learn the label {', '.join(map(quote, missing[:5]))} from"
+    widest = max(map(_measure, train), default=0.0) if facts.label_kind == "number" else 0.0
+    if widest > _WIDE_NUMBER:
+        yield (
+            f"{source}: numbers reach {widest:,.0f}; a model learns a few units best, so divide them by "
+            f"{widest / 5:,.0f} or so"
+        )
+
+
+def _measure(example: Example) -> float:
+    is_number = isinstance(example, TextExample) and isinstance(example.label, int | float)
+    return abs(example.label) if is_number else 0.0  # type: ignore[union-attr, arg-type]
+
+
+def _list_places(example: Example) -> Sequence[int]:
+    """The places of an example's labels."""
+    if isinstance(example, TokenExample):
+        return example.labels or ()
+    if not isinstance(example, TextExample) or example.label is None:
+        return ()
+    return example.label if isinstance(example.label, tuple) else (int(example.label),)

@@ -1,0 +1,119 @@
+"""An assignment on texts comes in; answers to its development set go out, from words and from none."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from albert.tasks.assignment import Assignment
+from albert.tasks.baselines.features import Floats, find_cosines, fit_features, fit_vectorizer
+from albert.tasks.examples import Label, TextExample
+from albert.tasks.task_facts import TaskFacts, build_kind
+
+# How far weights may go from 0: 1 / penalty. The best on a part of the training examples is taken.
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+_HELD_OUT_SHARE = 0.2
+_MAX_CHOOSING = 20_000  # examples are enough to choose a strength by
+_MIN_CHOOSING = 10
+_STREAM = 7002
+_MAX_ITERATIONS = 2000
+T = TypeVar("T")
+
+
+def answer_majority(assignment: Assignment) -> list[Floats]:
+    """The most frequent label, or set of labels, for everything; of numbers the mean."""
+    train, facts = _list_texts(assignment.train), assignment.facts
+    if facts.label_kind == "number":
+        row = np.array([np.mean([example.label for example in train])])  # type: ignore[misc, arg-type]
+    else:
+        row = -np.ones(len(facts.labels))
+        places = find_most_frequent([example.label for example in train])
+        row[list(places) if isinstance(places, tuple) else int(places or 0)] = 1.0
+    return [row] * len(assignment.dev)
+
+
+def answer_by_words(assignment: Assignment) -> list[Floats]:
+    """A linear model of the words: logistic regression, for each label by itself where there are several.
+
+    Numbers are predicted by ridge regression. The strength is chosen on a part of the training examples
+    that the model has not seen then; the development set has no say in it.
+    """
+    train, facts = _list_texts(assignment.train), assignment.facts
+    strength = choose_strength(train, facts)
+    return _learn_and_answer(train, _list_texts(assignment.dev), facts, strength)
+
+
+def answer_by_cosine(assignment: Assignment) -> list[Floats]:
+    """How similar the words of a pair are, as a number; nothing is learned but how rare words are."""
+    train, dev = _list_texts(assignment.train), _list_texts(assignment.dev)
+    vectorizer = fit_vectorizer(
+        [text for example in train for text in (example.first, example.second or "")], max_words=1
+    )
+    firsts = vectorizer.transform([example.first for example in dev])
+    seconds = vectorizer.transform([example.second or "" for example in dev])
+    return list(find_cosines(firsts, seconds)[:, None])
+
+
+def choose_strength(train: Sequence[TextExample], facts: TaskFacts) -> float:
+    """The strength whose model scores best on examples of `train` kept from it; of equals the lowest."""
+    if len(train) < _MIN_CHOOSING:
+        return 1.0
+    order = np.random.default_rng(_STREAM).permutation(len(train))[:_MAX_CHOOSING]
+    number = max(1, round(_HELD_OUT_SHARE * len(order)))
+    held, rest = ([train[place] for place in part] for part in (order[:number], order[number:]))
+    kind = build_kind(facts)
+    scores = {
+        strength: kind.score(_learn_and_answer(rest, held, facts, strength), held)["score"]
+        for strength in STRENGTHS
+    }
+    return max(STRENGTHS, key=lambda strength: (scores[strength], -strength))
+
+
+def find_most_frequent(values: Sequence[T]) -> T:
+    """The value that is there most often; of equals the one that comes first."""
+    return Counter(values).most_common(1)[0][0]
+
+
+def _learn_and_answer(
+    train: Sequence[TextExample], dev: Sequence[TextExample], facts: TaskFacts, strength: float
+) -> list[Floats]:
+    features = fit_features(train)
+    table, asked = features.build(train), features.build(dev)
+    labels = [example.label for example in train]
+    if facts.label_kind == "number":
+        model = Ridge(alpha=1.0 / strength).fit(table, np.array(labels, dtype=np.float64))
+        return list(model.predict(asked)[:, None])
+    if facts.label_kind == "one":
+        return list(_classify(table, np.array(labels), asked, len(facts.labels), strength))
+    marks = _mark(labels, len(facts.labels))
+    columns = [_classify(table, marks[:, place], asked, 2, strength) for place in range(len(facts.labels))]
+    return list(np.column_stack([column[:, 1] - column[:, 0] for column in columns]))
+
+
+def _classify(
+    table: Any, labels: NDArray[np.int64], asked: Any, num_labels: int, strength: float
+) -> Floats:
+    """The logits [asked, labels]; a label that nobody has is never given."""
+    found = np.unique(labels)
+    logits = np.full((asked.shape[0], num_labels), -1e9)
+    if len(found) == 1:
+        logits[:, found[0]] = 0.0
+        return logits
+    model = LogisticRegression(C=strength, max_iter=_MAX_ITERATIONS).fit(table, labels)
+    decided = model.decision_function(asked)
+    logits[:, found] = np.column_stack([-decided, decided]) / 2 if decided.ndim == 1 else decided
+    return logits
+
+
+def _mark(labels: Sequence[Label], num_labels: int) -> NDArray[np.int64]:
+    marks = np.zeros((len(labels), num_labels), dtype=np.int64)
+    for row, label in zip(marks, labels, strict=True):
+        row[list(label or ())] = 1  # type: ignore[arg-type]
+    return marks
+
+
+def _list_texts(examples: Sequence[Any]) -> list[TextExample]:
+    return [example for example in examples if isinstance(example, TextExample)]

@@ -1,0 +1,87 @@
+"""A few examples of published tasks in their official files, in words that the tiny model knows."""
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+TEXTS = (
+    "the ship was big", "a cold night", "he went to the hill", "the dog is old", "they had a warm day",
+    "she left the town", "we saw the sea", "the man came from the river", "it was a small house",
+    "one child found the road", "the woman is not here", "two ships and three dogs",
+)  # fmt: skip
+
+
+def write_lines(path: Path, rows: Sequence[Sequence[object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows), encoding="utf-8")
+
+
+def write_sentiment(folder: Path) -> Path:
+    """SST-2: a development set with labels, and a test without."""
+    labelled = [(text, place % 2) for place, text in enumerate(TEXTS)]
+    write_lines(folder / "SST-2" / "dev.tsv", [("sentence", "label"), *labelled])
+    write_lines(folder / "SST-2" / "test.tsv", [("index", "sentence"), *enumerate(TEXTS[:4])])
+    return folder
+
+
+def write_entailment(folder: Path) -> Path:
+    """MNLI's two development sets, RTE's, and the diagnostic set, whose answers nobody has."""
+    names = ("contradiction", "entailment", "neutral")
+    header = ("index", "sentence1", "sentence2")
+    pairs = list(pairwise(TEXTS))
+    three = [(place, *pair, names[place % 3]) for place, pair in enumerate(pairs)]
+    write_lines(folder / "MNLI" / "dev_matched.tsv", [(*header, "gold_label"), *three])
+    write_lines(folder / "MNLI" / "dev_mismatched.tsv", [(*header, "gold_label"), *three[:5]])
+    two = [(place, *pair, ("entailment", "not_entailment")[place % 2]) for place, pair in enumerate(pairs)]
+    write_lines(folder / "RTE" / "dev.tsv", [(*header, "label"), *two])
+    asked = [(place, *pair) for place, pair in enumerate(pairs)]
+    write_lines(folder / "diagnostic" / "diagnostic.tsv", [header, *asked])
+    return folder
+
+
+def write_similarity(folder: Path) -> Path:
+    header = ("index", "sentence1", "sentence2")
+    pairs = [(place, *pair) for place, pair in enumerate(pairwise(TEXTS))]
+    scored = [(*row, round(0.45 * row[0], 3)) for row in pairs]
+    write_lines(folder / "STS-B" / "dev.tsv", [(*header, "score"), *scored])
+    write_lines(folder / "STS-B" / "test.tsv", [header, *pairs])
+    return folder
+
+
+def write_squad(folder: Path) -> Path:
+    """SQuAD 2.0's development set: four articles of three questions, each third one without an answer."""
+    articles = []
+    for number, title in enumerate(("ships", "dogs", "hills", "rivers")):
+        context = f"the man found a big {title[:-1]} on the road . it was old and cold by night ."
+        questions = [
+            {
+                "id": f"{title}-{place}",
+                "question": f"the man found {place} ?",
+                "is_impossible": place == 2,
+                "answers": [] if place == 2 else [{"text": "a big", "answer_start": context.index("a big")}],
+            }
+            for place in range(3)
+        ]
+        paragraphs = [{"context": context, "qas": questions}]
+        articles.append({"title": title if number else "Ships", "paragraphs": paragraphs})
+    path = folder / "squad" / "dev-v2.0.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"version": "v2.0", "data": articles}), encoding="utf-8")
+    return folder
+
+
+def write_race(folder: Path) -> Path:
+    """RACE's development set: two passages of each level, with two questions each."""
+    for level in ("middle", "high"):
+        for number in (1, 2):
+            content = {
+                "article": f"{TEXTS[number]} . {TEXTS[number + 4]} .",
+                "questions": ["the dog is _ .", "they had ?"],
+                "options": [["old", "new", "big", "cold"], ["a day", "a night", "one ship", "two dogs"]],
+                "answers": ["A", "C"],
+            }
+            path = folder / "race" / "dev" / level / f"{number}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(content), encoding="utf-8")
+    return folder
