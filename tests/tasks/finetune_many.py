@@ -1,6 +1,7 @@
-"""Several fine-tuning runs in one process of torchrun: a folder of data comes in, and what each saw goes out.
+"""Several fine-tuning runs in one launch of torchrun, which takes as long to start as a dozen of them.
 
-`python -m tests.tasks.finetune_many MODEL DATA OUT` leaves OUT/TASK, OUT/early and OUT/rank-N.json.
+`python -m tests.tasks.finetune_many MODEL DATA OUT` leaves OUT/TASK, OUT/early and OUT/rank-N.json; then it
+types `albert finetune` with two seeds into OUT/seeds, and at last with a table that is refused.
 """
 
 import json
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 
+from albert.app.cli import _run
 from albert.tasks import finetune as door
 from albert.tasks.finetune import FinetuneResult, finetune
 
@@ -18,11 +20,12 @@ TASKS = ("classification", "questions", "words")
 # Ragged batches that are cut, an odd batch size that two processes cannot halve, and no dropout, which draws
 # by process.
 SETTINGS = (
-    "num_steps=20", "batch_size=9", "micro_batch_tokens=60", "max_length=16", "num_evaluations=4", "dropout=0",
-    "head_dropout=0", "optimizer.learning_rate=3e-3", "has_tensorboard=false",
+    "num_steps=20", "batch_size=9", "micro_batch_tokens=60", "max_length=16", "num_evaluations=1", "dropout=0",
+    "head_dropout=0", "optimizer.learning_rate=3e-3", "optimizer.eps=1e-4", "has_tensorboard=false",
 )  # fmt: skip
 # A rate at which nothing is learned for long: the best evaluation is an early one, and patience ends it.
-EARLY = (*SETTINGS, "num_steps=60", "num_evaluations=30", "patience=3", "optimizer.learning_rate=1.0")
+EARLY = (*SETTINGS, "num_steps=40", "num_evaluations=20", "patience=2", "optimizer.learning_rate=1.0")
+SHORT = ("num_steps=4", "batch_size=8", "num_evaluations=1", "has_tensorboard=false")
 
 
 def train_all(model: Path, data: Path, out: Path) -> dict[str, dict[str, Any]]:
@@ -60,6 +63,11 @@ def main() -> None:
     door.write_finetuned = count_writes  # type: ignore[assignment]
     torch.set_num_threads(1)
     (out / f"rank-{rank}.json").write_text(json.dumps(train_all(model, data, out)), encoding="utf-8")
+    words = ["finetune", "classification", "--model", str(model)]
+    whole = ["--data", str(data / "classification"), "--out", str(out / "seeds"), "--seeds", "2", "--json"]
+    assert _run([*words, *whole, *SHORT]) == 0
+    bad = ["--data", str(data / "classification" / "train.jsonl"), "--dev", str(data / "bad.jsonl")]
+    sys.exit(_run([*words, *bad, "--out", str(out / "bad"), *SHORT]))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,16 @@ from tests.tasks.tables import write_rows, write_tables
 from tests.training.conftest import build_torchrun
 
 
-def run_torchrun(*words: object) -> "subprocess.CompletedProcess[str]":
-    command = build_torchrun([str(word) for word in words], processes=2)
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=180)
+@dataclass(frozen=True)
+class Launch:
+    """What two processes left and said."""
+
+    out: Path
+    stdout: str
+    stderr: str
+
+    def read_rank(self, rank: int) -> dict[str, Any]:
+        return json.loads((self.out / f"rank-{rank}.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +39,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for split in ("train", "dev"):
         lengthen(folder / "questions" / f"{split}.jsonl", "context")
         lengthen(folder / "words" / f"{split}.jsonl", "words", "labels")
+    rows = [json.loads(line) for line in (folder / TASKS[0] / "dev.jsonl").read_text().splitlines()]
+    write_rows(folder / "bad.jsonl", [rows[0], {**rows[1], "label": "other"}])
     return folder
 
 
@@ -52,72 +61,64 @@ def alone(tiny_folder, data, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 
 
 @pytest.fixture(scope="module")
-def together(tiny_folder, data, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same runs by two processes, one after the other in the same launch."""
+def together(tiny_folder, data, tmp_path_factory: pytest.TempPathFactory) -> Launch:
+    """The same runs by two processes, one after the other in the same launch, and two commands."""
     out = tmp_path_factory.mktemp("together")
-    done = run_torchrun("tests.tasks.finetune_many", tiny_folder, data, out)
-    assert done.returncode == 0, done.stderr
-    return out
-
-
-def read_rank(together: Path, rank: int) -> dict[str, Any]:
-    return json.loads((together / f"rank-{rank}.json").read_text(encoding="utf-8"))
+    words = ["tests.tasks.finetune_many", *map(str, (tiny_folder, data, out))]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = build_torchrun(words, processes=2)
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300)
+    assert "bad.jsonl" in done.stderr, done.stderr  # it came to its end, which is a mistake
+    assert done.returncode != 0
+    return Launch(out, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_two_processes_equal_one(alone, together, task):
-    one, two = (load_model(out / task / "model").model.state_dict() for out in (alone[0], together))
+    one, two = (load_model(out / task / "model").model.state_dict() for out in (alone[0], together.out))
     for name, weight in one.items():
         assert torch.allclose(weight, two[name], rtol=1e-4, atol=2e-5), name
-    assert read_rank(together, 0)[task]["metrics"] == pytest.approx(alone[1][task]["metrics"], abs=0.01)
+    assert together.read_rank(0)[task]["metrics"] == pytest.approx(alone[1][task]["metrics"], abs=0.01)
 
 
 def test_texts_are_read_in_windows_here(data, tiny_folder, together):
     """Else the kinds with windows would not have been tried."""
-    _, facts = read_finetune_run(together / "words")
+    _, facts = read_finetune_run(together.out / "words")
     assert facts.task.max_length == 16
     assert len(json.loads((data / "words" / "train.jsonl").read_text().splitlines()[0])["words"]) > 30
 
 
 def test_both_stop_early_at_the_same_step_and_keep_the_same_best(alone, together):
-    first, second = (read_rank(together, rank)["early"] for rank in (0, 1))
+    first, second = (together.read_rank(rank)["early"] for rank in (0, 1))
     assert first == second
-    assert first["num_stale"] == 3
-    assert first["model_step"] == first["best_step"] < first["step"] < 60
+    assert first["num_stale"] == 2
+    assert first["model_step"] == first["best_step"] < first["step"] < 40
     # Far from convergence rounding is blown up: the end may differ, the agreement must not.
-    assert alone[1]["early"]["num_stale"] == 3
+    assert alone[1]["early"]["num_stale"] == 2
 
 
 @pytest.mark.parametrize("name", [*TASKS, "early"])
 def test_every_process_knows_the_scores_and_one_writes_the_model(together, name):
-    assert read_rank(together, 0)[name] == read_rank(together, 1)[name]
-    assert (together / f"written-{name}").read_text() == "0"
-    assert not [path for path in read_tree(together / name) if path.startswith(".model")]
+    assert together.read_rank(0)[name] == together.read_rank(1)[name]
+    assert (together.out / f"written-{name}").read_text() == "0"
+    assert not [path for path in read_tree(together.out / name) if path.startswith(".model")]
 
 
-def test_several_seeds_are_trained_by_all_processes_and_told_by_one(tiny_folder, data, tmp_path):
-    words = ["num_steps=4", "batch_size=8", "num_evaluations=1", "has_tensorboard=false", "--seeds", "2"]
-    done = run_torchrun(
-        "albert", "finetune", "classification", "--model", tiny_folder, "--data", data / "classification",
-        "--out", tmp_path / "run", "--json", *words,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)  # one result, not two
+def test_several_seeds_are_trained_by_all_processes_and_told_by_one(together):
+    found = json.loads(together.stdout)  # one result, not two
     assert list(found["scores"]) == ["0", "1"]
-    assert done.stderr.count("seed 1, 2 of 2") == 1
-    summary = json.loads((tmp_path / "run" / "seeds.json").read_text())
+    assert together.stderr.count("seed 1, 2 of 2") == 1
+    summary = json.loads((together.out / "seeds" / "seeds.json").read_text())
     assert summary["best_seed"] == found["best_seed"]
 
 
-def test_a_bad_table_is_told_once_and_leaves_nothing(tiny_folder, data, tmp_path):
-    rows = [{"text": "the dog", "label": "other"}]
-    dev = write_rows(tmp_path / "dev.jsonl", rows)
-    done = run_torchrun(
-        "albert", "finetune", "classification", "--model", tiny_folder, "--data",
-        data / "classification" / "train.jsonl", "--dev", dev, "--out", tmp_path / "run",
-    )  # fmt: skip
-    assert done.returncode != 0
-    told = [line for line in done.stderr.splitlines() if line.startswith("error:")]
-    assert len(told) == 1, done.stderr  # torchrun's own report names it below
-    assert "dev.jsonl: line 1: the label 'other' is unknown" in told[0]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.jsonl"]
+def test_a_bad_table_is_told_once_and_leaves_nothing(together):
+    told = [line for line in together.stderr.splitlines() if line.startswith("error:")]
+    assert len(told) == 1, together.stderr  # torchrun's own report names it below
+    assert "bad.jsonl: line 2: the label 'other' is unknown" in told[0]
+    assert not (together.out / "bad").exists()
+
+
+def test_no_library_warns_of_what_is_meant(together):
+    """Reading back what two processes wrote is done by one."""
+    assert "Warning" not in together.stderr

@@ -5,6 +5,7 @@ The files are those of torch.distributed.checkpoint; any number of processes rea
 
 import os
 import shutil
+import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -95,5 +96,7 @@ def read_spread_tensors(place: Path) -> dict[str, Tensor]:
         for name, entry in metadata.state_dict_metadata.items()
         if isinstance(entry, TensorStorageMetadata)
     }
-    load(dict(tensors), checkpoint_id=place, no_dist=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that one process reads alone is what is meant
+        load(dict(tensors), checkpoint_id=place, no_dist=True)
     return tensors

@@ -1,7 +1,8 @@
 """An assignment of questions with options comes in; how much is for each option goes out, from words alone."""
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -33,17 +34,18 @@ def answer_by_sliding_window(assignment: Assignment) -> list[Floats]:
     A window is as long as question and option have different words, and counts those of its words that are
     theirs, rare ones for more.
     """
-    return [
-        np.array([_find_best_window(each, option) for option in each.options])
-        for each in _list_questions(assignment.dev)
-    ]
+    return [_score_options(each) for each in _list_questions(assignment.dev)]
 
 
-def _find_best_window(example: ChoiceExample, option: str) -> float:
-    passage = list_words(example.passage)
-    wanted = {*list_words(example.question.replace("_", " ")), *list_words(option)}
-    counts = Counter(passage)
-    weights = [np.log1p(1.0 / counts[word]) if word in wanted else 0.0 for word in passage]
+def _score_options(example: ChoiceExample) -> Floats:
+    passage, question = list_words(example.passage), list_words(example.question.replace("_", " "))
+    rarities = {word: math.log1p(1.0 / count) for word, count in Counter(passage).items()}
+    options = [{*question, *list_words(option)} for option in example.options]
+    return np.array([_find_best_window(passage, wanted, rarities) for wanted in options])
+
+
+def _find_best_window(passage: Sequence[str], wanted: set[str], rarities: Mapping[str, float]) -> float:
+    weights = [rarities[word] if word in wanted else 0.0 for word in passage]
     sums = np.concatenate([[0.0], np.cumsum(weights)])
     size = min(len(wanted), len(passage))
     return float((sums[size:] - sums[: len(sums) - size]).max())

@@ -33,9 +33,9 @@ def fit_vectorizer(texts: Sequence[str], *, max_features: int | None = None, max
 
 @dataclass(frozen=True)
 class WordFeatures:
-    """A single text is its words. A pair is the words of each, those that both have and those that one has,
+    """A single text is its words. A pair is the words of each, what both have, what one has, and the overlap.
 
-    and a few measures of overlap, brought to mean 0 and deviation 1 over the examples that were learned from.
+    Measures of overlap have mean 0 and deviation 1 over the examples that were learned from.
     """
 
     vectorizer: Any

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,8 +43,8 @@ def answer_by_words(assignment: Assignment) -> list[Floats]:
     that the model has not seen then; the development set has no say in it.
     """
     train, facts = _list_texts(assignment.train), assignment.facts
-    strength = choose_strength(train, facts)
-    return _learn_and_answer(train, _list_texts(assignment.dev), facts, strength)
+    tables = _build_tables(train, _list_texts(assignment.dev))
+    return _answer(tables, facts, choose_strength(train, facts))
 
 
 def answer_by_cosine(assignment: Assignment) -> list[Floats]:
@@ -64,11 +65,8 @@ def choose_strength(train: Sequence[TextExample], facts: TaskFacts) -> float:
     order = np.random.default_rng(_STREAM).permutation(len(train))[:_MAX_CHOOSING]
     number = max(1, round(_HELD_OUT_SHARE * len(order)))
     held, rest = ([train[place] for place in part] for part in (order[:number], order[number:]))
-    kind = build_kind(facts)
-    scores = {
-        strength: kind.score(_learn_and_answer(rest, held, facts, strength), held)["score"]
-        for strength in STRENGTHS
-    }
+    kind, tables = build_kind(facts), _build_tables(rest, held)
+    scores = {strength: kind.score(_answer(tables, facts, strength), held)["score"] for strength in STRENGTHS}
     return max(STRENGTHS, key=lambda strength: (scores[strength], -strength))
 
 
@@ -77,33 +75,40 @@ def find_most_frequent(values: Sequence[T]) -> T:
     return Counter(values).most_common(1)[0][0]
 
 
-def _learn_and_answer(
-    train: Sequence[TextExample], dev: Sequence[TextExample], facts: TaskFacts, strength: float
-) -> list[Floats]:
+@dataclass(frozen=True)
+class _Tables:
+    """What is learned from, what it means, and what is asked about."""
+
+    train: Any
+    labels: list[Label]
+    asked: Any
+
+
+def _build_tables(train: Sequence[TextExample], asked: Sequence[TextExample]) -> _Tables:
     features = fit_features(train)
-    table, asked = features.build(train), features.build(dev)
-    labels = [example.label for example in train]
+    return _Tables(features.build(train), [example.label for example in train], features.build(asked))
+
+
+def _answer(tables: _Tables, facts: TaskFacts, strength: float) -> list[Floats]:
+    """Logits or numbers, as the kind of the task has them."""
     if facts.label_kind == "number":
-        model = Ridge(alpha=1.0 / strength).fit(table, np.array(labels, dtype=np.float64))
-        return list(model.predict(asked)[:, None])
+        model = Ridge(alpha=1.0 / strength).fit(tables.train, np.array(tables.labels, dtype=np.float64))
+        return list(model.predict(tables.asked)[:, None])
     if facts.label_kind == "one":
-        return list(_classify(table, np.array(labels), asked, len(facts.labels), strength))
-    marks = _mark(labels, len(facts.labels))
-    columns = [_classify(table, marks[:, place], asked, 2, strength) for place in range(len(facts.labels))]
+        return list(_classify(tables, np.array(tables.labels), len(facts.labels), strength))
+    columns = [_classify(tables, marks, 2, strength) for marks in _mark(tables.labels, len(facts.labels)).T]
     return list(np.column_stack([column[:, 1] - column[:, 0] for column in columns]))
 
 
-def _classify(
-    table: Any, labels: NDArray[np.int64], asked: Any, num_labels: int, strength: float
-) -> Floats:
+def _classify(tables: _Tables, labels: NDArray[np.int64], num_labels: int, strength: float) -> Floats:
     """The logits [asked, labels]; a label that nobody has is never given."""
     found = np.unique(labels)
-    logits = np.full((asked.shape[0], num_labels), -1e9)
+    logits = np.full((tables.asked.shape[0], num_labels), -1e9)
     if len(found) == 1:
         logits[:, found[0]] = 0.0
         return logits
-    model = LogisticRegression(C=strength, max_iter=_MAX_ITERATIONS).fit(table, labels)
-    decided = model.decision_function(asked)
+    model = LogisticRegression(C=strength, max_iter=_MAX_ITERATIONS).fit(tables.train, labels)
+    decided = model.decision_function(tables.asked)
     logits[:, found] = np.column_stack([-decided, decided]) / 2 if decided.ndim == 1 else decided
     return logits
 
