@@ -1,4 +1,4 @@
-"""The tiny folder and facts come in; a folder with the head of that task, as fine-tuning leaves it, goes out."""
+"""The tiny folder and facts come in; a folder with the head of that task, as fine-tuning leaves it, is made."""
 
 import warnings
 from pathlib import Path

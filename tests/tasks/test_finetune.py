@@ -16,7 +16,7 @@ from albert.tasks.answering import load_answerer
 from albert.tasks.finetune import FinetuneResult, finetune
 from albert.tasks.finetune_facts import read_finetune_run
 from albert.tasks.task_facts import read_facts
-from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
+from tests.tasks.tables import NOUNS, OWN_TABLES, SIZES, draw_rows, write_rows, write_tables
 
 FAST = (
     "num_steps=200",
@@ -209,3 +209,26 @@ def test_the_model_folder_may_be_moved(tiny_folder, tmp_path):
     result = teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
     shutil.move(result.model_dir, tmp_path / "elsewhere")
     assert load_answerer(tmp_path / "elsewhere").facts.labels == ("no", "yes")
+
+
+def test_pairs_that_mean_the_same_teach_an_encoder_of_sentences(tiny_folder, tmp_path):
+    """A table without numbers: the right second text is to be found among all of them."""
+    pairs = [
+        {"text": f"the {noun} was {size} .", "text_pair": f"{size} {noun}"}
+        for noun in NOUNS
+        for size in SIZES
+    ]
+    data = write_rows(tmp_path / "pairs.csv", pairs * 5)
+    result = teach(
+        "embedding", tiny_folder, data, tmp_path / "run", *FAST, "columns.text_pair=text_pair", "dropout=0.0",
+        "num_steps=100",
+    )  # fmt: skip
+    assert result.scores.score > 80
+    assert (result.model_dir / "modules.json").exists()
+
+
+def test_single_texts_need_dropout_to_differ_from_themselves(tiny_folder, tmp_path):
+    data = write_rows(tmp_path / "texts.csv", [{"text": f"the {noun} ."} for noun in NOUNS * 10])
+    with pytest.raises(AlbertError, match="set dropout=0.1"):
+        teach("embedding", tiny_folder, data, tmp_path / "run", *SHORT, "dropout=0.0")
+    assert not (tmp_path / "run" / "run.json").exists()

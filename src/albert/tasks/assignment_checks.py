@@ -48,7 +48,7 @@ def check_learnable(facts: TaskFacts, examples: Sequence[Example], *, source: ob
 
 def check_numbers(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:
     """Refuse numbers that are all the same: they have no correlation with anything."""
-    if facts.label_kind != "number":
+    if facts.label_kind != "number" or facts.kind != "texts":
         return
     numbers = {each.label for each in examples if isinstance(each, TextExample)}
     if len(numbers) == 1:

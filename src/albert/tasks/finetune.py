@@ -21,6 +21,7 @@ from albert.tasks.finetune_model import load_start
 from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.finetuned import FinetuneScores, write_finetuned
+from albert.tasks.kinds.embedding import EmbeddingKind, check_dropout
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.vocabulary_fit import check_known, load_own_vocabulary
@@ -140,6 +141,8 @@ def complete_facts(
             "max_question": min(facts.max_question, length // 2),
             "stride": min(facts.stride, max(1, length // 3)),
             "max_ending": min(facts.max_ending, length // 2),
+            "similarity_temperature": settings.similarity_temperature,
+            "min_similarity": settings.min_similarity,
         }
     )
 
@@ -241,6 +244,8 @@ def build_job(
             f"none of the {len(assignment.train):,} examples of {assignment.facts.task} has an answer that "
             "can be learned, in its place; check the columns of the answers"
         )
+    if isinstance(kind, EmbeddingKind):
+        check_dropout(train, model.config)
     if len(train) < len(items):
         number = f"{len(items) - len(train):,} of {len(items):,}"
         reporter.say(f"left out {number} sequences: nothing is to be learned from them")

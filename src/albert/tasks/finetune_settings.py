@@ -18,7 +18,8 @@ class FinetuneSettings(LoopSettings):
     mistakes in a rare class for more. After `patience` evaluations without a better score the run ends.
     `has_exits` trains a classifier after each layer, so that the model can answer easy texts early. Of an
     own table, `columns` names the columns, and `dev_share` of it is kept to be asked about where there is
-    no other.
+    no other. Of embeddings, `similarity_temperature` divides the cosines, and pairs with a score below
+    `min_similarity` teach nothing.
     """
 
     batch_size: PositiveInt = 32
@@ -32,6 +33,8 @@ class FinetuneSettings(LoopSettings):
     has_exits: bool = False
     columns: dict[str, Any] = Field(default_factory=dict)
     dev_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.1
+    similarity_temperature: PositiveFloat = 0.05
+    min_similarity: float = 4.0
     optimizer: OptimizerSettings = OptimizerSettings(name="adamw", learning_rate=1e-4)
     schedule: ScheduleSettings = ScheduleSettings(name="linear", warmup_share=0.1)
     num_evaluations: Annotated[int, Field(ge=1)] = 6

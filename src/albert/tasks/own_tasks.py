@@ -6,8 +6,15 @@ from typing import Any
 
 from albert.settings import Settings
 from albert.tasks.kinds.logits import LabelKind
-from albert.tasks.readers.columns import ChoiceColumns, SpanColumns, TextColumns, WordColumns
+from albert.tasks.readers.columns import (
+    ChoiceColumns,
+    SimilarityColumns,
+    SpanColumns,
+    TextColumns,
+    WordColumns,
+)
 from albert.tasks.readers.kinds import CHOICES, SPANS, TEXTS, WORDS, TableKind
+from albert.tasks.readers.similarity import SIMILARITY
 from albert.tasks.task_facts import KindName
 
 
@@ -40,6 +47,7 @@ _TASKS = (
     ),
     OwnTask("words", "words", WORDS, WordColumns),
     OwnTask("questions", "spans", SPANS, SpanColumns, has_impossible=True),
+    OwnTask("embedding", "embedding", SIMILARITY, SimilarityColumns, "number"),
     OwnTask("choice", "choices", CHOICES, ChoiceColumns, metrics=("accuracy",)),
 )  # fmt: skip
 OWN_TASKS: Mapping[str, OwnTask] = {task.name: task for task in _TASKS}

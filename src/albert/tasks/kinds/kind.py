@@ -1,4 +1,4 @@
-"""What a kind of task is to those who train, ask and score it: examples come in, answers and scores go out."""
+"""What a kind of task is to those who train, ask and score it: examples in, answers and scores out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar

@@ -21,6 +21,15 @@ class TextColumns(Settings):
     id: str | None = None
 
 
+class SimilarityColumns(Settings):
+    """Texts, or pairs that mean the same; how similar a pair is, in numbers, where the table tells."""
+
+    text: str = "text"
+    text_pair: str | None = None
+    score: str = "score"
+    id: str | None = None
+
+
 class WordColumns(Settings):
     """Words and their labels, as lists or as texts with white space between; CoNLL files have these two."""
 

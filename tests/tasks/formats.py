@@ -1,0 +1,58 @@
+"""The rows of a task come in; the same table goes out in every format that is read, as people write it."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.tasks.tables import write_rows
+
+FORMATS = ("csv", "tsv", "jsonl", "parquet")
+OPTIONS = ("a", "b", "c", "d")
+Rows = list[dict[str, Any]]
+
+
+def write_table(path: Path, rows: Rows) -> Path:
+    """By the ending of its name; a cell of CSV and TSV is one text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".jsonl":
+        return write_rows(path, rows)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+        return path
+    flat = [flatten(row) for row in rows]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(flat[0]), delimiter="," if path.suffix == ".csv" else "\t")
+        writer.writeheader()
+        writer.writerows(flat)
+    return path
+
+
+def flatten(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without lists: words with spaces between, labels with commas, a column for each option."""
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if name == "options":
+            flat |= dict(zip(OPTIONS, value, strict=True))
+        elif name == "answers":
+            flat["answers"] = "".join(value["text"][:1])
+            flat["answer_start"] = value["answer_start"][0] if value["text"] else ""
+        elif isinstance(value, list):
+            flat[name] = ("," if name == "label" else " ").join(value)
+        else:
+            flat[name] = value
+    return flat
+
+
+def list_settings(task: str, format: str) -> list[str]:
+    """What has to be said about such a table."""
+    is_flat = task == "choice" and format in ("csv", "tsv")
+    return [f"columns.options=[{', '.join(OPTIONS)}]"] if is_flat else []
+
+
+def name_line(format: str, place: int) -> str:
+    """How a message calls the row at a place from 0: a table with a header begins in line 2."""
+    unit = "row" if format == "parquet" else "line"
+    return f"{unit} {place + (2 if format in ('csv', 'tsv') else 1)}"
