@@ -1,4 +1,4 @@
-"""The tiny folder and facts come in; a folder with the head of that task, as fine-tuning leaves it, is made."""
+"""The tiny folder and facts come in; a folder with the head of that task, as if fine-tuned, goes out."""
 
 import warnings
 from pathlib import Path

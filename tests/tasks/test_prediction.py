@@ -1,10 +1,13 @@
 """Predictions over tables and streams of any size: order, memory, broken rows, and what is refused."""
 
+import gzip
 import io
 import json
 import os
 import threading
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import albert
@@ -85,6 +88,16 @@ def test_every_format_gives_the_same_answers(folder, tmp_path, format):
     assert [row["label"] for row in rows] == [each.label for each in expected]
     first_lines = {"jsonl": [1, 2], "txt": [1, 3]}
     assert [row["line"] for row in rows] == first_lines.get(format, [2, 3])
+
+
+def test_parquet_and_compressed_tables(folder, tmp_path):
+    pq.write_table(pa.table({"text": TEXTS}), tmp_path / "x.parquet")
+    (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"text\nthe ship left the town\ntwo children\n"))
+    model = folder(SENTIMENT)
+    from_parquet, _ = ask("classification", model, tmp_path / "x.parquet")
+    compressed, _ = ask("classification", model, tmp_path / "x.csv.gz")
+    assert [row["line"] for row in from_parquet] == [1, 2, 3]
+    assert [row["label"] for row in compressed] == [row["label"] for row in from_parquet[:2]]
 
 
 def test_words_come_from_lists_from_texts_and_from_conll(folder, tmp_path):
