@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from albert.inference.predictor import Predictor
     from albert.inference.sequence_encoder import SequenceEncoder, load_encoder
     from albert.tasks.evaluation import evaluate
+    from albert.tasks.finetune import finetune
     from albert.tasks.task_predictor import TaskPredictor, load
     from albert.training.pretrain import pretrain
 
@@ -19,6 +20,7 @@ __all__ = [
     "TaskPredictor",
     "__version__",
     "evaluate",
+    "finetune",
     "load",
     "load_encoder",
     "pretrain",
@@ -31,6 +33,7 @@ _HOMES = {
     "load_encoder": "albert.inference.sequence_encoder",
     "SequenceEncoder": "albert.inference.sequence_encoder",
     "pretrain": "albert.training.pretrain",
+    "finetune": "albert.tasks.finetune",
     "evaluate": "albert.tasks.evaluation",
 }
 

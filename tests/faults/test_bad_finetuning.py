@@ -56,7 +56,7 @@ def refuse(finetune, tmp_path) -> Callable[..., str]:
 
 @dataclass(frozen=True)
 class Bad:
-    """One row of a split changed, and what must be said of it: `{line}` is its place, `{unit}` line or row."""
+    """One row of a split changed, and what must be said of it: `{line}` is its place, `{unit}` its kind."""
 
     name: str
     split: str
@@ -194,8 +194,8 @@ def test_a_table_of_which_most_is_empty_is_refused(refuse, tmp_path, task, forma
 @pytest.mark.parametrize(
     ("task", "column"),
     [
-        ("classification", "text"), ("classification", "label"), ("multilabel", "label"), ("regression", "text"),
-        ("words", "labels"), ("questions", "context"), ("questions", "answers"), ("choice", "question"),
+        ("classification", "text"), ("classification", "label"), ("multilabel", "label"),
+        ("regression", "text"), ("words", "labels"), ("questions", "context"), ("questions", "answers"), ("choice", "question"),
     ],
 )  # fmt: skip
 def test_a_missing_column_is_named_with_those_there_are(refuse, tmp_path, task, column, format):
@@ -214,20 +214,19 @@ def test_a_table_to_be_asked_about_must_be_of_the_same_kind(refuse, tmp_path):
     assert "other.jsonl: no column 'text', 'label' but 'id', 'question', 'context', 'answers'" in error
 
 
+NOT_UTF8 = "bytes that are not UTF-8 (first in line 4: 0xe9 behind "
 BROKEN = [
-    ("table.jsonl", b'{"text": "the dog', "left out 1 line: not valid JSON (first in line 4: Unterminated"),
-    ("table.jsonl", b'["the dog", "no"]', "left out 1 line: no JSON object (first in line 4: it is a list)"),
-    ("table.jsonl", b'{"text": "the dog"}', "left out 1 line: no 'label' (first in line 4: it has text)"),
-    ("table.jsonl", b'{"text": "caf\xe9", "label": "no"}', "left out 1 line: bytes that are not UTF-8 (first in "
-     "line 4: 0xe9 behind 13 characters; save it as UTF-8)"),
-    ("table.jsonl", b'{"text": "a \\ud83d dog", "label": "no"}', "left out 1 line: half a character (first in line"
-     " 4: \\ud83d without its other half"),
-    ("table.csv", b"the dog", "left out 1 line: wrong number of fields (first in line 4: 1, and 2 columns)"),
-    ("table.csv", b'a "b" c,"no"x', "left out 1 line: not valid CSV (first in line 4"),
-    ("table.csv", b"caf\xe9,no", "left out 1 line: bytes that are not UTF-8 (first in line 4: 0xe9 behind 3"),
-    ("table.tsv", b"the\tdog\tno", "left out 1 line: wrong number of fields (first in line 4: 3, and 2 columns)"),
-    ("table.tsv", b"caf\xe9\tno", "left out 1 line: bytes that are not UTF-8 (first in line 4: 0xe9 behind 3"),
-]  # fmt: skip
+    ("table.jsonl", b'{"text": "the dog', "not valid JSON (first in line 4: Unterminated string"),
+    ("table.jsonl", b'["the dog", "no"]', "no JSON object (first in line 4: it is a list)"),
+    ("table.jsonl", b'{"text": "the dog"}', "no 'label' (first in line 4: it has text)"),
+    ("table.jsonl", b'{"text": "caf\xe9", "label": "no"}', NOT_UTF8 + "13 characters; save it as UTF-8)"),
+    ("table.jsonl", b'{"text": "a \\ud83d", "label": "no"}', "half a character (first in line 4: \\ud83d"),
+    ("table.csv", b"the dog", "wrong number of fields (first in line 4: 1, and 2 columns)"),
+    ("table.csv", b'a "b" c,"no"x', "not valid CSV (first in line 4"),
+    ("table.csv", b"caf\xe9,no", NOT_UTF8 + "3 characters"),
+    ("table.tsv", b"the\tdog\tno", "wrong number of fields (first in line 4: 3, and 2 columns)"),
+    ("table.tsv", b"caf\xe9\tno", NOT_UTF8 + "3 characters"),
+]
 
 
 @pytest.mark.parametrize(("name", "line", "said"), BROKEN)
@@ -235,7 +234,9 @@ def test_a_broken_line_is_counted_and_many_are_refused(refuse, tmp_path, name, l
     data = write_table(tmp_path / name, draw_rows("classification", 40, seed=1))
     lines = data.read_bytes().splitlines()
     data.write_bytes(b"\n".join([*lines[:3], line, *lines[3:]]) + b"\n")
-    assert any(f"{name}: {said}" in problem for problem in assign("classification", data).problems)
+    assert any(
+        f"{name}: left out 1 line: {said}" in problem for problem in assign("classification", data).problems
+    )
     data.write_bytes(b"\n".join([*lines[:3], *[line] * 6, *lines[3:]]) + b"\n")
     assert f"{name}: 6 of 46 lines cannot be read, and at most 10% may be left out: " in refuse(
         "classification", data

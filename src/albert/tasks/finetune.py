@@ -128,11 +128,7 @@ def complete_facts(
     if settings.class_weights == "balanced":
         weights = count_class_weights(assignment.train, facts)
     length = min(settings.max_length, limit)
-    if length < settings.max_length:
-        reporter.say(
-            f"max_length is {length}, all the positions that the model has, not {settings.max_length}"
-        )
-    return facts.model_copy(
+    completed = facts.model_copy(
         update={
             "max_length": length,
             "class_weights": weights,
@@ -141,10 +137,14 @@ def complete_facts(
             "max_question": min(facts.max_question, length // 2),
             "stride": min(facts.stride, max(1, length // 3)),
             "max_ending": min(facts.max_ending, length // 2),
-            "similarity_temperature": settings.similarity_temperature,
-            "min_similarity": settings.min_similarity,
         }
     )
+    build_kind(completed)  # refused now, if at all
+    if length < settings.max_length:
+        reporter.say(
+            f"max_length is {length}, all the positions that the model has, not {settings.max_length}"
+        )
+    return completed
 
 
 def _run(run_dir: Path, start: _Start, *, reporter: Reporter, world: World) -> FinetuneResult:
