@@ -47,7 +47,7 @@ def refuse(finetune, tmp_path) -> Callable[..., str]:
 
     def run(task: str, data: Path, *words: object, **options: Any) -> str:
         before = read_tree(tmp_path)
-        error = finetune(task, data, *words, **options).error
+        error: str = finetune(task, data, *words, **options).error
         assert read_tree(tmp_path) == before
         return error
 
@@ -195,7 +195,8 @@ def test_a_table_of_which_most_is_empty_is_refused(refuse, tmp_path, task, forma
     ("task", "column"),
     [
         ("classification", "text"), ("classification", "label"), ("multilabel", "label"),
-        ("regression", "text"), ("words", "labels"), ("questions", "context"), ("questions", "answers"), ("choice", "question"),
+        ("regression", "text"), ("words", "labels"), ("questions", "context"), ("questions", "answers"),
+        ("choice", "question"),
     ],
 )  # fmt: skip
 def test_a_missing_column_is_named_with_those_there_are(refuse, tmp_path, task, column, format):
@@ -584,3 +585,28 @@ def test_a_question_without_its_answer_among_published_ones_is_refused(refuse, t
     error = refuse("race", tmp_path)
     assert "dev: question 'middle/1.txt/0' comes without its answer" in error
     assert "give a development set with answers" in error
+
+
+PAIRED = "columns.text_pair=other"
+
+
+def test_sentences_need_pairs_to_be_asked_about(refuse, tmp_path):
+    singles = write_rows(tmp_path / "singles.csv", [{"text": f"the {word} ."} for word in WORDS[10:40]])
+    assert "singles.csv, those to be asked about: the text '" in refuse("embedding", singles)
+    error = refuse("embedding", singles, "--dev", singles, PAIRED)
+    assert "singles.csv: the text '2' has no second to be compared with" in error
+    assert "give pairs with --dev" in error
+    rows = [{"text": f"the {word} .", "other": word, "score": 4.5} for word in WORDS[10:30]]
+    half = write_rows(tmp_path / "half.csv", [*rows[:5], {**rows[5], "score": ""}, *rows[6:]])
+    error = refuse("embedding", singles, "--dev", half, PAIRED)
+    assert "half.csv: the pairs '2' and '7': one has a number that says how similar it is" in error
+
+
+def test_single_sentences_are_learned_from_and_pairs_asked_about(finetune, tmp_path):
+    singles = write_rows(tmp_path / "singles.csv", [{"text": f"the {word} ."} for word in WORDS[10:40]])
+    pairs = [
+        {"text": f"the {word} .", "other": word, "score": place} for place, word in enumerate(WORDS[10:20])
+    ]
+    outcome = finetune("embedding", singles, "--dev", write_rows(tmp_path / "pairs.jsonl", pairs), PAIRED)
+    assert outcome.code == 0, outcome.err
+    assert "dev, spearman" in outcome.out

@@ -53,14 +53,14 @@ def _describe(result: FinetuneResult) -> dict[str, Any]:
 def main() -> None:
     model, data, out = map(Path, sys.argv[1:])
     rank = os.environ["RANK"]
-    write = door.write_finetuned
+    write = door.write_finetuned  # type: ignore[attr-defined]
 
     def count_writes(run_dir: Path, *arguments: Any, **options: Any) -> Any:
         with (out / f"written-{run_dir.name}").open("a", encoding="utf-8") as file:
             file.write(rank)
         return write(run_dir, *arguments, **options)
 
-    door.write_finetuned = count_writes  # type: ignore[assignment]
+    door.write_finetuned = count_writes  # type: ignore[attr-defined]
     torch.set_num_threads(1)
     (out / f"rank-{rank}.json").write_text(json.dumps(train_all(model, data, out)), encoding="utf-8")
     words = ["finetune", "classification", "--model", str(model)]

@@ -27,7 +27,8 @@ class Launch:
     stderr: str
 
     def read_rank(self, rank: int) -> dict[str, Any]:
-        return json.loads((self.out / f"rank-{rank}.json").read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads((self.out / f"rank-{rank}.json").read_text(encoding="utf-8"))
+        return found
 
 
 @pytest.fixture(scope="module")

@@ -8,15 +8,13 @@ import pytest
 
 from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.reporting import Silence
 from albert.tasks.asking import ask_items
 from albert.tasks.examples import Label, TextExample
 from albert.tasks.finetune_job import FinetuneJob
-from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.texts import TextKind
-from albert.training.loop import LoopOutcome, TrainingLoop
+from albert.training.loop import LoopOutcome
 from albert.training.metrics import iter_records
-from albert.training.optimizers import build_optimizer
+from tests.tasks.kinds.learning import finetune
 
 NOUNS, SIZES = ("dog", "man", "house", "ship"), ("big", "small", "old", "new")
 
@@ -45,47 +43,23 @@ KINDS = {
 }
 
 
-def finetune(folder: Path, out: Path, name: str, **changes: object) -> tuple[LoopOutcome, FinetuneJob]:  # type: ignore[type-arg]
+def teach(folder: Path, out: Path, name: str, **changes: object) -> tuple[LoopOutcome, FinetuneJob]:  # type: ignore[type-arg]
     kind, label = KINDS[name]
-    tokenizer = load_vocabulary(folder)
-    values = {"num_steps": 250, "batch_size": 16, "optimizer": {"name": "adamw", "learning_rate": 3e-3}}
-    settings = FinetuneSettings.model_validate(
-        {**values, "has_tensorboard": False, "num_evaluations": 5, **changes}
-    )
-    with pytest.warns(match="started fresh"):
-        model = load_model(folder, heads=kind.heads, seed=1).model
-    dev = write_texts(100, label, seed=2)
-    job = FinetuneJob(
-        model,
-        kind,
-        settings,
-        train=kind.encode(write_texts(400, label, seed=1), tokenizer),
-        dev=kind.encode(dev, tokenizer),
-        dev_examples=dev,
-    )
-    loop = TrainingLoop(
-        job,
-        model=model,
-        network=job.build_network(),
-        optimizer=build_optimizer(model, settings.optimizer),
-        settings=settings,
-        run_dir=out,
-        seed=0,
-        reporter=Silence(),
-    )
-    return loop.run(), job
+    train, dev = write_texts(400, label, seed=1), write_texts(100, label, seed=2)
+    options = {"num_steps": 250, "num_evaluations": 5, **changes}
+    return finetune(folder, out, kind, train=train, dev=dev, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_each_kind_of_label_is_learned(tiny_folder, tmp_path, name):
-    outcome, _ = finetune(tiny_folder, tmp_path, name)
+    outcome, _ = teach(tiny_folder, tmp_path, name)
     assert outcome.is_finished
     assert outcome.progress.figures["score"] > 90
 
 
 def test_without_getting_better_it_ends_early(tiny_folder, tmp_path):
     """The rate is so small that nothing changes: the first score stays the best."""
-    outcome, _ = finetune(
+    outcome, _ = teach(
         tiny_folder, tmp_path, "one", patience=2, optimizer={"name": "adamw", "learning_rate": 1e-12}
     )
     assert outcome.is_finished
@@ -98,7 +72,7 @@ def test_without_getting_better_it_ends_early(tiny_folder, tmp_path):
 
 
 def test_answers_do_not_depend_on_the_batch(tiny_folder, tmp_path):
-    _, job = finetune(tiny_folder, tmp_path, "one", num_steps=20, num_evaluations=1)
+    _, job = teach(tiny_folder, tmp_path, "one", num_steps=20, num_evaluations=1)
     model = job.model.eval()
     alone, together = (ask_items(model, job.kind, job.dev, max_tokens=size) for size in (1, 100_000))
     assert np.allclose(alone, together, atol=1e-5)

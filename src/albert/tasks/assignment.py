@@ -14,6 +14,7 @@ from albert.settings import Settings, build_settings
 from albert.tasks.assignment_checks import (
     check_learnable,
     check_numbers,
+    check_pairs,
     check_scorable,
     check_table,
     list_oddities,
@@ -147,7 +148,9 @@ def _open_own(
         learned, asked, said = train.examples, found.examples, found.problems.describe()
         if dev_path.samefile(train_path):
             said.append(f"{dev_path}: is learned from as well, so that its scores say nothing of other texts")
-    check_numbers(facts, asked, source=dev_path or f"{train_path}, those to be asked about")
+    source = dev_path or f"{train_path}, those to be asked about"
+    check_numbers(facts, asked, source=source)
+    check_pairs(facts, asked, source=source)
     odd = list_oddities(facts, learned, source=train_path)
     return Assignment(facts, learned, asked, (*train.problems.describe(), *said, *odd))
 
@@ -159,8 +162,8 @@ def refuse_fixed(task: OwnTask, columns: Mapping[str, Any]) -> None:
         if asked != value:
             others = [other.name for other in OWN_TASKS.values() if (key, asked) in other.fixed]
             raise InputError(
-                f"columns.{key}={asked} is not for {task.name}, where it is {value}; leave it out, or ask for "
-                f"{' or '.join(others) or 'another task'}"
+                f"columns.{key}={asked} is not for {task.name}, where it is {value}; leave it out, or ask "
+                f"for {' or '.join(others) or 'another task'}"
             )
 
 

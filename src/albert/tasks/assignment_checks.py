@@ -58,6 +58,22 @@ def check_numbers(facts: TaskFacts, examples: Sequence[Example], *, source: obje
         )
 
 
+def check_pairs(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:
+    """Refuse texts by which no encoder of sentences can be chosen: single ones, and half of them numbered."""
+    texts = [each for each in examples if isinstance(each, TextExample)] if facts.kind == "embedding" else []
+    for text in texts:
+        if text.second is None:
+            raise InputError(
+                f"{source}: the text {quote(text.id)} has no second to be compared with, and a model is "
+                "chosen by pairs; give pairs with --dev, and their column as in columns.text_pair=paraphrase"
+            )
+        if (text.label is None) != (texts[0].label is None):
+            raise InputError(
+                f"{source}: the pairs {quote(texts[0].id)} and {quote(text.id)}: one has a number that says "
+                "how similar it is, and the other has none; give all of them one, or none"
+            )
+
+
 def check_scorable(examples: Sequence[Example], *, source: object) -> None:
     """Refuse an example of a published task that comes without its answer: no score could count it."""
     for example in examples:

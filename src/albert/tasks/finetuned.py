@@ -20,6 +20,7 @@ from albert.tasks.finetune_facts import FinetuneFacts
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_model import load_start
 from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.foreign_folder import PROBLEM_TYPES
 from albert.tasks.task_facts import TASK_NAME, TaskFacts, build_kind
 from albert.tasks.tuning import tune_facts
 from albert.text.tokenizer import Tokenizer
@@ -28,9 +29,6 @@ from albert.training.run_folder import MODEL_DIR
 from albert.training.run_job import load_best
 
 RESULT_NAME = "result.json"
-_PROBLEM_TYPES = {
-    "one": "single_label_classification", "several": "multi_label_classification", "number": "regression",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def write_finetuned(
             model,
             tokenizer=tokenizer,
             labels=tuned.labels if tuned.kind in ("texts", "words") else (),
-            problem_type=_PROBLEM_TYPES[tuned.label_kind] if tuned.kind == "texts" else None,
+            problem_type=PROBLEM_TYPES[tuned.label_kind] if tuned.kind == "texts" else None,
             card=card,
             extras={TASK_NAME: format_json(tuned.model_dump(mode="json")), **_list_extras(model, tuned)},
         )

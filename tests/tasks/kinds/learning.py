@@ -22,7 +22,14 @@ def load_for(kind: Any, folder: Path) -> AlbertModel:
 
 
 def finetune(
-    folder: Path, out: Path, kind: Any, *, train: Sequence[Any], dev: Sequence[Any], num_steps: int
+    folder: Path,
+    out: Path,
+    kind: Any,
+    *,
+    train: Sequence[Any],
+    dev: Sequence[Any],
+    num_steps: int,
+    **changes: object,
 ) -> tuple[LoopOutcome, FinetuneJob[Any, Any]]:
     tokenizer = load_vocabulary(folder)
     settings = FinetuneSettings.model_validate(
@@ -32,6 +39,7 @@ def finetune(
             "optimizer": {"name": "adamw", "learning_rate": 3e-3},
             "num_evaluations": 2,
             "has_tensorboard": False,
+            **changes,
         }
     )
     model = load_for(kind, folder)

@@ -79,7 +79,7 @@ def test_a_few_broken_rows_are_left_out_and_told(tmp_path):
 @pytest.mark.parametrize(
     ("split", "content", "message"),
     [
-        ("dev", "text\tlabel\nfine\t1\n", "dev.tsv: no column 'sentence' but 'text', 'label'; name"),
+        ("dev", "text\tlabel\nfine\t1\n", "dev.tsv: no column 'sentence' but 'text', 'label'; give"),
         ("dev", "sentence\nfine\n", "dev.tsv: no column 'label' but 'sentence'"),
         ("dev", "sentence\tlabel\nfine\t1\nodd\t2\n", "dev.tsv: line 3: the label '2' is unknown (known: 0"),
         ("dev", "sentence\tlabel\n", "dev.tsv: holds no examples; check the path"),

@@ -157,5 +157,6 @@ def _render_seeds(console: Any, found: "SeedRuns", model: Any) -> None:
     spread = "–" if summary.spread is None else f"{summary.spread:.2f}"
     console.print(
         f"median {summary.median:.2f}, spread {spread} ({summary.lowest:.2f} – {summary.highest:.2f}); "
-        f"the best is seed {found.best_seed}: {model}"
+        f"the best is seed {found.best_seed}: {model}",
+        soft_wrap=True,
     )

@@ -32,8 +32,9 @@ def list_baselines(assignment: Assignment) -> Mapping[str, Baseline]:
     if facts.kind == "texts":
         return _list_for_texts(assignment)
     if facts.kind == "spans":
-        nothing: dict[str, Baseline] = {"no_answer": spans.answer_nothing} if facts.has_impossible else {}
-        return {**nothing, "first_name": spans.answer_first_name, "bag_of_words": spans.answer_by_words}
+        silent: dict[str, Baseline] = {"no_answer": spans.answer_nothing}
+        naming: dict[str, Baseline] = {"first_name": spans.answer_first_name}
+        return {**(silent if facts.has_impossible else naming), "bag_of_words": spans.answer_by_words}
     if facts.kind == "choices":
         return {
             "same_place": choices.answer_same_place,

@@ -30,9 +30,9 @@ MAX_NUMBER = 1e15  # the squares of larger ones, added up, are no 32-bit floats
 class TableKind(Generic[C, E]):
     """How tables of one kind are read.
 
-    `inputs` names the columns that are always read and `outputs` those of the labels. `build` makes the
-    example, with labels or without, and `note` counts its oddities. `names` are the labels of a row, of
-    which a table must have `least_names`; 0 where they have none.
+    `inputs` names the columns that are always read and `outputs` those of the labels; `more` are read where
+    a table has them. `build` makes the example, with labels or without, and `note` counts its oddities.
+    `names` are the labels of a row, of which a table must have `least_names`; 0 where they have none.
     """
 
     inputs: Callable[[C], Iterable[str | None]]
@@ -41,12 +41,16 @@ class TableKind(Generic[C, E]):
     note: Callable[[E, int, Problems], None]
     names: Callable[[Row, C], Iterable[str]] = lambda row, columns: ()
     least_names: Callable[[C], int] = lambda columns: 0
+    more: Callable[[C], Iterable[str | None]] = lambda columns: ()
 
     def wanted(self, columns: C, *, is_labelled: bool) -> Wanted:
         """The columns to read; without labels, those of the labels need not be there."""
-        inputs = tuple(name for name in self.inputs(columns) if name is not None)
-        outputs = self.outputs(columns)
-        return Wanted((*inputs, *outputs.required), outputs.optional) if is_labelled else Wanted(inputs)
+        inputs, more = (
+            tuple(name for name in names if name is not None)
+            for names in (self.inputs(columns), self.more(columns))
+        )
+        outputs = self.outputs(columns) if is_labelled else Wanted(())
+        return Wanted((*inputs, *outputs.required), (*more, *outputs.optional))
 
 
 def _read_one(row: Row, columns: TextColumns, labels: Labels | None) -> Label:

@@ -11,7 +11,8 @@ from albert.tasks.readers.rows import Row, Wanted
 
 def _build(row: Row, columns: SimilarityColumns, labels: Labels | None, is_labelled: bool) -> TextExample:
     first = read_text(row, columns.text)
-    second = None if columns.text_pair is None else read_text(row, columns.text_pair)
+    has_second = columns.text_pair is not None and columns.text_pair in row.values
+    second = read_text(row, str(columns.text_pair)) if has_second else None
     if not first.strip() or (second is not None and not second.strip()):
         raise BadRow("an empty text")
     has_score = is_labelled and row.values.get(columns.score) not in (None, "")
@@ -20,7 +21,8 @@ def _build(row: Row, columns: SimilarityColumns, labels: Labels | None, is_label
 
 
 SIMILARITY: TableKind[SimilarityColumns, TextExample] = TableKind(
-    inputs=lambda columns: (columns.text, columns.text_pair, columns.id),
+    inputs=lambda columns: (columns.text, columns.id),
+    more=lambda columns: (columns.text_pair,),  # single texts are asked about pairs of another table
     outputs=lambda columns: Wanted((), (columns.score,)),
     build=_build,
     note=note_empty_text,

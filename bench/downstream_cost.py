@@ -1,0 +1,90 @@
+"""A model, a task and a recipe come in; the seconds that one fine-tuning run will take go out, by trying."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from albert.inference.batching import iter_batches
+from albert.model.albert_model import AlbertModel
+from albert.pretrained.folder import load_model
+from albert.pretrained.vocabulary import load_vocabulary
+from albert.reporting import Silence
+from albert.tasks.assignment import open_assignment
+from albert.tasks.examples import Example
+from albert.tasks.finetune import complete_facts
+from albert.tasks.finetune_model import load_start
+from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
+from albert.tasks.kinds.kind import Kind
+from albert.tasks.task_facts import build_kind
+
+_NUM_ASKED = 200  # examples tell how long the others are
+_NUM_BATCHES = 3
+_FIXED_SECONDS = 5.0  # reading, cutting into pieces, writing the model
+AnyKind = Kind[Any, Any, Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run of a task is made of, and how long it will take."""
+
+    num_train: int
+    num_dev: int
+    train_pieces: float
+    pieces_per_second: float
+    seconds: float
+
+
+def estimate_cost(task: str, *, model: Path, data: Path, overrides: Sequence[str]) -> Cost:
+    """Time a few batches of the task, forwards and backwards and only forwards."""
+    config = load_model(model, heads={}).config
+    settings = read_finetune_recipe(choose_recipe(task, hidden_size=config.hidden_size), overrides=overrides)
+    assignment = open_assignment(task, data, dev=None, columns={}, dev_share=settings.dev_share)
+    facts = complete_facts(assignment, settings, limit=config.max_position_embeddings, reporter=Silence())
+    kind, tokenizer = build_kind(facts), load_vocabulary(model)
+    train, dev = (kind.encode(_pick(part), tokenizer) for part in (assignment.train, assignment.dev))
+    network = load_start(str(model), kind, settings)
+    max_tokens = settings.micro_batch_tokens
+    learning = _time(network, kind, train, max_tokens=max_tokens, is_training=True)
+    asking = _time(network, kind, dev, max_tokens=max_tokens, is_training=False)
+    train_pieces = _count_pieces(kind, train) / len(_pick(assignment.train)) * len(assignment.train)
+    dev_pieces = _count_pieces(kind, dev) / len(_pick(assignment.dev)) * len(assignment.dev)
+    epochs = settings.num_epochs
+    if settings.num_steps is not None:
+        num_items = len(train) / len(_pick(assignment.train)) * len(assignment.train)
+        epochs = settings.num_steps * settings.batch_size / num_items
+    num_asked = settings.num_evaluations + 1  # and once more for the model that is written
+    seconds = epochs * train_pieces / learning + num_asked * dev_pieces / asking + _FIXED_SECONDS
+    return Cost(len(assignment.train), len(assignment.dev), epochs * train_pieces, learning, seconds)
+
+
+def _pick(examples: Sequence[Example]) -> Sequence[Example]:
+    return examples[:: max(1, len(examples) // _NUM_ASKED)]
+
+
+def _count_pieces(kind: AnyKind, items: Sequence[Any]) -> int:
+    return sum(map(kind.measure, items))
+
+
+def _time(
+    model: AlbertModel, kind: AnyKind, items: Sequence[Any], *, max_tokens: int, is_training: bool
+) -> float:
+    """Pieces a second, over batches of short, middle and long items; one batch goes ahead to warm up."""
+    rows = list(iter_batches([kind.measure(item) for item in items], max_tokens=max_tokens))
+    chosen = rows[:: max(1, len(rows) // _NUM_BATCHES)]
+    batches = [kind.build_batch([items[place] for place in places]) for places in (chosen[0], *chosen)]
+    model.train(is_training)
+    num_pieces, began = 0, 0.0
+    with torch.set_grad_enabled(is_training):
+        for number, batch in enumerate(batches):
+            if number == 1:
+                began = time.perf_counter()
+            if is_training:
+                sum(loss for loss, _ in kind.compute_terms(model, batch, depth=None).values()).backward()  # type: ignore[union-attr]
+            else:
+                kind.predict(model, batch, depth=None)
+            num_pieces += len(batch.ids_T) if number else 0
+    return num_pieces / (time.perf_counter() - began)

@@ -1,0 +1,66 @@
+"""What is known of the tasks before anything is run: sizes, metrics to show, and published scores."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from albert.tasks.metrics.glue import GLUE_METRICS
+
+# Too long for five seeds on two cores; --max-train cuts them.
+LARGE = ("qqp", "qnli", "mnli", "squad-1.1", "squad-2.0", "race")
+ENSEMBLES = ("sst-2", "mrpc", "squad-1.1", "squad-2.0")
+# Examples to learn from and in the development set, as published.
+OFFICIAL_SIZES: Mapping[str, tuple[int, int]] = {
+    "cola": (8551, 1043), "sst-2": (67_349, 872), "mrpc": (3668, 408), "sts-b": (5749, 1500),
+    "qqp": (363_846, 40_430), "mnli": (392_702, 9815), "qnli": (104_743, 5463), "rte": (2490, 277),
+    "wnli": (635, 71), "squad-1.1": (87_599, 10_570), "squad-2.0": (130_319, 11_873), "race": (87_866, 4887),
+}  # fmt: skip
+# BERT-Tiny (2 layers of width 128, 4.4M parameters) on the hidden test sets: the table of "smaller BERT models"
+# in the README of google-research/bert, March 2020; the best of 20 settings for each task, 4 epochs.
+BERT_TINY: Mapping[str, Mapping[str, float]] = {
+    "cola": {"matthews": 0.0}, "sst-2": {"accuracy": 83.2}, "mrpc": {"f1": 81.1, "accuracy": 71.1},
+    "sts-b": {"pearson": 74.3, "spearman": 73.6}, "qqp": {"f1": 62.2, "accuracy": 83.4},
+    "mnli": {"accuracy": 70.2, "accuracy_mismatched": 70.3}, "qnli": {"accuracy": 81.5},
+    "rte": {"accuracy": 57.2}, "wnli": {"accuracy": 62.3},
+}  # fmt: skip
+_SHOWN: Mapping[str, tuple[str, ...]] = {
+    "mnli": ("accuracy", "accuracy_mismatched"),
+    "squad-1.1": ("exact", "f1"),
+    "squad-2.0": ("exact", "f1"),
+    "race": ("accuracy", "middle", "high"),
+}
+_COMPLETE_SHARE = 0.99  # a handful of broken rows is no other data
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """How much there was to learn from and to be asked about, and how much `--max-train` left of the first."""
+
+    task: str
+    num_train: int
+    num_dev: int
+    max_train: int | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the development set is the published one, so that a score can be compared."""
+        return self.num_dev >= _COMPLETE_SHARE * OFFICIAL_SIZES[self.task][1]
+
+    @property
+    def has_all_train(self) -> bool:
+        """Whether all published examples are learned from."""
+        return self.num_train >= _COMPLETE_SHARE * OFFICIAL_SIZES[self.task][0]
+
+    def describe(self) -> str:
+        """A line for the notes."""
+        train, dev = OFFICIAL_SIZES[self.task]
+        learned = f"{self.num_train:,} to learn from" + ("" if self.has_all_train else f" of {train:,}")
+        if self.max_train is not None:
+            learned += f" (a fixed random subset, at most {self.max_train:,})"
+        asked = f"{self.num_dev:,} in the development set" + ("" if self.is_complete else f" of {dev:,}")
+        reduced = "" if self.is_complete else "; **reduced: comparable with no published score**"
+        return f"{self.task}: {learned}, {asked}{reduced}"
+
+
+def list_shown(task: str) -> tuple[str, ...]:
+    """The metrics that have a row in the table."""
+    return _SHOWN.get(task) or GLUE_METRICS[task]

@@ -1,0 +1,145 @@
+"""A task and its data become examples to learn from and examples to be asked about."""
+
+import gzip
+import json
+
+import pytest
+
+from albert.errors import AlbertError, InputError
+from albert.tasks.assignment import find_tables, find_teachable, keep_some, list_tasks, open_assignment
+from albert.tasks.examples import TextExample
+from albert.tasks.own_tasks import OWN_TASKS
+from tests.tasks.published import TEXTS, write_lines
+from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
+
+EXAMPLES = tuple(TextExample(str(place), f"text {place}", None, place % 2) for place in range(100))
+
+
+def assign(task, data, *, dev=None, dev_share=0.1, **columns):
+    return open_assignment(task, data, dev=dev, columns=columns, dev_share=dev_share)
+
+
+def test_a_file_is_learned_from_and_a_folder_has_both(tmp_path):
+    data = write_tables(tmp_path, "classification", num_train=20, num_dev=5)
+    assert find_tables(data / "train.jsonl") == (data / "train.jsonl", None)
+    assert find_tables(data) == (data / "train.jsonl", data / "dev.jsonl")
+
+
+@pytest.mark.parametrize("name", ["dev.csv", "validation.csv", "valid.tsv", "val.jsonl", "dev.jsonl.gz"])
+def test_the_table_to_be_asked_about_has_one_of_the_usual_names(tmp_path, name):
+    (tmp_path / "train.parquet").touch()
+    (tmp_path / name).touch()
+    (tmp_path / "README.md").touch()
+    assert find_tables(tmp_path) == (tmp_path / "train.parquet", tmp_path / name)
+
+
+def test_two_tables_of_one_name_are_not_guessed_between(tmp_path):
+    for name in ("train.csv", "train.jsonl"):
+        (tmp_path / name).touch()
+    with pytest.raises(AlbertError, match=r"train\.csv and train\.jsonl: which one\?"):
+        find_tables(tmp_path)
+
+
+def test_a_folder_without_a_table_is_refused(tmp_path):
+    (tmp_path / "dev.csv").touch()
+    with pytest.raises(
+        AlbertError, match=r"has no train\.csv, train\.tsv.* give a table, or a folder with one"
+    ):
+        find_tables(tmp_path)
+
+
+def test_the_same_examples_are_kept_whatever_the_order_of_the_calls():
+    learned, asked = keep_some(EXAMPLES, share=0.2, source="table")
+    assert keep_some(EXAMPLES, share=0.2, source="table") == (learned, asked)
+    assert len(asked) == 20
+    assert sorted((*learned, *asked), key=lambda each: int(each.id)) == list(EXAMPLES)
+    assert list(learned) == [each for each in EXAMPLES if each not in asked]  # in the order of the table
+    assert {each.label for each in asked} == {0, 1}  # not the first, nor every second one
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345])
+def test_what_is_kept_does_not_depend_on_the_seed_of_a_run(tmp_path, tiny_folder, seed):
+    """Else the scores of several seeds would not compare."""
+    from albert.tasks.finetune import finetune
+    from albert.tasks.finetune_facts import read_finetune_run
+
+    data = write_rows(tmp_path / "table.jsonl", draw_rows("classification", 40, seed=3))
+    overrides = ("num_steps=1", "num_evaluations=1", "has_tensorboard=false", f"seed={seed}")
+    finetune("classification", model=tiny_folder, data=data, out=tmp_path / "run", overrides=overrides)
+    _, facts = read_finetune_run(tmp_path / "run")
+    assert facts.examples == assign("classification", data).fingerprint
+
+
+@pytest.mark.parametrize(("number", "share"), [(3, 0.1), (10, 0.99), (1, 0.5)])
+def test_too_few_to_keep_some_is_refused_with_the_cure(number, share):
+    with pytest.raises(AlbertError, match=rf"of {number} examples, \d+% cannot be kept .* with --dev"):
+        keep_some(EXAMPLES[:number], share=share, source="table")
+
+
+@pytest.mark.parametrize("task", OWN_TABLES)
+def test_own_tables_say_what_they_teach(tmp_path, task):
+    found = assign(task, write_tables(tmp_path, task, num_train=30, num_dev=10))
+    assert (len(found.train), len(found.dev)) == (30, 10)
+    assert found.facts.task == task
+    assert bool(found.facts.labels) == (task in ("classification", "multilabel", "words"))
+    assert found.problems == ()
+
+
+def test_questions_without_answers_make_another_task_of_it(tmp_path):
+    rows = draw_rows("questions", 30, seed=1)
+    assert not assign("questions", write_rows(tmp_path / "a.jsonl", rows)).facts.has_impossible
+    rows[2]["answers"] = {"text": [], "answer_start": []}
+    assert assign("questions", write_rows(tmp_path / "b.jsonl", rows)).facts.has_impossible
+
+
+def test_a_table_may_be_compressed_and_dev_lie_elsewhere(tmp_path):
+    rows = draw_rows("classification", 20, seed=1)
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    dev = write_rows(tmp_path / "other.csv", rows[:5])
+    found = assign("classification", tmp_path / "train.jsonl.gz", dev=dev)
+    assert (len(found.train), len(found.dev)) == (20, 5)
+
+
+def test_a_published_task_is_read_from_its_files(tmp_path):
+    lines = [("sentence", "label"), *((text, place % 2) for place, text in enumerate(TEXTS))]
+    write_lines(tmp_path / "SST-2" / "train.tsv", lines)
+    write_lines(tmp_path / "SST-2" / "dev.tsv", lines[:5])
+    found = assign("SST-2", tmp_path)
+    assert (len(found.train), len(found.dev)) == (12, 4)
+    assert found.facts.labels == ("negative", "positive")
+    assert found.facts.metrics == ("accuracy",)
+
+
+def test_a_hash_knows_the_examples_again_and_tells_others_apart(tmp_path):
+    rows = draw_rows("classification", 20, seed=1)
+    dev = write_rows(tmp_path / "dev.jsonl", rows[:5])
+    first = assign("classification", write_rows(tmp_path / "a.jsonl", rows), dev=dev)
+    assert assign("classification", write_rows(tmp_path / "b.jsonl", rows), dev=dev).fingerprint == (
+        first.fingerprint
+    )
+    others = [{**rows[0], "text": "the dog"}, *rows[1:]]
+    assert assign("classification", write_rows(tmp_path / "a.jsonl", others), dev=dev).fingerprint != (
+        first.fingerprint
+    )
+
+
+def test_every_task_that_has_examples_can_be_taught():
+    teachable = [name for name in list_tasks() if name != "ax"]
+    assert {"sst-2", "squad-2.0", "race", *OWN_TASKS} <= set(teachable)
+    assert [find_teachable(name.upper()).name for name in teachable] == teachable
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ax", "ax has no examples to learn from; fine-tune mnli and evaluate that model"),
+        ("diagnostic", "ax has no examples to learn from"),
+        ("question", "no task 'question'; did you mean questions?"),
+        ("sst2", "no task 'sst2'; did you mean sst-2?"),
+        ("xyz", "no task 'xyz'; known: cola, sst-2"),
+    ],
+)
+def test_what_cannot_be_taught_is_refused_with_the_nearest(tmp_path, name, said):
+    with pytest.raises(InputError, match=said):
+        assign(name, tmp_path)

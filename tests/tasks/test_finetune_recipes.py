@@ -1,0 +1,98 @@
+"""The recipes of fine-tuning: every one can be read, and the paper's say what the paper says."""
+
+import pytest
+
+from albert.errors import AlbertError
+from albert.tasks.assignment import list_tasks
+from albert.tasks.finetune_recipes import choose_recipe, list_finetune_recipes, read_finetune_recipe
+
+# Table 14 of the paper, for xxlarge: learning rate, batch size, dropout of the encoder and of the classifier,
+# steps, steps of warm-up, length.
+TABLE_14 = {
+    "cola": (1e-5, 16, 0.0, 0.1, 5336, 320, 512),
+    "sts-b": (2e-5, 16, 0.0, 0.1, 3598, 214, 512),
+    "sst-2": (1e-5, 32, 0.0, 0.1, 20935, 1256, 512),
+    "mnli": (3e-5, 128, 0.0, 0.1, 10000, 1000, 512),
+    "qnli": (1e-5, 32, 0.0, 0.1, 33112, 1986, 512),
+    "qqp": (5e-5, 128, 0.1, 0.1, 14000, 1000, 512),
+    "rte": (3e-5, 32, 0.1, 0.1, 800, 200, 512),
+    "mrpc": (2e-5, 32, 0.0, 0.1, 800, 200, 512),
+    "wnli": (2e-5, 16, 0.1, 0.1, 2000, 250, 512),
+    "squad-1.1": (5e-5, 48, 0.0, 0.1, 3649, 365, 384),
+    "squad-2.0": (3e-5, 48, 0.0, 0.1, 8144, 814, 512),
+    "race": (2e-5, 32, 0.1, 0.1, 12000, 1000, 512),
+}
+
+
+@pytest.mark.parametrize("name", list_finetune_recipes())
+def test_every_recipe_can_be_read(name):
+    settings = read_finetune_recipe(name)
+    assert settings.optimizer.name == "adamw"
+    assert settings.num_steps or settings.num_epochs
+
+
+@pytest.mark.parametrize("task", TABLE_14)
+def test_the_papers_recipes_say_what_the_paper_says(task):
+    settings = read_finetune_recipe(f"paper-{task}")
+    num_steps = settings.num_steps
+    assert num_steps is not None
+    found = (
+        settings.optimizer.learning_rate,
+        settings.batch_size,
+        settings.dropout,
+        settings.head_dropout,
+        num_steps,
+        settings.schedule.count_warmup(num_steps),
+        settings.max_length,
+    )
+    assert found == TABLE_14[task]
+    assert settings.schedule.name == "linear"
+    assert settings.num_evaluations >= 10  # the best on the development set is kept
+
+
+def test_every_task_of_the_table_has_a_recipe_and_no_other():
+    named = {name.removeprefix("paper-") for name in list_finetune_recipes() if name.startswith("paper-")}
+    assert named == set(TABLE_14)
+    assert named <= set(list_tasks())
+
+
+def test_wide_models_get_the_papers_recipes_and_small_ones_ours():
+    assert choose_recipe("sst-2", hidden_size=4096) == "paper-sst-2"
+    assert choose_recipe("sst-2", hidden_size=768) == "paper-sst-2"
+    assert choose_recipe("classification", hidden_size=768) == "paper"  # no table of the paper has it
+    assert choose_recipe("sst-2", hidden_size=128) == "small"
+    for task in list_tasks():
+        for width in (128, 4096):
+            read_finetune_recipe(choose_recipe(task, hidden_size=width))
+
+
+def test_the_rates_of_small_models_are_higher():
+    small, paper = read_finetune_recipe("small"), read_finetune_recipe("paper")
+    assert small.optimizer.learning_rate > 5 * paper.optimizer.learning_rate
+    assert small.max_length < paper.max_length
+
+
+def test_a_recipe_is_changed_by_overrides_or_based_on(tmp_path):
+    settings = read_finetune_recipe("paper-rte", overrides=["num_steps=5", "optimizer.weight_decay=0"])
+    assert (settings.num_steps, settings.optimizer.weight_decay) == (5, 0)
+    assert settings.optimizer.learning_rate == 3e-5
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("based_on: paper-rte\noptimizer: {learning_rate: 1.0e-4}\n")
+    based = read_finetune_recipe(mine)
+    assert (based.optimizer.learning_rate, based.num_steps, based.batch_size) == (1e-4, 800, 32)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("batch_sizes: 3", "unknown key batch_sizes; did you mean batch_size?"),
+        ("- 3", "holds a list, not `key: value` lines"),
+        ("based_on: papr", "no recipe 'papr'; did you mean paper?"),
+        ("dev_share: 1.5", "dev_share is 1.5: input should be less than 1"),
+    ],
+)
+def test_a_recipe_that_says_nothing_sensible_is_refused(tmp_path, text, said):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(AlbertError, match=said.replace("?", r"\?")):
+        read_finetune_recipe(path)
