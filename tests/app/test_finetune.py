@@ -17,7 +17,7 @@ import pytest
 from albert.tasks.task_facts import read_facts
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import iter_records
-from tests.conftest import Outcome
+from tests.conftest import Outcome, RunAlbert
 from tests.tasks.tables import draw_rows, write_rows, write_tables
 
 SHORT = ("num_steps=6", "batch_size=4", "num_evaluations=2", "has_tensorboard=false", "log_every=1")
@@ -30,7 +30,7 @@ def data(tmp_path) -> Path:
 
 
 @pytest.fixture
-def finetune(run_albert, tiny_folder, data, tmp_path) -> Finetune:
+def finetune(run_albert: RunAlbert, tiny_folder: Path, data: Path, tmp_path: Path) -> Finetune:
     """`albert finetune classification` of the tiny model, in six steps, into tmp_path/run."""
 
     def run(*words: object, model: object = tiny_folder, data: Path = data) -> Outcome:

@@ -19,7 +19,7 @@ from albert.settings import apply_overrides
 from albert.tasks.assignment import Assignment, open_assignment
 from albert.tasks.task_facts import build_kind
 from albert.text.folder import load_tokenizer
-from tests.conftest import WORDS, Outcome, read_tree, write_vocabulary
+from tests.conftest import WORDS, Outcome, RunAlbert, read_tree, write_vocabulary
 from tests.tasks.formats import FORMATS, list_settings, name_line, write_table
 from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
 
@@ -31,7 +31,7 @@ Finetune = Callable[..., Outcome]
 
 
 @pytest.fixture
-def finetune(run_albert, tiny_folder, tmp_path) -> Finetune:
+def finetune(run_albert: RunAlbert, tiny_folder: Path, tmp_path: Path) -> Finetune:
     """`albert finetune TASK --data DATA …` into tmp_path/run."""
 
     def run(task: str, data: Path, *words: object, model: object = tiny_folder) -> Outcome:

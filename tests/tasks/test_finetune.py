@@ -229,6 +229,8 @@ def test_pairs_that_mean_the_same_teach_an_encoder_of_sentences(tiny_folder, tmp
 
 def test_single_texts_need_dropout_to_differ_from_themselves(tiny_folder, tmp_path):
     data = write_rows(tmp_path / "texts.csv", [{"text": f"the {noun} ."} for noun in NOUNS * 10])
+    dev = write_rows(tmp_path / "pairs.csv", [{"text": f"the {noun} .", "other": noun} for noun in NOUNS])
+    words = (*SHORT, "columns.text_pair=other", "dropout=0.0")
     with pytest.raises(AlbertError, match="set dropout=0.1"):
-        teach("embedding", tiny_folder, data, tmp_path / "run", *SHORT, "dropout=0.0")
+        teach("embedding", tiny_folder, data, tmp_path / "run", *words, dev=dev)
     assert not (tmp_path / "run" / "run.json").exists()

@@ -21,6 +21,7 @@ from albert.tasks.finetune_model import load_start
 from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.finetuned import FinetuneScores, write_finetuned
+from albert.tasks.guessing import score_guessing
 from albert.tasks.kinds.embedding import EmbeddingKind, check_dropout
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.task_facts import TaskFacts, build_kind
@@ -154,7 +155,7 @@ def _run(run_dir: Path, start: _Start, *, reporter: Reporter, world: World) -> F
     run_on_main(world, lambda: _check_run(run_dir, settings, facts))
     job = build_job(start.assignment, model, kind, settings, start.tokenizer, reporter=reporter, world=world)
     # Only now: examples that are refused leave nothing behind.
-    run_on_main(world, lambda: _begin_run(run_dir, settings, facts))
+    run_on_main(world, lambda: _begin_run(run_dir, job, facts, start.assignment))
     newest = CheckpointFolder(run_dir / CHECKPOINTS_DIR).load_newest(say=reporter.say)
     outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, world=world)
     if not outcome.is_finished:
@@ -194,12 +195,15 @@ def _describe_start(start: _Start, model: AlbertModel) -> FinetuneFacts:
     )
 
 
-def _begin_run(run_dir: Path, settings: FinetuneSettings, facts: FinetuneFacts) -> None:
+def _begin_run(
+    run_dir: Path, job: FinetuneJob[Any, Any], facts: FinetuneFacts, assignment: Assignment
+) -> None:
     """Write the run down, if it is a new one."""
     if has_run(run_dir):
         return
+    known = {"num_steps": job.num_steps, "guess": score_guessing(assignment)}
     try:
-        write_run(run_dir, settings, facts)
+        write_run(run_dir, job.settings, facts.model_copy(update=known))
     except OSError as error:
         raise InputError(
             f"{run_dir}: cannot be written ({error.strerror or error}); make room, or choose another --out"

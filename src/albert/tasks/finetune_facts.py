@@ -11,7 +11,10 @@ from albert.training.run_folder import RunFacts, read_run
 
 
 class FinetuneFacts(RunFacts):
-    """The task, the model it starts from, and hashes by which both are known again."""
+    """The task, the model it starts from, and hashes by which both are known again.
+
+    `guess` is the score of one that does not read the texts.
+    """
 
     job: Literal["finetune"] = "finetune"
     recipe: str
@@ -22,6 +25,8 @@ class FinetuneFacts(RunFacts):
     examples: str
     num_train: int
     num_dev: int
+    num_steps: int | None = None
+    guess: float | None = None
 
 
 def identify_weights(model: AlbertModel) -> str:

@@ -13,7 +13,7 @@ from albert.errors import InputError
 
 if TYPE_CHECKING:
     from albert.app.doctor.findings import Finding
-    from albert.app.doctor.reading import Run
+    from albert.app.doctor.reading import AnyRun
 
 PLOT_NAME = "doctor.png"
 _STYLES = {"serious": "bold red", "warning": "yellow", "note": "cyan", "fine": "green"}
@@ -45,7 +45,7 @@ def doctor(
     return _build_result(str(run), findings, _draw(found, plot))
 
 
-def _draw(run: "Run", asked: Path | None) -> str | None:
+def _draw(run: "AnyRun", asked: Path | None) -> str | None:
     """The path of the picture; where the usual place cannot be written, the diagnosis goes on without."""
     from albert.app.doctor.plot import write_plot
 

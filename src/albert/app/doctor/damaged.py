@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from albert.app.doctor.findings import Figure, Finding, Severity
-from albert.app.doctor.reading import Run
+from albert.app.doctor.reading import FinetuneRun, PretrainRun
+from albert.app.doctor.run import Run
 from albert.corpus.remote import is_url
 from albert.errors import AlbertError
 from albert.training.metrics import METRICS_NAME
@@ -91,7 +92,7 @@ def check_records(run: Run) -> Finding | None:
     return Finding("damaged", "warning", title, figures, cure)
 
 
-def check_corpus(run: Run) -> Finding | None:
+def check_corpus(run: PretrainRun) -> Finding | None:
     """The corpus, opened as resuming would: missing, cut, or another one."""
     from albert.training.pretrain_data import open_data
 
@@ -116,6 +117,48 @@ def check_corpus(run: Run) -> Finding | None:
     return Finding("damaged", severity, title, figures, cure)
 
 
+def check_data(run: FinetuneRun) -> Finding | None:
+    """The examples of a run that is to go on, read as resuming would: missing, broken, or others."""
+    from albert.tasks.assignment import open_assignment
+
+    if run.is_finished:
+        return None
+    facts, settings = run.facts, run.settings
+    figures: dict[str, Figure] = {"data": facts.data, **({} if facts.dev is None else {"dev": facts.dev})}
+    try:
+        found = open_assignment(
+            facts.task.task,
+            facts.data,
+            dev=facts.dev,
+            columns=settings.columns,
+            dev_share=settings.dev_share,
+        )
+    except (AlbertError, OSError) as error:
+        figures["reason"] = str(error)
+        cure = "put it back, or, if the path is relative, go to where the run was started"
+        return Finding("damaged", "serious", "the examples cannot be read", figures, cure)
+    if found.fingerprint == facts.examples:
+        return None
+    title = "the examples are not those that the run began with; resuming refuses them"
+    cure = "put the old ones back, or start a new run on these"
+    return Finding("damaged", "serious", title, figures, cure)
+
+
+def check_model(run: FinetuneRun) -> Finding | None:
+    """The model that was written, opened as `albert predict` would."""
+    from albert.tasks.answering import load_answerer
+
+    place = run.path / MODEL_DIR
+    if not run.is_finished or not place.exists():
+        return None
+    try:
+        load_answerer(place)
+    except (AlbertError, OSError) as error:
+        cure = f"write it again from the checkpoints: `{run.format_resume()}`"
+        return Finding("damaged", "serious", "the model cannot be opened", {"reason": str(error)}, cure)
+    return None
+
+
 def check_end(run: Run) -> Finding | None:
     """A run that is not at its end and that no process is at work on."""
     has_model = (run.path / MODEL_DIR / "config.json").exists()
@@ -126,7 +169,7 @@ def check_end(run: Run) -> Finding | None:
     signal = ends[-1].get("signal") if is_told else None
     figures: dict[str, Figure] = {
         "step": run.step,
-        "of_steps": run.settings.num_steps,
+        "of_steps": run.num_steps,
         "ended_by": signal or "a kill, a crash or an error",
     }
     title = (

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from albert.app.doctor.curves import Curve
-from albert.app.doctor.reading import Run
+from albert.app.doctor.reading import AnyRun, FinetuneRun, PretrainRun
+from albert.app.doctor.run import Run
 from albert.files import atomic_path
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Panel:
     format: Callable[[float], str] = "{:,.2f}".format
 
 
-def write_plot(run: Run, path: Path) -> bool:
+def write_plot(run: AnyRun, path: Path) -> bool:
     """Draw a run into a PNG file, whole or not at all; False: nothing is recorded yet."""
     if not run.trains:
         return False
@@ -70,14 +71,38 @@ def write_plot(run: Run, path: Path) -> bool:
     grid[-1, 0].set_xlim(0, 1.12 * max(run.step, 1))  # room for the names at the ends
     grid[-1, 0].locator_params(axis="x", integer=True)
     grid[-1, 0].xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    figure.suptitle(f"{run.path.name}: step {run.step:,} of {run.settings.num_steps:,}", fontsize=13)
+    figure.suptitle(f"{run.path.name}: step {run.step:,} of {run.num_steps:,}", fontsize=13)
     with atomic_path(path) as aside:
         figure.savefig(aside, format="png")
     return True
 
 
-def list_panels(run: Run) -> list[Panel]:
-    """What is drawn of a run, from top to bottom; without a sentence objective there is one panel less."""
+def list_panels(run: AnyRun) -> list[Panel]:
+    """What is drawn of a run, from top to bottom: what it learned, the learning rate and the speed."""
+    optimizer = run.settings.optimizer
+    rate = Line(run.train_curve("learning_rate"), GREEN)
+    rates = (0.0, optimizer.learning_rate)
+    speed = Line(run.train_curve("tokens_per_second"), BLUE, is_noisy=True)
+    return [
+        *(_list_task(run) if isinstance(run, FinetuneRun) else _list_objectives(run)),
+        Panel(f"learning rate of {optimizer.name}", 1.2, (rate,), limits=rates, format="{:.2g}".format),
+        Panel("pieces a second", 1.5, (speed,), limits=(0.0, 0.0), format="{:,.0f}".format),
+    ]
+
+
+def _list_task(run: FinetuneRun) -> list[Panel]:
+    """The loss of training, and the score on the development set beside what guessing scores."""
+    loss = Line(run.train_curve("loss"), BLUE, "train", is_noisy=True)
+    score = Line(run.held_out_curve("score"), ORANGE, "dev", has_dots=True)
+    guess = None if run.facts.guess is None else Level(run.facts.guess, "guessing", is_named_below=True)
+    return [
+        Panel(f"loss of {run.facts.task.task}", 2.0, (loss,)),
+        Panel("score on the development set", 3.0, (score,), guess, format="{:.1f}".format),
+    ]
+
+
+def _list_objectives(run: PretrainRun) -> list[Panel]:
+    """Masked words and, where there is a sentence objective, pairs."""
     unigram, name = run.facts.unigram_loss, run.pair_objective
     words = Panel(
         "loss of masked words", 3.0, _list_lines(run, "mlm_loss"),
@@ -87,16 +112,7 @@ def list_panels(run: Run) -> list[Panel]:
         f"accuracy of {name}", 2.0, _list_lines(run, f"{name}_accuracy"),
         Level(0.5, "chance", is_named_below=True), limits=(0.4, 1.0), format="{:.0%}".format,
     )  # fmt: skip
-    optimizer = run.settings.optimizer
-    rate = Line(run.train_curve("learning_rate"), GREEN)
-    rates = (0.0, optimizer.learning_rate)
-    speed = Line(run.train_curve("tokens_per_second"), BLUE, is_noisy=True)
-    return [
-        words,
-        *([pairs] if name is not None else []),
-        Panel(f"learning rate of {optimizer.name}", 1.2, (rate,), limits=rates, format="{:.2g}".format),
-        Panel("pieces a second", 1.5, (speed,), limits=(0.0, 0.0), format="{:,.0f}".format),
-    ]
+    return [words, *([pairs] if name is not None else [])]
 
 
 def _list_lines(run: Run, key: str) -> tuple[Line, ...]:

@@ -1,105 +1,42 @@
-"""A run folder comes in, whether finished, killed or still at work; all that is judged by goes out."""
+"""A run folder comes in; the run goes out as what it is, of pretraining or of fine-tuning."""
 
-import json
 import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from albert.app.doctor.curves import Curve, read_curve
+from albert.app.doctor.findings import Figure
+from albert.app.doctor.run import Run, find_cut_lines, is_held
 from albert.errors import InputError
+from albert.files import read_json
+from albert.tasks.finetune_settings import FinetuneSettings
 from albert.training.metrics import METRICS_NAME, iter_records
 from albert.training.pretrain_facts import PretrainFacts, read_pretrain_run
-from albert.training.run_folder import LOCK_NAME, SETTINGS_NAME, has_run
+from albert.training.run_folder import LOCK_NAME, RUN_NAME, SETTINGS_NAME, has_run
 from albert.training.settings import PretrainSettings
 
-try:
-    import fcntl
-except ImportError:  # no such locks on Windows
-    fcntl = None  # type: ignore[assignment]
-
-Record = dict[str, Any]
-MIN_RECORDS = 8  # fewer say nothing about a direction
+if TYPE_CHECKING:  # what is known of a task brings torch along
+    from albert.tasks.finetune_facts import FinetuneFacts
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run as it stands: how it began, its records in order, and whether a process is at work on it.
+class PretrainRun(Run):
+    """A run of `albert pretrain`."""
 
-    `cut_lines` are the numbers of the lines of its records that cannot be read.
-    """
-
-    path: Path
     settings: PretrainSettings
     facts: PretrainFacts
-    records: tuple[Record, ...]
-    cut_lines: tuple[int, ...]
-    is_held: bool
-
-    def list_records(self, kind: str) -> list[Record]:
-        """The records of one kind."""
-        return [record for record in self.records if record.get("kind") == kind]
-
-    @cached_property
-    def trains(self) -> list[Record]:
-        """The means of some steps in a row, again and again."""
-        return self.list_records("train")
-
-    @cached_property
-    def settled(self) -> list[Record]:
-        """Those without the first after each start: in it, workers start and kernels are compiled."""
-        found, is_first = [], False
-        for record in self.records:
-            is_first = is_first or record.get("kind") == "start"
-            if record.get("kind") == "train":
-                if not is_first:
-                    found.append(record)
-                is_first = False
-        return found
 
     @property
-    def recent(self) -> list[Record]:
-        """The last quarter of the settled records, and not too few."""
-        return take_last_quarter(self.settled)
-
-    @cached_property
-    def evaluations(self) -> list[Record]:
-        """What held-out text said."""
-        return self.list_records("evaluate")
-
-    @property
-    def step(self) -> int:
-        """The last step that is known of."""
-        return max((record["step"] for record in self.records), default=0)
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether its last step was taken."""
-        return any(record.get("is_finished") is True for record in self.list_records("end"))
-
-    @property
-    def is_stopped_by_guard(self) -> bool:
-        """Whether it ended because too many steps in a row were left out."""
-        steps = {record["step"] for record in self.list_records("skip")}
-        limit = self.settings.guard.max_skipped
-        return not self.is_finished and steps.issuperset(range(self.step - limit + 1, self.step + 1))
-
-    @property
-    def num_warmup(self) -> int:
-        """Steps of warm-up."""
-        return self.settings.schedule.count_warmup(self.settings.num_steps)
+    def num_steps(self) -> int:
+        """As its settings say."""
+        return self.settings.num_steps
 
     @property
     def pair_objective(self) -> str | None:
         """`sop` or `nsp`, where the run has a sentence objective."""
         objective = self.settings.examples.objective
         return None if objective == "none" else objective
-
-    @property
-    def num_tokens(self) -> int:
-        """Pieces seen, as often as they were."""
-        return max((record.get("tokens", 0) for record in self.trains), default=0)
 
     @property
     def num_epochs(self) -> float:
@@ -119,18 +56,22 @@ class Run:
             step += num_steps
         return found
 
-    @property
-    def stage_step(self) -> int:
-        """The first step of the present stage: what lies before it is not alike."""
-        return self.stages[-1][0] if self.stages else 0
-
-    def train_curve(self, key: str) -> Curve:
-        """A figure of training over the steps."""
-        return read_curve(self.trains, key)
-
-    def held_out_curve(self, key: str) -> Curve:
-        """A figure of held-out text over the steps."""
-        return read_curve(self.evaluations, key)
+    def list_figures(self) -> dict[str, Figure]:
+        """The latest loss, held against the frequency of pieces, and the latest accuracy of pairs."""
+        held_out, train = self.held_out_curve("mlm_loss"), self.train_curve("mlm_loss")
+        known = held_out if len(held_out) else train
+        if not len(known):
+            return {}
+        loss, unigram = float(known.values[-1]), self.facts.unigram_loss
+        figures: dict[str, Figure] = {
+            "mlm_loss": loss,
+            "unigram_loss": unigram,
+            "below_unigram_share": 1 - loss / unigram,
+        }
+        pairs = self.held_out_curve(f"{self.pair_objective}_accuracy")
+        if len(pairs):
+            figures[f"{self.pair_objective}_accuracy"] = float(pairs.values[-1])
+        return {**figures, "epochs_seen": self.num_epochs}
 
     def format_resume(self, *overrides: str) -> str:
         """The command that goes on with this run."""
@@ -138,58 +79,56 @@ class Run:
         return shlex.join([*words, "--data", self.facts.data, "--out", str(self.path), "--resume"])
 
 
-def open_run(path: Path) -> Run:
+@dataclass(frozen=True)
+class FinetuneRun(Run):
+    """A run of `albert finetune`."""
+
+    settings: FinetuneSettings
+    facts: "FinetuneFacts"
+
+    @property
+    def num_steps(self) -> int:
+        """As it was written down; of a run that has not, the last that is known."""
+        return self.settings.num_steps or self.facts.num_steps or max(1, self.step)
+
+    def list_figures(self) -> dict[str, Figure]:
+        """The latest loss and the scores on the development set, beside what guessing scores."""
+        scores, losses = self.held_out_curve("score"), self.train_curve("loss")
+        figures: dict[str, Figure] = {"train_loss": float(losses.values[-1])} if len(losses) else {}
+        if len(scores):
+            best = int(scores.values.argmax())
+            figures |= {"best_score": float(scores.values[best]), "best_step": int(scores.steps[best])}
+        if figures and self.facts.guess is not None:
+            figures["score_of_guessing"] = self.facts.guess
+        return figures
+
+    def format_resume(self, *overrides: str) -> str:
+        """The command that goes on with this run."""
+        facts = self.facts
+        words = ["albert", "finetune", facts.task.task, "--model", facts.model, "--data", facts.data]
+        dev = [] if facts.dev is None else ["--dev", facts.dev]
+        recipe = ["--recipe", str(self.path / SETTINGS_NAME), *overrides]
+        return shlex.join([*words, *dev, *recipe, "--out", str(self.path), "--resume"])
+
+
+AnyRun = PretrainRun | FinetuneRun
+
+
+def open_run(path: Path) -> AnyRun:
     """Read a run folder; refused: what is none, and one whose settings cannot be read."""
+    cure = "give the --out of `albert pretrain` or `albert finetune`"
     if not path.is_dir():
-        raise InputError(f"{path}: no such folder; give the --out of `albert pretrain`")
+        raise InputError(f"{path}: no such folder; {cure}")
     if not has_run(path):
-        raise InputError(
-            f"{path}: no run.json, so no run was begun there; give the --out of `albert pretrain`"
-        )
-    settings, facts = read_pretrain_run(path)
+        seeds = sorted(path.glob(f"seed-*/{RUN_NAME}"))
+        hint = f"give one of its seeds, such as {seeds[0].parent}" if seeds else cure
+        raise InputError(f"{path}: no {RUN_NAME}, so no run was begun there; {hint}")
     is_busy = is_held(path / LOCK_NAME)
-    return Run(
-        path=path,
-        settings=settings,
-        facts=facts,
-        records=tuple(iter_records(path)),
-        cut_lines=_find_cut_lines(path / METRICS_NAME, is_growing=is_busy),
-        is_held=is_busy,
-    )
+    records = tuple(iter_records(path))
+    cut_lines = find_cut_lines(path / METRICS_NAME, is_growing=is_busy)
+    values = read_json(path / RUN_NAME)
+    if isinstance(values, dict) and values.get("job") == "finetune":
+        from albert.tasks.finetune_facts import read_finetune_run
 
-
-def take_last_quarter(records: list[Record]) -> list[Record]:
-    """The last quarter of some records, but no fewer than can be judged by where there are as many."""
-    return records[-max(MIN_RECORDS, len(records) // 4) :]
-
-
-def is_held(path: Path) -> bool:
-    """Whether a process keeps others out by a lock on this file; read only, so that nothing is changed."""
-    if fcntl is None or not path.exists():
-        return False
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # not ours to open
-        return False
-    return False
-
-
-def _find_cut_lines(path: Path, *, is_growing: bool) -> tuple[int, ...]:
-    """The lines that are no records; the end of a growing file may be a line that is being written."""
-    if not path.exists():
-        return ()
-    found = []
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            if is_growing and not line.endswith("\n"):
-                continue
-            try:
-                is_whole = isinstance(json.loads(line), dict)
-            except json.JSONDecodeError:
-                is_whole = False
-            if not is_whole:
-                found.append(number)
-    return tuple(found)
+        return FinetuneRun(path, *read_finetune_run(path), records, cut_lines, is_busy)
+    return PretrainRun(path, *read_pretrain_run(path), records, cut_lines, is_busy)

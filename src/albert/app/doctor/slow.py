@@ -7,7 +7,8 @@ import numpy as np
 
 from albert.app.doctor.curves import read_curve
 from albert.app.doctor.findings import Figure, Finding, Severity
-from albert.app.doctor.reading import MIN_RECORDS, Record, Run
+from albert.app.doctor.reading import AnyRun, PretrainRun
+from albert.app.doctor.run import MIN_RECORDS, Record, Run
 from albert.training.health import count_cores
 
 _MAX_SWAP_MB = 1.0
@@ -17,20 +18,25 @@ _MIN_SPEED = 0.8  # of the run's own earlier speed
 
 @dataclass(frozen=True)
 class TimeShare:
-    """A part of the time that should be small, and what to do where it is not."""
+    """A part of the time that should be small, and what to do where it is not.
+
+    Runs of fine-tuning are short and asked often: theirs may be `short_limit`, where that is another.
+    """
 
     name: str
     limit: float
     measure: Callable[[Run], float]
     title: str
     cure: Callable[[Run], str]
+    short_limit: float | None = None
 
     def check(self, run: Run) -> Finding | None:
         """Named where it takes more than its limit."""
         share = self.measure(run)
-        if share <= self.limit:
+        limit = self.limit if isinstance(run, PretrainRun) else self.short_limit or self.limit
+        if share <= limit:
             return None
-        figures: dict[str, Figure] = {self.name: share, **measure_shares(run), "limit_share": self.limit}
+        figures: dict[str, Figure] = {self.name: share, **measure_shares(run), "limit_share": limit}
         return Finding("slow", "warning", self.title, figures, self.cure(run))
 
 
@@ -61,15 +67,17 @@ def _sum(records: Iterable[Record], key: str) -> float:
 
 
 def _cure_waiting(run: Run) -> str:
+    if not isinstance(run, PretrainRun):  # its examples lie in memory, and are only laid side by side
+        return "`top`: another process takes the time between two steps; let it finish first"
     command = run.format_resume(f"num_workers={run.settings.num_workers + 1}")
     return f"one more process that makes examples: stop the run and go on with `{command}`"
 
 
 def _cure_evaluation(run: Run) -> str:
-    return (
-        f"in a new run, fewer questions (held_out.num_examples={run.settings.held_out.num_examples} now) or "
-        f"fewer evaluations (num_evaluations={run.settings.num_evaluations})"
-    )
+    questions = "fewer examples to be asked about"
+    if isinstance(run, PretrainRun):
+        questions = f"fewer questions (held_out.num_examples={run.settings.held_out.num_examples} now)"
+    return f"in a new run, {questions} or fewer evaluations (num_evaluations={run.settings.num_evaluations})"
 
 
 def _cure_saving(run: Run) -> str:
@@ -78,7 +86,9 @@ def _cure_saving(run: Run) -> str:
 
 
 def _cure_optimizer(run: Run) -> str:
-    return f"larger batches, in a new run: --batch-size {2 * run.settings.batch_size} rescales the rest"
+    if isinstance(run, PretrainRun):
+        return f"larger batches, in a new run: --batch-size {2 * run.settings.batch_size} rescales the rest"
+    return "larger batches and a higher learning rate, in a new run: batch_size=… optimizer.learning_rate=…"
 
 
 SHARES = (
@@ -102,6 +112,7 @@ SHARES = (
         lambda run: _share_of_all(run, "evaluate"),
         "evaluations take much of the time",
         _cure_evaluation,
+        short_limit=0.40,
     ),
     TimeShare(
         "saving_share",
@@ -139,7 +150,7 @@ def check_load(run: Run) -> Finding | None:
     return Finding("slow", "warning", title, figures, "`top` shows them; let one finish before the other")
 
 
-def check_memory(run: Run) -> Finding | None:
+def check_memory(run: AnyRun) -> Finding | None:
     """Memory that is on the disk."""
     swapped = read_curve(run.recent, "swap_mb").values
     faults = read_curve(run.recent, "major_faults").values
@@ -178,9 +189,9 @@ def check_speed(run: Run) -> Finding | None:
     figures: dict[str, Figure] = {
         "tokens_per_second": now,
         "earlier_tokens_per_second": before,
-        "depth": shape[0] or 0,
-        "length": shape[1] or 0,
     }
+    if None not in shape:
+        figures |= {"depth": shape[0] or 0, "length": shape[1] or 0}
     title = f"{1 - now / before:.0%} slower than the same steps were before"
     cure = "`top`: another process, or a hot processor that runs slower; `albert doctor` looks at the machine"
     return Finding("slow", "warning", title, figures, cure)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from albert.app.doctor.curves import Curve, Trend, fit_trend, read_curve
 from albert.app.doctor.findings import Figure, Finding, Severity, number_cures
 from albert.app.doctor.learning_rates import count_step_pieces, find_band
-from albert.app.doctor.reading import MIN_RECORDS, Run, take_last_quarter
+from albert.app.doctor.reading import PretrainRun
+from albert.app.doctor.run import MIN_RECORDS, take_last_quarter
 
 _PLATEAU = 0.97  # of the unigram loss; who is above has learned how frequent words are, and no more
 _LEFT = 0.85  # here words are known from their neighbours
@@ -18,7 +19,7 @@ _MANY_STEPS = 10_000
 _MAX_RATE_DISTANCE = 4.0
 
 
-def check_words(run: Run) -> Finding | None:
+def check_words(run: PretrainRun) -> Finding | None:
     """The plateau: a loss of masked words that stays at the entropy of single pieces."""
     losses = _find_word_losses(run)
     unigram = run.facts.unigram_loss
@@ -35,7 +36,7 @@ def check_words(run: Run) -> Finding | None:
     return _judge_plateau(run, trend, figures)
 
 
-def _judge_open_end(run: Run, trend: Trend | None, figures: dict[str, Figure]) -> Finding | None:
+def _judge_open_end(run: PretrainRun, trend: Trend | None, figures: dict[str, Figure]) -> Finding | None:
     """A loss that still falls, or whose direction is not known yet, is only wrong where no step is left."""
     if run.is_finished:
         title = "the run ended before masked words were learned"
@@ -49,7 +50,7 @@ def _judge_open_end(run: Run, trend: Trend | None, figures: dict[str, Figure]) -
     return Finding("stuck", "note", title, figures, f"look again after step {later:,}")
 
 
-def _judge_plateau(run: Run, trend: Trend, figures: dict[str, Figure]) -> Finding:
+def _judge_plateau(run: PretrainRun, trend: Trend, figures: dict[str, Figure]) -> Finding:
     since = _find_beginning(run.train_curve("mlm_loss").smooth(5), trend.mean)
     num_steps = run.step - since
     is_long = run.is_finished or num_steps > _PATIENCE
@@ -70,7 +71,7 @@ def _judge_plateau(run: Run, trend: Trend, figures: dict[str, Figure]) -> Findin
     )
 
 
-def _list_plateau_cures(run: Run) -> list[str]:
+def _list_plateau_cures(run: PretrainRun) -> list[str]:
     settings, cures = run.settings, []
     best = find_band(settings).best
     if settings.optimizer.learning_rate < 0.7 * best:
@@ -88,7 +89,7 @@ def _list_plateau_cures(run: Run) -> list[str]:
     return cures
 
 
-def _find_word_losses(run: Run) -> dict[str, float]:
+def _find_word_losses(run: PretrainRun) -> dict[str, float]:
     """The latest on held-out text and the mean of the last records of training, as far as there are."""
     held_out, train = run.held_out_curve("mlm_loss"), run.train_curve("mlm_loss")
     found = {}
@@ -124,7 +125,7 @@ class Accuracy:
         return self.mean <= 0.5 + 2 * self.error
 
 
-def check_pairs(run: Run) -> Finding | None:
+def check_pairs(run: PretrainRun) -> Finding | None:
     """The sentence objective at chance, although words are learned or many steps have passed."""
     name = run.pair_objective
     losses = _find_word_losses(run)
@@ -165,13 +166,13 @@ def _is_learned(held_out: Accuracy, train: Accuracy | None) -> bool:
     return held_out.mean > train.mean - 2 * held_out.error
 
 
-def _find_train_accuracy(run: Run, name: str) -> Accuracy | None:
+def _find_train_accuracy(run: PretrainRun, name: str) -> Accuracy | None:
     values = read_curve(run.recent, f"{name}_accuracy").values
     num_pairs = sum(record.get("batch_size", 0) for record in run.recent) * run.settings.log_every
     return Accuracy(float(values.mean()), num_pairs) if len(values) and num_pairs else None
 
 
-def check_learning_rate(run: Run) -> Finding | None:
+def check_learning_rate(run: PretrainRun) -> Finding | None:
     """A peak learning rate far from those that are known to work with such batches."""
     optimizer, band = run.settings.optimizer, find_band(run.settings)
     distance = band.find_distance(optimizer.learning_rate)

@@ -4,7 +4,8 @@ import numpy as np
 
 from albert.app.doctor.curves import Curve, Trend, fit_trend, read_curve
 from albert.app.doctor.findings import SEVERITIES, Figure, Finding, Severity
-from albert.app.doctor.reading import MIN_RECORDS, Run, take_last_quarter
+from albert.app.doctor.reading import PretrainRun
+from albert.app.doctor.run import MIN_RECORDS, Run, take_last_quarter
 from albert.training.run_folder import BEST_DIR
 
 _RISE = 0.02  # of its height is what a loss must rise to be called so
@@ -41,7 +42,7 @@ def check_divergence(run: Run) -> Finding | None:
 
 def _format_cure(run: Run) -> str:
     rate = 0.5 * run.settings.optimizer.learning_rate
-    warmup = max(2 * run.num_warmup, run.settings.num_steps // 20)
+    warmup = max(2 * run.num_warmup, run.num_steps // 20)
     return (
         f"a new run with half the learning rate and a longer warm-up: optimizer.learning_rate={rate:.3g} "
         f"schedule.warmup_steps={warmup} schedule.warmup_share=null"
@@ -65,7 +66,7 @@ def _find_growth(run: Run) -> float:
     return float(np.median(norms[cut:]) / max(float(np.median(norms[:cut])), 1e-12))
 
 
-def check_overfitting(run: Run) -> Finding | None:
+def check_overfitting(run: PretrainRun) -> Finding | None:
     """Held-out text becomes stranger while the training text becomes more familiar."""
     held_out = run.held_out_curve("mlm_loss").between(run.stage_step, run.step)
     if len(held_out) < 4:

@@ -1,4 +1,4 @@
-"""An assignment of questions with options comes in; how much is for each option goes out, from words alone."""
+"""An assignment of questions with options comes in; a score for each option goes out, from words alone."""
 
 import math
 from collections import Counter
@@ -52,7 +52,9 @@ def _find_best_window(passage: Sequence[str], wanted: set[str], rarities: Mappin
 
 
 def _choose(place: int, example: ChoiceExample) -> Floats:
-    return np.eye(len(example.options))[place]
+    row = np.zeros(len(example.options))
+    row[place] = 1.0
+    return row
 
 
 def _list_questions(examples: Sequence[Example]) -> list[ChoiceExample]:

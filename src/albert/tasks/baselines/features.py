@@ -86,7 +86,7 @@ def _measure_pairs(examples: Sequence[TextExample], firsts: Any, seconds: Any) -
 
 
 def _measure_overlap(example: TextExample) -> tuple[float, ...]:
-    """The share of shared words in all, in the first and in the second; the lengths; whether numbers agree."""
+    """Shared words in all, in the first and in the second; the lengths; whether the numbers agree."""
     first, second = list_words(example.first), list_words(example.second or "")
     one, other = set(first), set(second)
     num_shared, num_all = len(one & other), len(one | other)

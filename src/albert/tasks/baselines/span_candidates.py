@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +18,11 @@ _REACH = 5  # words to each side of a span that are looked at
 _WORDS = re.compile(r"\w+|[^\w\s]")
 _ENDS = frozenset(".?!")
 _TYPES = ("who", "when", "where", "how many", "how much", "how", "which", "why", "what")
-_PLAIN = frozenset(
-    "a an the of in on at to for by with from and or as is was were are be been that this it its".split()
-)
+_ASKS = re.compile(rf"\b({'|'.join(_TYPES)})\b")
+_PLAIN = frozenset({
+    "a", "an", "the", "of", "in", "on", "at", "to", "for", "by", "with", "from", "and", "or", "as", "is",
+    "was", "were", "are", "be", "been", "that", "this", "it", "its",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,23 +61,17 @@ def count_rarities(examples: Sequence[SpanExample]) -> dict[str, float]:
 
 def list_candidates(example: SpanExample, rarities: Mapping[str, float]) -> Candidates:
     """Every span of up to `MAX_WORDS` words of one sentence that neither begins nor ends with a mark."""
-    words = _cut(example.context)
-    asked = {word for word in _WORDS.findall(example.question.lower()) if word not in _PLAIN}
-    unknown = max(rarities.values(), default=1.0)
-    weights = {word: rarities.get(word, unknown) for word in asked if word[0].isalnum()}
-    total = sum(weights.values()) or 1.0
-    found = np.array([weights.get(word.text.lower(), 0.0) for word in words])
-    reaches = _measure_sentences(words, weights) / total
+    context = _read(example, rarities)
+    words, present = context.words, {word.text.lower() for word in context.words}
     firsts, lasts = _pair_up(words)
-    features = _describe(example, words, firsts, lasts, found / total, reaches, rarities, unknown)
-    present = {word.text.lower() for word in words}
-    missing = sum(weight for word, weight in weights.items() if word not in present) / total
     return Candidates(
         starts=np.array([words[place].start for place in firsts], dtype=np.int64),
         ends=np.array([words[place].end for place in lasts], dtype=np.int64),
-        features=features,
-        reach=float(reaches.max(initial=0.0)),
-        missing=missing,
+        features=np.column_stack(
+            [*_describe_spans(context, firsts, lasts), *_describe_places(context, firsts, lasts)]
+        ),
+        reach=float(context.reaches.max(initial=0.0)),
+        missing=sum(weight for word, weight in context.weights.items() if word not in present),
     )
 
 
@@ -91,6 +87,47 @@ def find_first_name(context: str) -> tuple[int, int]:
     return (words[0].start, words[0].end) if words else (0, 0)
 
 
+@dataclass(frozen=True)
+class _Context:
+    """A context in words, with what the question makes of them.
+
+    `weights` are the shares of the question's words in its rarity; `reaches` what each sentence has of them,
+    each word once. `asked_type` is the place of the question's word among `_TYPES`.
+    """
+
+    words: list[_Word]
+    weights: dict[str, float]
+    reaches: Floats
+    rarities: Floats
+    asked_type: int
+
+    def count(self, is_so: Callable[[_Word], bool]) -> Floats:
+        """A number for each word: 1 where it is so."""
+        return np.array([is_so(word) for word in self.words], dtype=np.float64)
+
+
+def _read(example: SpanExample, rarities: Mapping[str, float]) -> _Context:
+    words, unknown = _cut(example.context), max(rarities.values(), default=1.0)
+    asked = {
+        word for word in _WORDS.findall(example.question.lower()) if word not in _PLAIN and word.isalnum()
+    }
+    total = sum(rarities.get(word, unknown) for word in asked) or 1.0
+    weights = {word: rarities.get(word, unknown) / total for word in sorted(asked)}
+    sentences: dict[int, set[str]] = {}
+    for word in words:
+        sentences.setdefault(word.sentence, set()).add(word.text.lower())
+    match = _ASKS.search(example.question.lower())
+    return _Context(
+        words=words,
+        weights=weights,
+        reaches=np.array(
+            [sum(weights[word] for word in weights if word in own) for own in sentences.values()]
+        ),
+        rarities=np.array([rarities.get(word.text.lower(), unknown) for word in words], dtype=np.float64),
+        asked_type=len(_TYPES) if match is None else _TYPES.index(match.group()),
+    )
+
+
 def _cut(context: str) -> list[_Word]:
     """The words with their characters and the number of their sentence."""
     words, sentence = [], 0
@@ -99,14 +136,6 @@ def _cut(context: str) -> list[_Word]:
         is_end = match.group() in _ENDS and context[match.end() : match.end() + 1].strip() == ""
         sentence += is_end
     return words
-
-
-def _measure_sentences(words: Sequence[_Word], weights: Mapping[str, float]) -> Floats:
-    """For each sentence the weights of the question's words that it has, each once."""
-    sentences: dict[int, set[str]] = {}
-    for word in words:
-        sentences.setdefault(word.sentence, set()).add(word.text.lower())
-    return np.array([sum(weights[word] for word in own & weights.keys()) for own in sentences.values()])
 
 
 def _pair_up(words: Sequence[_Word]) -> tuple[Ints, Ints]:
@@ -122,44 +151,45 @@ def _pair_up(words: Sequence[_Word]) -> tuple[Ints, Ints]:
     return table[:, 0], table[:, 1]
 
 
-def _describe(
-    example: SpanExample,
-    words: Sequence[_Word],
-    firsts: Ints,
-    lasts: Ints,
-    found: Floats,
-    reaches: Floats,
-    rarities: Mapping[str, float],
-    unknown: float,
-) -> Floats:
-    """What a linear model is told of each span: its words, its neighbours, its sentence, and the question."""
-    marks = {
-        "capital": [word.text[0].isupper() for word in words],
-        "digit": [word.text[0].isdigit() for word in words],
-        "plain": [word.text.lower() in _PLAIN for word in words],
-        "mark": [word.is_mark for word in words],
-        "rare": [rarities.get(word.text.lower(), unknown) for word in words],
-        "asked": found > 0,
-    }
-    flags = {name: np.array(values, dtype=np.float64) for name, values in marks.items()}
-    sums = {name: np.concatenate([[0.0], np.cumsum(values)]) for name, values in flags.items()}
+def _describe_spans(context: _Context, firsts: Ints, lasts: Ints) -> Iterator[Floats]:
+    """What the words of a span look like, also by what is asked for."""
     lengths = (lasts - firsts + 1).astype(np.float64)
-    shares = {name: (values[lasts + 1] - values[firsts]) / lengths for name, values in sums.items()}
-    near = np.concatenate([[0.0], np.cumsum(found)])
-    low, high = np.maximum(firsts - _REACH, 0), np.minimum(lasts + 1 + _REACH, len(words))
-    around = near[high] - near[low] - (near[lasts + 1] - near[firsts])
-    sentences = np.array([word.sentence for word in words], dtype=np.int64)[firsts]
-    edges = [flags[name][place] for name in ("plain", "capital") for place in (firsts, lasts)]
-    before = [np.where(firsts > 0, flags[name][firsts - 1], 0.0) for name in ("plain", "capital", "asked")]
-    behind = np.minimum(lasts + 1, len(words) - 1)
-    after = [flags[name][behind] for name in ("mark", "capital", "asked")]
-    whole = shares["capital"] == 1.0
-    columns = [
-        *shares.values(), around, reaches[sentences], reaches[sentences] - reaches.max(initial=0.0),
-        *edges, *before, *after, whole, *(lengths == number for number in range(1, MAX_WORDS)),
-    ]  # fmt: skip
-    question = example.question.lower()
-    asked_type = next((place for place, name in enumerate(_TYPES) if name in question), len(_TYPES))
-    crossed = np.zeros((len(firsts), len(_TYPES) + 1, 4))
-    crossed[:, asked_type] = np.column_stack([shares["capital"], shares["digit"], whole, lengths / MAX_WORDS])
-    return np.column_stack([*columns, crossed.reshape(len(firsts), -1)]).astype(np.float64)
+
+    def share(values: Floats) -> Floats:
+        sums = np.concatenate([[0.0], np.cumsum(values)])
+        found: Floats = (sums[lasts + 1] - sums[firsts]) / lengths
+        return found
+
+    capital = share(context.count(lambda word: word.text[0].isupper()))
+    digit = share(context.count(lambda word: word.text[0].isdigit()))
+    is_name = (capital == 1.0).astype(np.float64)
+    yield from (capital, digit, is_name)
+    yield share(context.count(lambda word: word.text.lower() in _PLAIN))
+    yield share(context.count(lambda word: word.is_mark))
+    yield share(context.count(lambda word: word.text.lower() in context.weights))
+    yield share(context.rarities)
+    for number in range(1, MAX_WORDS):
+        yield (lengths == number).astype(np.float64)
+    for asked_type in range(len(_TYPES) + 1):
+        for column in (capital, digit, is_name, lengths / MAX_WORDS):
+            yield column if asked_type == context.asked_type else np.zeros(len(firsts))
+
+
+def _describe_places(context: _Context, firsts: Ints, lasts: Ints) -> Iterator[Floats]:
+    """What stands at the edges of a span and around it, and how much of the question its sentence has."""
+    size = len(context.words)
+    plain = context.count(lambda word: word.text.lower() in _PLAIN)
+    capital = context.count(lambda word: word.text[0].isupper())
+    asked = np.array([context.weights.get(word.text.lower(), 0.0) for word in context.words])
+    is_asked = (asked > 0).astype(np.float64)
+    for values in (plain, capital):
+        yield from (values[firsts], values[lasts])
+    for values in (plain, capital, is_asked):
+        yield np.where(firsts > 0, values[firsts - 1], 0.0)
+    for values in (context.count(lambda word: word.is_mark), capital, is_asked):
+        yield np.where(lasts + 1 < size, values[np.minimum(lasts + 1, size - 1)], 1.0)
+    sums = np.concatenate([[0.0], np.cumsum(asked)])
+    low, high = np.maximum(firsts - _REACH, 0), np.minimum(lasts + 1 + _REACH, size)
+    yield sums[high] - sums[low] - (sums[lasts + 1] - sums[firsts])
+    own = context.reaches[np.array([word.sentence for word in context.words], dtype=np.int64)[firsts]]
+    yield from (own, own - context.reaches.max(initial=0.0))

@@ -1,4 +1,4 @@
-"""An assignment of questions on contexts comes in; answers to its development set go out, by a linear model."""
+"""An assignment of questions on contexts comes in; answers go out, those of a linear model among them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

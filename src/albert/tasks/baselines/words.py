@@ -17,7 +17,7 @@ def answer_most_frequent(assignment: Assignment) -> list[Floats]:
 
 
 def answer_by_word(assignment: Assignment) -> list[Floats]:
-    """The most frequent label of each word, as it is written or in small letters; unknown words the overall."""
+    """The most frequent label of each word, as written or in small letters; of unknown words, the overall."""
     known: dict[str, Counter[int]] = defaultdict(Counter)
     for word, label in _iter_labelled(assignment.train):
         known[word][label] += 1

@@ -14,8 +14,8 @@ OFFICIAL_SIZES: Mapping[str, tuple[int, int]] = {
     "qqp": (363_846, 40_430), "mnli": (392_702, 9815), "qnli": (104_743, 5463), "rte": (2490, 277),
     "wnli": (635, 71), "squad-1.1": (87_599, 10_570), "squad-2.0": (130_319, 11_873), "race": (87_866, 4887),
 }  # fmt: skip
-# BERT-Tiny (2 layers of width 128, 4.4M parameters) on the hidden test sets: the table of "smaller BERT models"
-# in the README of google-research/bert, March 2020; the best of 20 settings for each task, 4 epochs.
+# BERT-Tiny (2 layers of width 128, 4.4M parameters) on the hidden test sets: the table of smaller models in
+# the README of google-research/bert, March 2020; the best of 20 settings for each task, 4 epochs.
 BERT_TINY: Mapping[str, Mapping[str, float]] = {
     "cola": {"matthews": 0.0}, "sst-2": {"accuracy": 83.2}, "mrpc": {"f1": 81.1, "accuracy": 71.1},
     "sts-b": {"pearson": 74.3, "spearman": 73.6}, "qqp": {"f1": 62.2, "accuracy": 83.4},
@@ -33,7 +33,7 @@ _COMPLETE_SHARE = 0.99  # a handful of broken rows is no other data
 
 @dataclass(frozen=True)
 class DataFacts:
-    """How much there was to learn from and to be asked about, and how much `--max-train` left of the first."""
+    """How much there was to learn from, what `--max-train` allowed of it, and how much to be asked about."""
 
     task: str
     num_train: int

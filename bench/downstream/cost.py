@@ -12,7 +12,7 @@ from albert.inference.batching import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.reporting import Silence
+from albert.reporting import Silence, format_seconds
 from albert.tasks.assignment import open_assignment
 from albert.tasks.examples import Example
 from albert.tasks.finetune import complete_facts
@@ -36,6 +36,13 @@ class Cost:
     train_pieces: float
     pieces_per_second: float
     seconds: float
+
+    def describe(self) -> str:
+        """For a person."""
+        return (
+            f"{self.num_train:,} examples to learn from, {self.train_pieces:,.0f} pieces a run at "
+            f"{self.pieces_per_second:,.0f} a second: {format_seconds(self.seconds)} a run"
+        )
 
 
 def estimate_cost(task: str, *, model: Path, data: Path, overrides: Sequence[str]) -> Cost:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from albert.errors import FileFormatError
 from albert.files import atomic_dir, read_json
 from albert.tasks.catalogue import Kind, Task, find_split
 
@@ -27,21 +28,22 @@ def write_subset(task: Task, data: Path, *, out: Path, max_train: int) -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             if split == "train":
                 _WRITERS[task.kind](task, find_split(task, data, split=split), target, max_train)
-            elif (source := _find(task, data, split)) is not None:
+            elif (source := find_other_split(task, data, split=split)) is not None:
                 (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
     return out
+
+
+def find_other_split(task: Task, data: Path, *, split: str) -> Path | None:
+    """Where a split lies that need not be there."""
+    try:
+        return find_split(task, data, split=split)
+    except FileFormatError:
+        return None
 
 
 def choose(number: int, *, max_number: int) -> list[int]:
     """The places that are kept, in their order."""
     return sorted(np.random.default_rng(_STREAM).permutation(number)[:max_number].tolist())
-
-
-def _find(task: Task, data: Path, split: str) -> Path | None:
-    for folder in (data / task.folder, data, data / "glue" / task.folder):
-        if (folder / task.files[split]).exists():
-            return folder / task.files[split]
-    return None
 
 
 def _cut_lines(task: Task, source: Path, target: Path, max_train: int) -> None:

@@ -1,0 +1,1 @@
+"""What a pretrained model is worth on every task, against itself untrained and against plain words."""

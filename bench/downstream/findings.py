@@ -1,0 +1,97 @@
+"""Results of all tasks come in; what they show goes out, in sentences that say yes or no."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from albert.tasks.metrics.seeds import SeedSummary, summarise_seeds
+from bench.downstream.ensembles import Ensemble
+from bench.downstream.facts import BERT_TINY
+from bench.downstream.results import TaskResults
+
+SENTIMENT = "sst-2"
+
+
+def list_findings(results: Sequence[TaskResults], ensembles: Sequence[Ensemble]) -> list[str]:
+    """What the table shows: pretraining against none, the baselines, BERT-Tiny, ensembles; a line each."""
+    sentiment = [result for result in results if result.task == SENTIMENT]
+    others = [result for result in results if result.task != SENTIMENT]
+    gains = [find_gain(SENTIMENT, sentiment), find_gain("the mean of the others", others)]
+    return [
+        *(gain.describe() for gain in gains if gain is not None),
+        *_compare_with_words(results),
+        *_compare_with_bert(results),
+        *(f"Ensemble, {each.describe()}." for each in ensembles),
+    ]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Pretraining against none: the difference of medians, and the larger spread of both over seeds."""
+
+    name: str
+    num_tasks: int
+    untrained: SeedSummary
+    pretrained: SeedSummary
+
+    @property
+    def difference(self) -> float:
+        """Of the medians."""
+        return self.pretrained.median - self.untrained.median
+
+    @property
+    def spread(self) -> float | None:
+        """The larger standard deviation of the two; None where one has a single seed."""
+        spreads = (self.untrained.spread, self.pretrained.spread)
+        return None if None in spreads else max(spreads)  # type: ignore[type-var]
+
+    def describe(self) -> str:
+        """A line for a person."""
+        tasks = f" ({self.num_tasks} tasks)" if self.num_tasks > 1 else ""
+        medians = f"median {self.pretrained.median:.2f} against {self.untrained.median:.2f}"
+        said = f"Pretraining against none on {self.name}{tasks}: {medians}, {self.difference:+.2f}"
+        if self.spread is None:
+            return f"{said}; with one seed there is no spread to compare with."
+        verdict = "yes" if self.difference > self.spread else "**no**"
+        seeds = f"{self.pretrained.num_seeds} seeds"
+        return f"{said}; the spread over {seeds} is {self.spread:.2f}: beaten by more than that: {verdict}."
+
+
+def find_gain(name: str, results: Sequence[TaskResults]) -> Gain | None:
+    """Scores of the seeds that all these tasks have in both arms, averaged over tasks; None without any."""
+    known = [result for result in results if result.untrained and result.pretrained]
+    if not known:
+        return None
+    seeds = set.intersection(*({*result.untrained} & {*result.pretrained} for result in known))
+    if not seeds:
+        return None
+
+    def summarise(arm: str) -> SeedSummary:
+        means = [fmean(getattr(each, arm)[seed]["score"] for each in known) for seed in sorted(seeds)]
+        return summarise_seeds(means)
+
+    return Gain(name, len(known), summarise("untrained"), summarise("pretrained"))
+
+
+def _compare_with_words(results: Sequence[TaskResults]) -> list[str]:
+    known = []
+    for result in results:
+        words, own = result.find_best("score", is_trivial=False), result.summarise("pretrained", "score")
+        if words is not None and own is not None:
+            known.append((result.task, own.median > words[1]))
+    return [_divide("The bag of words", known)] if known else []
+
+
+def _compare_with_bert(results: Sequence[TaskResults]) -> list[str]:
+    known = []
+    for result in results:
+        for metric, score in BERT_TINY.get(result.task, {}).items():
+            own = result.summarise("pretrained", metric)
+            if own is not None and result.data.is_complete:
+                known.append((f"{result.task} {metric}", own.median >= score))
+    return [_divide("BERT-Tiny's figure (test set, ours development set)", known)] if known else []
+
+
+def _divide(what: str, known: Sequence[tuple[str, bool]]) -> str:
+    passed, missed = ([name for name, flag in known if flag is wanted] for wanted in (True, False))
+    return f"{what} is passed on {', '.join(passed) or 'nothing'}; not on {', '.join(missed) or 'nothing'}."

@@ -1,0 +1,93 @@
+"""What is asked for comes in; all trials in their order, with the time that each will take, go out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from albert.errors import AlbertError, FileFormatError, InputError
+from albert.reporting import Reporter, format_seconds
+from albert.tasks.catalogue import find_split, find_task
+from bench.downstream.cost import Cost, estimate_cost
+from bench.downstream.facts import LARGE, OFFICIAL_SIZES
+from bench.downstream.workshop import ARMS, Trial, Workshop
+
+
+def list_tasks(named: str | None, data: Path) -> list[str]:
+    """The tasks that are named, or all that the data has something to learn from."""
+    if named:
+        tasks = [find_task(name.strip()).name for name in named.split(",")]
+        for name in tasks:
+            if name not in OFFICIAL_SIZES:
+                raise InputError(f"{name} cannot be learned from; there are {', '.join(OFFICIAL_SIZES)}")
+        return list(dict.fromkeys(tasks))
+    found = []
+    for name in OFFICIAL_SIZES:
+        with suppress(FileFormatError):
+            for split in ("train", "dev"):
+                find_split(find_task(name), data, split=split)
+            found.append(name)
+    if not found:
+        raise InputError(
+            f"{data}: has none of {', '.join(OFFICIAL_SIZES)}; give the folder that has their folders"
+        )
+    return found
+
+
+def parse_cuts(words: Sequence[str], tasks: Sequence[str]) -> dict[str, int]:
+    """`4000` cuts all large tasks, `sst-2=20000` one; what comes later stands."""
+    cuts: dict[str, int] = {}
+    for word in words:
+        name, _, number = word.rpartition("=")
+        if not number.isdecimal() or int(number) < 1:
+            raise InputError(f"--max-train {word}: a number is needed, or TASK=NUMBER, such as race=2000")
+        names = (find_task(name).name,) if name else LARGE
+        cuts.update(dict.fromkeys(names, int(number)))
+    return {name: number for name, number in cuts.items() if name in tasks}
+
+
+def list_trials(task: str, seeds: Sequence[int]) -> Iterator[Trial]:
+    """The baselines, then seed by seed both arms, so that a stopped comparison is still one."""
+    yield Trial(task, "baselines")
+    for seed in seeds:
+        for arm in ARMS:
+            yield Trial(task, arm, seed)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All trials, the cheapest task first; about how long each takes; and tasks that cannot be tried."""
+
+    trials: tuple[Trial, ...]
+    seconds: Mapping[Trial, float]
+    missed: Mapping[str, str]
+
+
+def make_plan(
+    tasks: Sequence[str], shop: Workshop, *, seeds: Mapping[str, range], reporter: Reporter
+) -> Plan:
+    """Time what is left to do, say how long it will take, and put it in order."""
+    own = {task: list(list_trials(task, seeds[task])) for task in tasks}
+    left = {task: [each for each in own[task] if not shop.find_result(each).exists()] for task in tasks}
+    costs: dict[str, Cost] = {}
+    missed: dict[str, str] = {}
+    for task in (task for task in tasks if left[task]):
+        reporter.show("timing", task)
+        try:
+            costs[task] = estimate_cost(
+                task, model=shop.model, data=shop.find_data(task), overrides=shop.list_overrides(task)
+            )
+        except AlbertError as error:
+            missed[task] = str(error)
+            reporter.say(f"{task}: left out: {error}")
+    order = sorted(costs, key=lambda task: costs[task].seconds * len(left[task]))
+    for task in order:
+        reporter.say(f"{task}: {costs[task].describe()}, {len(left[task])} trials to do")
+    done = [task for task in tasks if not left[task]]
+    trials = tuple(trial for task in (*done, *order) for trial in own[task])
+    seconds = {
+        trial: costs[task].seconds for task in order for trial in left[task] if trial.arm != "baselines"
+    }
+    number = sum(len(left[task]) for task in order)
+    reporter.say(f"{number} of {len(trials)} trials are left: about {format_seconds(sum(seconds.values()))}")
+    return Plan(trials, seconds, missed)

@@ -1,0 +1,74 @@
+"""What was measured of a task comes in from its files; the best baselines and the seeds summed up go out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from albert.files import read_json
+from albert.tasks.baselines.score import TRIVIAL
+from albert.tasks.metrics.seeds import SeedSummary, summarise_seeds
+from bench.downstream.facts import OFFICIAL_SIZES, DataFacts
+from bench.downstream.workshop import ARMS, Arm, Trial, Workshop
+
+Metrics = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TaskResults:
+    """All that was measured of a task: metrics of each baseline, and by seed of both arms."""
+
+    data: DataFacts
+    baselines: Mapping[str, Metrics] = field(default_factory=dict)
+    untrained: Mapping[int, Metrics] = field(default_factory=dict)
+    pretrained: Mapping[int, Metrics] = field(default_factory=dict)
+    seconds: float | None = None
+
+    @property
+    def task(self) -> str:
+        """Its name."""
+        return self.data.task
+
+    def find_best(self, metric: str, *, is_trivial: bool) -> tuple[str, float] | None:
+        """The best baseline by a metric, of those that read the texts or of those that do not."""
+        found = [
+            (name, metrics[metric])
+            for name, metrics in self.baselines.items()
+            if (name in TRIVIAL) == is_trivial and metric in metrics
+        ]
+        return max(found, key=lambda pair: pair[1]) if found else None
+
+    def summarise(self, arm: str, metric: str) -> SeedSummary | None:
+        """Median and spread over seeds."""
+        runs: Mapping[int, Metrics] = getattr(self, arm)
+        scores = [metrics[metric] for metrics in runs.values() if metric in metrics]
+        return summarise_seeds(scores) if scores else None
+
+
+def collect(trials: Sequence[Trial], shop: Workshop) -> list[TaskResults]:
+    """What is finished, task by task in one order, however long they take."""
+    results = []
+    asked = {trial.task for trial in trials}
+    for task in (task for task in OFFICIAL_SIZES if task in asked):
+        own = [trial for trial in trials if trial.task == task and shop.find_result(trial).exists()]
+        found = {trial: read_json(shop.find_result(trial)) for trial in own}
+        simple: dict[str, Any] = next(
+            (result for trial, result in found.items() if trial.arm == "baselines"), {}
+        )
+        arms: dict[Arm, dict[int, Any]] = {
+            arm: {trial.seed: result for trial, result in found.items() if trial.arm == arm} for arm in ARMS
+        }
+        if not found:
+            continue
+        any_run = next(iter(found.values()))
+        times = [result["seconds"] for result in arms["pretrained"].values()]
+        results.append(
+            TaskResults(
+                data=DataFacts(task, any_run["num_train"], any_run["num_dev"], shop.max_train.get(task)),
+                baselines=simple.get("baselines", {}),
+                untrained={seed: result["metrics"] for seed, result in arms["untrained"].items()},
+                pretrained={seed: result["metrics"] for seed, result in arms["pretrained"].items()},
+                seconds=median(times) if times else None,
+            )
+        )
+    return results

@@ -1,0 +1,93 @@
+"""Results of trials come in; a table in Markdown goes out, with what it shows and what it rests on."""
+
+from collections.abc import Mapping, Sequence
+
+from albert.reporting import format_seconds
+from albert.tasks.metrics.seeds import SeedSummary
+from bench.downstream.ensembles import Ensemble
+from bench.downstream.facts import BERT_TINY, DataFacts, list_shown
+from bench.downstream.findings import list_findings
+from bench.downstream.results import TaskResults
+
+_COLUMNS = (
+    "task", "metric", "trivial", "bag of words", "untrained", "pretrained", "difference", "BERT-Tiny",
+    "time of a run",
+)  # fmt: skip
+
+
+def format_table(results: Sequence[TaskResults]) -> str:
+    """A row for each metric of each task."""
+    lines = [f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]
+    for result in results:
+        for number, metric in enumerate(list_shown(result.task)):
+            cells = _list_cells(result, metric)
+            if cells is not None:
+                time = format_seconds(result.seconds) if result.seconds is not None and number == 0 else ""
+                lines.append(f"| {result.task if number == 0 else ''} | {' | '.join(cells)} | {time} |")
+    return "\n".join(lines)
+
+
+def _list_cells(result: TaskResults, metric: str) -> list[str] | None:
+    """The cells of a row; None where nothing has such a metric."""
+    trivial, words = (result.find_best(metric, is_trivial=flag) for flag in (True, False))
+    untrained, pretrained = (result.summarise(arm, metric) for arm in ("untrained", "pretrained"))
+    if not any((trivial, words, untrained, pretrained)):
+        return None
+    gap = "–" if untrained is None or pretrained is None else f"{pretrained.median - untrained.median:+.1f}"
+    return [
+        metric.replace("_", " "),
+        _format_baseline(trivial),
+        _format_baseline(words),
+        _format_seeds(untrained),
+        _format_seeds(pretrained),
+        gap,
+        _format_published(result.data, metric),
+    ]
+
+
+def _format_baseline(found: tuple[str, float] | None) -> str:
+    return "–" if found is None else f"{found[1]:.1f} ({found[0].replace('_', ' ')})"
+
+
+def _format_seeds(summary: SeedSummary | None) -> str:
+    if summary is None:
+        return "–"
+    return f"{summary.median:.1f}" + (
+        f" ± {summary.spread:.1f}" if summary.spread is not None else " (one seed)"
+    )
+
+
+def _format_published(data: DataFacts, metric: str) -> str:
+    score = BERT_TINY.get(data.task, {}).get(metric)
+    if score is None:
+        return "–"
+    return f"{score:.1f}" if data.is_complete else f"({score:.1f})"
+
+
+def format_report(
+    results: Sequence[TaskResults],
+    ensembles: Sequence[Ensemble],
+    *,
+    command: str,
+    start: str,
+    missed: Mapping[str, str],
+) -> str:
+    """The table, its findings and its notes."""
+    notes = [
+        "Medians over seeds ± their standard deviation, in points of 100, on the development set. The "
+        "weights are those of the best evaluation there, in both arms alike; the no-answer threshold of "
+        "SQuAD 2.0 is the best there for everything in the table.",
+        f"*Untrained*: the same shape with fresh weights ({start}) and the same recipe. *Bag of "
+        "words*: TF-IDF and a linear model, its strength chosen on a part of the training examples; the "
+        "best of what stands in brackets.",
+        "*BERT-Tiny*: on the hidden test sets (google-research/bert); in brackets where our data is another.",
+        *(result.data.describe() for result in results),
+        *(f"not there: {name} ({reason})" for name, reason in missed.items()),
+    ]
+    parts = [
+        f"Command: `{command}`",
+        format_table(results),
+        "\n".join(f"- {line}" for line in list_findings(results, ensembles)),
+        "Notes:\n\n" + "\n".join(f"- {line}" for line in notes),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"

@@ -1,0 +1,137 @@
+"""Trials of a plan come in; a JSON file for each that is finished goes out, and stays for the next start."""
+
+import shutil
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from albert.errors import AlbertError
+from albert.files import hold, write_json, write_text
+from albert.reporting import Reporter, format_seconds
+from albert.tasks.assignment import open_assignment
+from albert.tasks.baselines.score import score_baseline
+from albert.tasks.catalogue import find_task
+from albert.tasks.evaluation import evaluate_task
+from albert.tasks.examples import Example
+from albert.tasks.finetune import finetune
+from albert.tasks.finetune_facts import read_finetune_run
+from albert.tasks.splits import read_split
+from albert.training.run_folder import CHECKPOINTS_DIR, has_run
+from bench.downstream.subsets import find_other_split
+from bench.downstream.workshop import Trial, Workshop
+
+_MISMATCHED = "dev-mismatched"
+_MISMATCHED_NAME = "accuracy_mismatched"
+
+
+class StoppedError(Exception):
+    """A signal has stopped a run; it goes on from its checkpoint at the next start."""
+
+
+def run_trials(
+    trials: Sequence[Trial],
+    shop: Workshop,
+    *,
+    reporter: Reporter,
+    seconds: Mapping[Trial, float],
+    budget: float | None = None,
+) -> dict[Trial, str]:
+    """Do what is not done yet, in this order; what failed or found no time, with the reason, goes out.
+
+    Refused: a folder in which another process is at work.
+    """
+    began, missed = time.perf_counter(), {}
+    busy = f"{shop.out}: another process is at work there; wait for it, or choose another --out"
+    with hold(shop.out / "lock", busy=busy):
+        for number, trial in enumerate(trials, start=1):
+            path = shop.find_result(trial)
+            if path.exists():
+                continue
+            spent = time.perf_counter() - began
+            if budget is not None and spent + seconds.get(trial, 0.0) > budget:
+                missed[trial] = "no time was left for it"
+                continue
+            left = sum(seconds.get(each, 0.0) for each in trials[number - 1 :])
+            about = f"about {format_seconds(left)} left"
+            reporter.say(f"{number} of {len(trials)}: {trial.task}, {trial.name} ({about})")
+            reason = _attempt(trial, shop, path, reporter=reporter)
+            if reason is not None:
+                missed[trial] = reason
+                reporter.say(f"failed, and the rest goes on: {reason}")
+    return missed
+
+
+def _attempt(trial: Trial, shop: Workshop, path: Path, *, reporter: Reporter) -> str | None:
+    """Do a trial and write its result; the reason, if it fails."""
+    failure = path.with_suffix(".failure.txt")
+    try:
+        doing = _run_baselines if trial.arm == "baselines" else _run_finetuning
+        result = doing(trial, shop, reporter)
+    except StoppedError:
+        raise
+    except AlbertError as error:
+        write_text(failure, f"{error}\n")
+        return str(error)
+    except Exception as error:  # whatever it is, the other trials are none the worse
+        write_text(failure, traceback.format_exc())
+        return f"{type(error).__name__}: {error} ({failure})"
+    write_json(path, {**asdict(trial), **result})
+    failure.unlink(missing_ok=True)
+    return None
+
+
+def _run_baselines(trial: Trial, shop: Workshop, reporter: Reporter) -> dict[str, Any]:
+    began = time.perf_counter()
+    assignment = open_assignment(trial.task, shop.find_data(trial.task), dev=None, columns={}, dev_share=0.1)
+    scores = score_baseline(assignment)
+    mismatched = _read_mismatched(trial.task, shop)
+    if mismatched:
+        others = score_baseline(replace(assignment, dev=mismatched))
+        scores = {name: {**own, _MISMATCHED_NAME: others[name]["accuracy"]} for name, own in scores.items()}
+    return {
+        "baselines": scores,
+        "num_train": len(assignment.train),
+        "num_dev": len(assignment.dev),
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def _run_finetuning(trial: Trial, shop: Workshop, reporter: Reporter) -> dict[str, Any]:
+    run_dir, data = shop.find_run(trial), shop.find_data(trial.task)
+    result = finetune(
+        trial.task,
+        model=shop.find_start(trial),
+        data=data,
+        out=run_dir,
+        overrides=("has_tensorboard=false", *shop.list_overrides(trial.task), f"seed={trial.seed}"),
+        resume=has_run(run_dir),
+        reporter=reporter,
+    )
+    if result.scores is None or result.model_dir is None:
+        raise StoppedError(result.outcome.signal)
+    metrics = dict(result.scores.metrics)
+    _, facts = read_finetune_run(run_dir)
+    if _read_mismatched(trial.task, shop):
+        other = evaluate_task(trial.task, models=[result.model_dir], data=data, split=_MISMATCHED)
+        metrics[_MISMATCHED_NAME] = other.scores["accuracy"]
+    shutil.rmtree(run_dir / CHECKPOINTS_DIR, ignore_errors=True)  # ten times as large as the model
+    return {
+        "metrics": metrics,
+        "num_train": facts.num_train,
+        "num_dev": facts.num_dev,
+        "best_step": result.scores.step,
+        "num_steps": result.num_steps,
+        "seconds": result.outcome.progress.seconds,
+        "settings": result.settings.model_dump(mode="json"),
+    }
+
+
+def _read_mismatched(name: str, shop: Workshop) -> tuple[Example, ...]:
+    """MNLI's second development set, where it is there."""
+    task, data = find_task(name), shop.find_data(name)
+    if _MISMATCHED not in task.files or find_other_split(task, data, split=_MISMATCHED) is None:
+        return ()
+    return read_split(task, data, split=_MISMATCHED).examples

@@ -1,0 +1,112 @@
+"""A model, data and a folder come in; where each trial lies, and what it starts from, go out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from albert.errors import InputError
+from albert.files import read_json, write_json
+from albert.model.albert_model import build_model
+from albert.model.init import spread_positions
+from albert.pretrained.folder import load_model, save_model
+from albert.pretrained.vocabulary import load_vocabulary
+from albert.tasks.catalogue import find_task
+from albert.tasks.finetune_facts import identify_weights
+from bench.downstream.subsets import write_subset
+
+Arm = Literal["pretrained", "untrained", "baselines"]
+ARMS: tuple[Arm, ...] = ("untrained", "pretrained")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One thing to be done, and its name among the results."""
+
+    task: str
+    arm: Arm
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """Where its files lie."""
+        return "baselines" if self.arm == "baselines" else f"{self.arm}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What all trials share: a model, data, a folder for everything, and settings."""
+
+    model: Path
+    data: Path
+    out: Path
+    max_train: Mapping[str, int]
+    overrides: tuple[str, ...] = ()
+    has_waves: bool = True
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """By what a folder of trials is known again: other answers would not belong together."""
+        return {
+            "weights": identify_weights(load_model(self.model, heads={}).model),
+            "overrides": list(self.overrides),
+            "has_waves": self.has_waves,
+        }
+
+    def list_overrides(self, task: str) -> tuple[str, ...]:
+        """The settings of a task's runs; where one is named twice, what comes later stands."""
+        return tuple(setting for name, setting in map(split_setting, self.overrides) if name in ("", task))
+
+    def find_data(self, task: str) -> Path:
+        """The data of a task, cut where it is to be; another cut is another folder."""
+        if task not in self.max_train:
+            return self.data
+        number = self.max_train[task]
+        place = self.out / "data" / f"{task}-{number}"
+        return write_subset(find_task(task), self.data, out=place, max_train=number)
+
+    def find_result(self, trial: Trial) -> Path:
+        """Where the result of a trial is, once there is one; a cut is part of its name."""
+        cut = f"-{self.max_train[trial.task]}" if trial.task in self.max_train else ""
+        return self.out / "results" / f"{trial.task}{cut}" / f"{trial.name}.json"
+
+    def find_run(self, trial: Trial) -> Path:
+        """The folder of its fine-tuning run."""
+        return self.out / "runs" / self.find_result(trial).parent.name / trial.name
+
+    def find_start(self, trial: Trial) -> Path:
+        """The model that it starts from; an untrained one is made, a fresh one for each seed."""
+        if trial.arm == "pretrained":
+            return self.model
+        place = self.out / "untrained" / f"seed-{trial.seed}"
+        if not place.exists():
+            save_untrained(self.model, place, seed=trial.seed, has_waves=self.has_waves)
+        return place
+
+
+def split_setting(word: str) -> tuple[str, str]:
+    """`sst-2:num_steps=9` as its task and its setting; one for all has no task."""
+    name, colon, _ = word.partition("=")[0].partition(":")
+    return (name.lower(), word.partition(":")[2]) if colon else ("", word)
+
+
+def save_untrained(model: Path, out: Path, *, seed: int, has_waves: bool) -> None:
+    """The same model with the weights that its pretraining might have begun with, and its vocabulary."""
+    config = load_model(model, heads={}).config
+    fresh = build_model(config, heads={}, has_pooler=True, seed=seed)
+    if has_waves:
+        spread_positions(fresh.encoder.embeddings.position.weight, std=config.initializer_range)
+    save_model(out, fresh, tokenizer=load_vocabulary(model))
+
+
+def open_workshop(shop: Workshop) -> None:
+    """Claim the folder; refused: one that holds the trials of another model or other settings."""
+    path = shop.out / "plan.json"
+    facts = shop.facts
+    if not path.exists():
+        write_json(path, facts)
+    for key, known in read_json(path).items():
+        if facts[key] != known:
+            raise InputError(
+                f"{shop.out}: was begun with other {key} ({known}, now {facts[key]}); choose another --out"
+            )

@@ -1,0 +1,263 @@
+"""The table of all tasks: stopped anywhere it goes on, a failure costs one cell, and it says what it is."""
+
+import json
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from albert.files import read_json
+from albert.pretrained.folder import load_model
+from albert.reporting import Silence
+from albert.tasks.catalogue import find_task
+from albert.tasks.splits import read_split
+from bench.downstream.__main__ import build_parser, compare, main
+from bench.downstream.ensembles import Ensemble, measure_ensemble
+from bench.downstream.facts import DataFacts
+from bench.downstream.findings import find_gain, list_findings
+from bench.downstream.plan import parse_cuts
+from bench.downstream.results import TaskResults
+from bench.downstream.subsets import write_subset
+from bench.downstream.table import format_table
+from bench.downstream.trials import StoppedError
+from bench.downstream.workshop import Workshop, save_untrained
+from tests.bench.official_files import write_passages, write_questions, write_tasks
+
+SHORT = ("num_steps=6", "batch_size=8", "num_evaluations=2", "log_every=1", "dropout=0.1")
+
+
+def list_words(model: Path, data: Path, out: Path, *more: str) -> list[str]:
+    return [
+        "--model", str(model), "--data", str(data), "--out", str(out), "--tasks", "mrpc,sst-2",
+        "--seeds", "2", "--threads", "1", *more, *SHORT,
+    ]  # fmt: skip
+
+
+class StopAt(Silence):
+    """Stops this process as Ctrl-C would, at a step of a trial."""
+
+    def __init__(self, trial: str, step: int) -> None:
+        self.trial, self.step, self.now = trial, step, ""
+
+    def say(self, text: str) -> None:
+        self.now = text if re.match(r"\d+ of \d+: ", text) else self.now
+
+    def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
+        if f", {self.trial} (" in self.now and f"step {self.step} of" in message:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("official")
+    return write_tasks(folder)
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_folder, data, tmp_path_factory) -> Path:
+    """A comparison that nobody disturbed."""
+    out: Path = tmp_path_factory.mktemp("whole") / "out"
+    assert main(list_words(tiny_folder, data, out)) == 0
+    return out
+
+
+def read_results(out: Path) -> dict[str, dict[str, object]]:
+    found = {str(path.relative_to(out)): read_json(path) for path in (out / "results").rglob("*.json")}
+    return {
+        name: {key: value for key, value in each.items() if key != "seconds"} for name, each in found.items()
+    }
+
+
+def test_every_trial_leaves_a_result(whole):
+    arms = [f"{arm}-{seed}" for arm in ("pretrained", "untrained") for seed in range(2)]
+    wanted = {f"results/{task}/{name}.json" for task in ("mrpc", "sst-2") for name in ("baselines", *arms)}
+    assert set(read_results(whole)) == wanted
+    assert not list(whole.rglob("checkpoints"))  # they are large, and of no use any more
+    assert all(load_model(folder) for folder in (whole / "runs").rglob("model"))
+
+
+def test_the_table_tells_all(whole):
+    text = (whole / "table.md").read_text()
+    for words in (
+        "| sst-2 | accuracy |", "| mrpc | accuracy |", "|  | f1 |", "(majority)", "(bag of words)", "± ",
+        "Pretraining against none on sst-2: median", "on the mean of the others", "The bag of words is",
+        "sst-2: 60 to learn from of 67,349, 24 in the development set of 872; **reduced",
+        "| (83.2) |", "`python -m bench.downstream --model MODEL --data DATA --out DIR --tasks mrpc,sst-2",
+    ):  # fmt: skip
+        assert words in text, words
+    assert "BERT-Tiny's figure" not in text  # other data: not compared
+
+
+def test_a_stopped_comparison_goes_on_to_the_same_results(tiny_folder, data, whole, tmp_path, capsys):
+    words = list_words(tiny_folder, data, tmp_path / "out")
+    for trial in ("untrained-0", "pretrained-1"):  # of the task that comes first
+        with pytest.raises(StoppedError, match="SIGTERM"):
+            compare(build_parser().parse_intermixed_args(words), command="", reporter=StopAt(trial, 3))
+        before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "results").rglob("*.json")}
+    assert 0 < len(before) < 10
+    assert main(words) == 0
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items())  # nothing is done twice
+    assert read_results(tmp_path / "out") == read_results(whole)
+
+
+def test_an_ensemble_of_the_first_seeds(tiny_folder, data, whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "copy")
+    shop = Workshop(tiny_folder, data, tmp_path / "copy", max_train={})
+    assert measure_ensemble("sst-2", range(2), shop, reporter=Silence()) is None  # three are wanted
+    found = measure_ensemble("sst-2", range(2), shop, reporter=Silence(), num_members=2)
+    alone = [read_json(whole / "results" / "sst-2" / f"pretrained-{seed}.json") for seed in range(2)]
+    assert found.members == pytest.approx([each["metrics"]["score"] for each in alone])
+    assert found.standard_error > 0
+    assert found == measure_ensemble("sst-2", range(2), shop, reporter=Silence(), num_members=2)  # as written
+
+
+def test_what_is_finished_is_only_told(tiny_folder, data, whole, capsys):
+    before = {path: path.stat().st_mtime_ns for path in whole.rglob("*.json")}
+    assert main(list_words(tiny_folder, data, whole)) == 0
+    captured = capsys.readouterr()
+    assert "0 of 10 trials are left: about 0s" in captured.err
+    assert captured.out == (whole / "table.md").read_text()
+    assert {path: path.stat().st_mtime_ns for path in whole.rglob("*.json")} == before
+
+
+def test_a_failure_is_told_and_the_rest_goes_on(tiny_folder, data, tmp_path, capsys):
+    words = [*list_words(tiny_folder, data, tmp_path / "out"), "--tasks", "sst-2", "--seeds", "1"]
+    stranger = tmp_path / "out" / "runs" / "sst-2" / "untrained-0" / "letter.txt"
+    stranger.parent.mkdir(parents=True)
+    stranger.write_text("not a run")
+    assert main(words) == 0
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "not there: sst-2 untrained-0 (" in text
+    assert "letter.txt" in text
+    assert (tmp_path / "out" / "results" / "sst-2" / "pretrained-0.json").exists()
+    stranger.unlink()
+    assert main(words) == 0
+    assert "not there" not in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_a_folder_belongs_to_one_model(tiny_folder, data, whole, capsys):
+    assert main([*list_words(tiny_folder, data, whole), "optimizer.learning_rate=1e-3"]) == 2
+    assert "begun with other overrides" in capsys.readouterr().err
+
+
+def test_no_run_begins_that_finds_no_time(tiny_folder, data, tmp_path):
+    assert main([*list_words(tiny_folder, data, tmp_path / "out"), "--budget", "1s"]) == 0
+    assert "no time was left" in (tmp_path / "out" / "table.md").read_text()
+    assert {path.name for path in (tmp_path / "out" / "results").rglob("*.json")} == {"baselines.json"}
+
+
+def test_an_estimate_trains_nothing(tiny_folder, data, tmp_path, capsys):
+    assert main([*list_words(tiny_folder, data, tmp_path / "out"), "--estimate"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "sst-2: 60 examples to learn from" in captured.err
+    assert "10 of 10 trials are left: about " in captured.err
+    assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_the_untrained_model_is_the_same_but_for_its_weights(tiny_folder, tmp_path):
+    for name, seed in (("one", 0), ("same", 0), ("other", 1)):
+        save_untrained(tiny_folder, tmp_path / name, seed=seed, has_waves=False)
+    one, same, other = (load_model(tmp_path / name, heads={}).model for name in ("one", "same", "other"))
+    assert one.config == load_model(tiny_folder, heads={}).config
+    word = "encoder.embeddings.word.weight"
+    assert one.state_dict()[word].equal(same.state_dict()[word])
+    assert not one.state_dict()[word].equal(other.state_dict()[word])
+
+
+def test_fewer_lines_to_learn_from(data, tmp_path):
+    task = find_task("mrpc")
+    kept = [
+        read_split(task, write_subset(task, data, out=tmp_path / name, max_train=20), split="train").examples
+        for name in ("one", "again")
+    ]
+    everything = read_split(task, data, split="train").examples
+    assert len(kept[0]) == 20
+    assert kept[0] == kept[1]
+    assert [each for each in everything if each in kept[0]] == [
+        each for each in everything if each in set(kept[0])
+    ]
+    assert (
+        read_split(task, tmp_path / "one", split="dev").examples
+        == read_split(task, data, split="dev").examples
+    )
+
+
+def test_fewer_questions_to_learn_from(tmp_path):
+    task = find_task("squad-1.1")
+    folder = write_questions(tmp_path / "all", num_train=20)
+    out = write_subset(task, folder, out=tmp_path / "some", max_train=7)
+    assert len(read_split(task, out, split="train").examples) == 7
+    assert len(read_split(task, out, split="dev").examples) == 4
+
+
+def test_fewer_passages_to_learn_from(tmp_path):
+    task = find_task("race")
+    folder = write_passages(tmp_path / "all", num_train=8)
+    out = write_subset(task, folder, out=tmp_path / "some", max_train=10)
+    assert len(read_split(task, out, split="train").examples) == 9  # three whole passages
+    assert len(read_split(task, out, split="dev").examples) == 6
+
+
+def test_cuts_of_all_large_tasks_and_of_one():
+    tasks = ["sst-2", "mnli", "race"]
+    assert parse_cuts(["4000", "race=100"], tasks) == {"mnli": 4000, "race": 100}
+    assert parse_cuts(["sst-2=7"], tasks) == {"sst-2": 7}
+    with pytest.raises(Exception, match="a number is needed"):
+        parse_cuts(["many"], tasks)
+
+
+def test_settings_of_all_tasks_and_of_one(tmp_path):
+    words = ("num_steps=6", "squad-1.1:num_steps=9", "sst-2:optimizer.learning_rate=1e-3")
+    shop = Workshop(tmp_path, tmp_path, tmp_path, max_train={}, overrides=words)
+    assert shop.list_overrides("squad-1.1") == ("num_steps=6", "num_steps=9")
+    assert shop.list_overrides("sst-2") == ("num_steps=6", "optimizer.learning_rate=1e-3")
+    assert shop.list_overrides("mrpc") == ("num_steps=6",)
+
+
+def score(*scores: float) -> dict[int, dict[str, float]]:
+    return {seed: {"accuracy": value, "score": value} for seed, value in enumerate(scores)}
+
+
+SENTIMENT = TaskResults(
+    DataFacts("sst-2", 67_349, 872), {"majority": score(50.9)[0], "bag_of_words": score(82.0)[0]},
+    untrained=score(79.0, 80.0, 82.0), pretrained=score(84.0, 85.0, 85.5), seconds=3725.0,
+)  # fmt: skip
+
+
+def test_a_row_by_hand():
+    assert format_table([SENTIMENT]).splitlines()[2] == (
+        "| sst-2 | accuracy | 50.9 (majority) | 82.0 (bag of words) | 80.0 ± 1.5 | 85.0 ± 0.8 | +5.0 | 83.2 "
+        "| 1h 02m |"
+    )
+
+
+def test_what_the_rows_show():
+    entailment = TaskResults(
+        DataFacts("rte", 2490, 277), {"bag_of_words": score(56.0)[0]}, score(50, 54, 58), score(54, 55, 57)
+    )
+    winograd = TaskResults(DataFacts("wnli", 635, 71), {}, score(60, 60, 60), score(62, 60, 58))
+    reduced = TaskResults(DataFacts("qnli", 3963, 500), {}, score(70.0), score(90.0, 90.0))
+    found = list_findings(
+        [SENTIMENT, entailment, winograd], [Ensemble("sst-2", (0, 1, 2), (84, 85, 85.5), 84.9, 1.2)]
+    )
+    said = "against 80.00, +5.00; the spread over 3 seeds is 1.53: beaten by more than that: yes."
+    assert found[0] == f"Pretraining against none on sst-2: median 85.00 {said}"
+    # Means of the two tasks by seed: 58, 57.5, 57.5 against 55, 57, 59.
+    said = "against 57.00, +0.50; the spread over 3 seeds is 2.00: beaten by more than that: **no**."
+    assert found[1] == f"Pretraining against none on the mean of the others (2 tasks): median 57.50 {said}"
+    assert found[2] == "The bag of words is passed on sst-2; not on rte."
+    assert found[3].endswith("is passed on sst-2 accuracy; not on rte accuracy, wnli accuracy.")
+    assert found[4].endswith("worse than the median member by more than one standard error: no.")
+    assert "there is no spread" in find_gain("qnli", [reduced]).describe()  # the one seed that both arms have
+    assert not any("BERT" in line for line in list_findings([reduced], []))
+
+
+def test_results_are_json_that_a_person_can_read(whole):
+    found = json.loads((whole / "results" / "sst-2" / "pretrained-0.json").read_text())
+    assert (found["task"], found["arm"], found["seed"], found["num_steps"]) == ("sst-2", "pretrained", 0, 6)
+    assert found["settings"]["seed"] == 0
+    assert found["seconds"] > 0
