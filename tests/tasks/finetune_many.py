@@ -21,7 +21,8 @@ TASKS = ("classification", "questions", "words")
 # by process.
 SETTINGS = (
     "num_steps=20", "batch_size=9", "micro_batch_tokens=60", "max_length=16", "num_evaluations=1",
-    "dropout=0", "head_dropout=0", "optimizer.learning_rate=3e-3", "optimizer.eps=1e-4", "has_tensorboard=false",
+    "dropout=0", "head_dropout=0", "optimizer.learning_rate=3e-3", "optimizer.eps=1e-4",
+    "has_tensorboard=false",
 )  # fmt: skip
 # A rate at which nothing is learned for long: the best evaluation is an early one, and patience ends it.
 EARLY = (*SETTINGS, "num_steps=40", "num_evaluations=20", "patience=2", "optimizer.learning_rate=1.0")

@@ -33,7 +33,7 @@ def facts_of(task: str, **changes: object) -> TaskFacts:
 def build(tiny_folder, tmp_path):
     """A model of a task, by its seed."""
 
-    def write(facts: TaskFacts | str, seed: int = 1, **options: object):
+    def write(facts: TaskFacts | str, seed: int = 1, **options: bool):
         facts = facts_of(facts) if isinstance(facts, str) else facts
         return write_finetuned_folder(
             tmp_path / f"{facts.task}-{facts.kind}-{seed}", tiny_folder, facts, seed=seed, **options
@@ -43,7 +43,8 @@ def build(tiny_folder, tmp_path):
 
 
 def probabilities(evaluation) -> np.ndarray:
-    return softmax(np.stack(evaluation.answers), axis=-1)
+    found: np.ndarray = softmax(np.stack(evaluation.answers), axis=-1)
+    return found
 
 
 def test_a_published_task_is_scored_as_its_kind_scores_it(build, tmp_path):

@@ -2,6 +2,7 @@
 
 import random
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ FACTS = {
 }  # fmt: skip
 
 
-def draw_examples(name: str, number: int) -> list:
+def draw_examples(name: str, number: int) -> list[Any]:
     """Examples of a task with their golds."""
     draw = random.Random(4)
     return [_BUILDERS[FACTS[name].kind](FACTS[name], str(place), draw) for place in range(number)]

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def evaluate_spans(number: int = 12) -> Evaluation:
     return complete(facts, tuple(examples), tuple(answers))
 
 
-def complete(facts: TaskFacts, examples: tuple, answers: tuple) -> Evaluation:
+def complete(facts: TaskFacts, examples: tuple[Any, ...], answers: tuple[Any, ...]) -> Evaluation:
     scores = build_kind(facts).score(answers, examples)
     return Evaluation(
         task=facts.task,
