@@ -55,7 +55,7 @@ class DataFacts:
         train, dev = OFFICIAL_SIZES[self.task]
         learned = f"{self.num_train:,} to learn from" + ("" if self.has_all_train else f" of {train:,}")
         if self.max_train is not None:
-            learned += f" (a fixed random subset, at most {self.max_train:,})"
+            learned += f" (at most {self.max_train:,}, chosen at random once)"
         asked = f"{self.num_dev:,} in the development set" + ("" if self.is_complete else f" of {dev:,}")
         reduced = "" if self.is_complete else "; **reduced: comparable with no published score**"
         return f"{self.task}: {learned}, {asked}{reduced}"

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from albert.errors import AlbertError
+from albert.errors import AlbertError, InputError
 from albert.files import hold, write_json, write_text
 from albert.reporting import Reporter, format_seconds
 from albert.tasks.assignment import open_assignment
@@ -39,29 +39,35 @@ def run_trials(
     seconds: Mapping[Trial, float],
     budget: float | None = None,
 ) -> dict[Trial, str]:
-    """Do what is not done yet, in this order; what failed or found no time, with the reason, goes out.
+    """Do what is not done yet, in this order; what is missing in the end, with the reason, goes out.
 
-    Refused: a folder in which another process is at work.
+    Several processes may share the work: each takes what no other is at.
     """
     began, missed = time.perf_counter(), {}
-    busy = f"{shop.out}: another process is at work there; wait for it, or choose another --out"
-    with hold(shop.out / "lock", busy=busy):
-        for number, trial in enumerate(trials, start=1):
-            path = shop.find_result(trial)
-            if path.exists():
-                continue
-            spent = time.perf_counter() - began
-            if budget is not None and spent + seconds.get(trial, 0.0) > budget:
-                missed[trial] = "no time was left for it"
-                continue
+    for number, trial in enumerate(trials, start=1):
+        path = shop.find_result(trial)
+        spent = time.perf_counter() - began
+        if not path.exists() and budget is not None and spent + seconds.get(trial, 0.0) > budget:
+            missed[trial] = "no time was left for it"
+        elif not path.exists():
             left = sum(seconds.get(each, 0.0) for each in trials[number - 1 :])
             about = f"about {format_seconds(left)} left"
             reporter.say(f"{number} of {len(trials)}: {trial.task}, {trial.name} ({about})")
-            reason = _attempt(trial, shop, path, reporter=reporter)
+            reason = _claim_and_attempt(trial, shop, path, reporter=reporter)
             if reason is not None:
                 missed[trial] = reason
-                reporter.say(f"failed, and the rest goes on: {reason}")
-    return missed
+                reporter.say(f"left out, and the rest goes on: {reason}")
+    # What others were at then may be done by now.
+    return {trial: reason for trial, reason in missed.items() if not shop.find_result(trial).exists()}
+
+
+def _claim_and_attempt(trial: Trial, shop: Workshop, path: Path, *, reporter: Reporter) -> str | None:
+    busy = "another process is at it"
+    try:
+        with hold(path.with_suffix(".lock"), busy=busy):
+            return None if path.exists() else _attempt(trial, shop, path, reporter=reporter)
+    except InputError:  # of the lock: an attempt keeps its own
+        return busy
 
 
 def _attempt(trial: Trial, shop: Workshop, path: Path, *, reporter: Reporter) -> str | None:

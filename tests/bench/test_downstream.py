@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from albert.files import read_json
+from albert.files import hold, read_json
 from albert.pretrained.folder import load_model
 from albert.reporting import Silence
 from albert.tasks.catalogue import find_task
@@ -134,6 +134,17 @@ def test_a_failure_is_told_and_the_rest_goes_on(tiny_folder, data, tmp_path, cap
     assert "letter.txt" in text
     assert (tmp_path / "out" / "results" / "sst-2" / "pretrained-0.json").exists()
     stranger.unlink()
+    assert main(words) == 0
+    assert "not there" not in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_several_processes_share_the_work(tiny_folder, data, tmp_path):
+    words = [*list_words(tiny_folder, data, tmp_path / "out"), "--tasks", "sst-2", "--seeds", "1"]
+    with hold(tmp_path / "out" / "results" / "sst-2" / "untrained-0.lock", busy="no"):
+        assert main(words) == 0
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "not there: sst-2 untrained-0 (another process is at it)" in text
+    assert "(one seed) | – |" in text
     assert main(words) == 0
     assert "not there" not in (tmp_path / "out" / "table.md").read_text()
 
