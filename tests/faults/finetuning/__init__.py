@@ -1,0 +1,1 @@
+"""What can go wrong when a model is fine-tuned."""
