@@ -1,5 +1,8 @@
 """A flat batch is nothing but its sequences: no padding, and no sequence sees another."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -149,6 +152,26 @@ def test_a_new_pattern_of_lengths_is_no_recompilation():
             tokens = Tokens.from_lists(random_ids(lengths))
             torch.testing.assert_close(compiled(tokens).last_TD, model(tokens).last_TD, atol=1e-5, rtol=0)
     assert counters["stats"]["unique_graphs"] == before
+
+
+def test_who_never_compiles_never_waits_for_the_compiler(tiny_folder):
+    """Its import takes as long as that of torch; what it must not look into is told to it when it comes."""
+    program = f"""
+import sys
+import albert
+from albert.model.attention import attend
+from albert.model.layout import Layout
+model = albert.load({str(tiny_folder)!r})
+before = model.embed(["the dog was big ."])
+assert "torch._dynamo" not in sys.modules
+import torch._dynamo
+from albert.model import attention, blocks
+assert attention.attend is not attend and blocks.attend is attention.attend
+assert attention.attend._torchdynamo_disable and Layout.sort._torchdynamo_disable
+assert (model.embed(["the dog was big ."]) == before).all()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_is_too_long_or_empty_is_refused(model):

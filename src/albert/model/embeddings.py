@@ -3,6 +3,7 @@
 Shapes: T tokens, E embedding width, D hidden width.
 """
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -18,9 +19,10 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.word = nn.Embedding(config.vocab_size, config.embedding_size)
-        self.position = nn.Embedding(config.max_position_embeddings, config.embedding_size)
-        self.segment = nn.Embedding(config.type_vocab_size, config.embedding_size)
+        width = config.embedding_size
+        self.word = _build_table(config.vocab_size, width)
+        self.position = _build_table(config.max_position_embeddings, width)
+        self.segment = _build_table(config.type_vocab_size, width)
         self.norm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
         self.map = nn.Linear(config.embedding_size, config.hidden_size) if config.maps_embeddings else None
         self.dropout = config.hidden_dropout_prob
@@ -30,3 +32,8 @@ class Embeddings(nn.Module):
         x_TE = self.word(ids_T) + self.segment(segments_T) + self.position(positions_T)
         x_TE = F.dropout(self.norm(x_TE), self.dropout, self.training)
         return x_TE if self.map is None else self.map(x_TE)
+
+
+def _build_table(num_rows: int, width: int) -> nn.Embedding:
+    """A table of zeros, to be drawn with all weights: torch would import its compiler to draw mere shapes."""
+    return nn.Embedding(num_rows, width, _weight=torch.zeros(num_rows, width))
