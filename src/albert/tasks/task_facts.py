@@ -19,10 +19,10 @@ class TaskFacts(Settings):
     """All that is needed to ask a model what it was fine-tuned for, and to score it.
 
     `task` is a published one or the name of a kind of table. Without `labels` a text gets a number.
-    `temperature` makes probabilities honest. Of questions: windows overlap by `stride` pieces, and where
-    `has_impossible`, one whose odds for no answer lie above `threshold` has none. Of choices: question and
-    option keep `max_ending` pieces. Of texts: a model that `has_exits` has a classifier after each layer and
-    leaves out the rest once `patience` layers in a row agree with the one before; None runs all of them.
+    `temperature` makes probabilities honest. Of questions: each window begins `stride` pieces further, and
+    where `has_impossible`, one whose odds for no answer lie above `threshold` has none. Of choices: question
+    and option keep `max_ending` pieces. Of texts: a model that `has_exits` has a classifier after each layer
+    and leaves out the rest once `patience` layers in a row agree with the one before; None runs all of them.
     Numbers agree that are less than `exit_tolerance` apart. Of embeddings: cosines are divided by
     `similarity_temperature` in training, and pairs whose number is below `min_similarity` teach nothing.
     """
@@ -97,15 +97,14 @@ def build_kind(facts: TaskFacts) -> Kind[Any, Any, Any, Any, Any]:
             max_ending=facts.max_ending,
             temperature=facts.temperature,
         )
-    if facts.kind == "embedding":
-        from albert.tasks.kinds.embedding import EmbeddingKind
+    assert facts.kind == "embedding", "all kinds are above"
+    from albert.tasks.kinds.embedding import EmbeddingKind
 
-        return EmbeddingKind(
-            max_length=facts.max_length,
-            similarity_temperature=facts.similarity_temperature,
-            min_similarity=facts.min_similarity,
-        )
-    raise InputError(f"the kind {facts.kind!r} cannot be trained yet")
+    return EmbeddingKind(
+        max_length=facts.max_length,
+        similarity_temperature=facts.similarity_temperature,
+        min_similarity=facts.min_similarity,
+    )
 
 
 def _check_exits(facts: TaskFacts) -> None:
