@@ -5,6 +5,7 @@ import torch
 
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
+from albert.model.layout import Wanted, build_layout
 from albert.model.tokens import Tokens
 
 SHAPES = {
@@ -40,9 +41,14 @@ def test_some_places_are_those_rows_of_all(shape, is_sorted, checkpointing):
     model.encoder.gradient_checkpointing = checkpointing
     model.train()
     places_P = torch.tensor([21, 0, 7, 5, 13])
-    whole = model(batch).last_TD.index_select(0, places_P)
-    some = model(batch, places_P=places_P).last_TD
-    assert torch.allclose(some, whole, atol=1e-6)
+    check_alike(
+        model, model(batch).last_TD.index_select(0, places_P), model(batch, places_P=places_P).last_TD
+    )
+
+
+def check_alike(model, whole, some):
+    """The same states, and the same gradients from them."""
+    assert torch.allclose(some, whole, atol=2e-6)
     found = []
     for result in (whole, some):
         model.zero_grad()
@@ -70,3 +76,41 @@ def test_no_places_at_all():
         0,
         16,
     )
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_first_tokens_alone_are_those_rows_of_all(shape, is_sorted, checkpointing):
+    model, batch = build(**SHAPES[shape]), tokens(is_sorted=is_sorted)
+    torch.nn.init.normal_(model.encoder.attention[0].key.bias)
+    torch.nn.init.normal_(model.encoder.attention[0].value.bias)
+    model.encoder.gradient_checkpointing = checkpointing
+    model.train()
+    check_alike(model, model(batch).last_TD[batch.first_B], model(batch, first_only=True).last_TD)
+
+
+def test_for_first_tokens_no_keys_or_values_are_computed():
+    model, batch = build(), tokens(is_sorted=False)
+    sizes = []
+    for part in ("query", "key", "value", "output"):
+        module = getattr(model.encoder.attention[0], part)
+        module.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
+    model(batch, depth=1, first_only=True)
+    assert sizes == [4, 4]  # the queries and outputs of four sequences
+
+
+def test_dropout_of_first_tokens_keeps_the_mean():
+    # Dropped probabilities no longer add up to 1: the values' bias must be weighed by what is left of them.
+    block, batch = build(attention_probs_dropout_prob=0.5).encoder.attention[0], tokens(is_sorted=True)
+    torch.nn.init.normal_(block.value.bias, std=3.0)
+    block.norm = torch.nn.Identity()
+    layout = build_layout(batch.lengths)
+    x_TD = torch.randn(22, 16, generator=torch.Generator().manual_seed(1))
+    first = Wanted(layout.first_B, is_first=True)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        draws = torch.stack([block.train()(x_TD, layout, None, first) for _ in range(3000)])
+        exact = block.eval()(x_TD, layout, None, first)
+    error = draws.std(0) / 3000**0.5
+    assert ((draws.mean(0) - exact).abs() < 5 * error).all()

@@ -68,10 +68,12 @@ class AlbertModel(nn.Module):
         with_hidden_states: bool = False,
         with_attentions: bool = False,
         places_P: Tensor | None = None,
+        first_only: bool = False,
     ) -> EncoderOutput:
         """The encoder's output; heads are asked afterwards, with the places they need.
 
-        Who knows the places before names them in `places_P`, and the last layer computes no others.
+        Who knows the places before names them in `places_P`, and the last layer computes no others; the
+        first tokens of all sequences are `first_only`.
         """
         output: EncoderOutput = self.encoder(
             tokens,
@@ -79,6 +81,7 @@ class AlbertModel(nn.Module):
             with_hidden_states=with_hidden_states,
             with_attentions=with_attentions,
             places_P=places_P,
+            first_only=first_only,
         )
         return output
 

@@ -1,6 +1,7 @@
 """Attention inside each sequence of a flat batch: queries, keys and values come in, mixed values go out.
 
-Shapes: T tokens, N heads, H width of a head, R sequences in a run, L length of a run's sequences.
+Shapes: T tokens, N heads, H width of a head, R sequences in a run, L length of a run's sequences,
+B sequences in all, D hidden width.
 
 The way was chosen by measurement (bench/attention.py, docs/benchmarks.md): sequences of equal length
 together, each run a view of the flat tensors and one call of the fused kernel. On the CPU it is about as
@@ -12,7 +13,7 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from albert.model.layout import Layout
 from albert.model.opaque import opaque
@@ -35,6 +36,39 @@ def attend(
         mixed_RNLH = F.scaled_dot_product_attention(q_RNLH, k_RNLH, v_RNLH, dropout_p=dropout)
         outputs.append(mixed_RNLH.transpose(1, 2).reshape(q.shape))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+@opaque
+def attend_first(
+    query_BNH: Tensor, x_TD: Tensor, *, key: nn.Linear, value: nn.Linear, layout: Layout, dropout: float = 0.0
+) -> Tensor:
+    """The same for one query a sequence, without its keys and values; sequences are in the computed order.
+
+    q·(W x + b) is (Wᵀq)·x + q·b, and a mean of W x + b is W applied to the mean: with a single query it is
+    cheaper to map that one than every token.
+    """
+    num_heads, width = query_BNH.shape[1:]
+    scaled_BNH = query_BNH / math.sqrt(width)
+    by_head = (num_heads, width, -1)
+    asked_BND = (scaled_BNH.transpose(0, 1) @ key.weight.view(by_head)).transpose(0, 1)
+    offset_BN1 = (scaled_BNH * key.bias.view(num_heads, width)).sum(-1, keepdim=True)
+    counts = [run.count for run in layout.runs]
+    means, sums = [], []
+    for run, asked, offset, x in zip(
+        layout.runs,
+        asked_BND.split(counts),
+        offset_BN1.split(counts),
+        x_TD.split(layout.run_sizes),
+        strict=True,
+    ):
+        x_RLD = x.view(run.count, run.length, -1)
+        p_RNL = torch.softmax(asked @ x_RLD.transpose(1, 2) + offset, dim=-1)
+        p_RNL = F.dropout(p_RNL, dropout, training=dropout > 0)
+        means.append(p_RNL @ x_RLD)
+        sums.append(p_RNL.sum(-1, keepdim=True))  # 1, but for what dropout left
+    mean_NBD = torch.cat(means).transpose(0, 1)
+    mixed_NBH = mean_NBD @ value.weight.view(by_head).transpose(1, 2)
+    return mixed_NBH.transpose(0, 1) + torch.cat(sums) * value.bias.view(num_heads, width)
 
 
 @opaque

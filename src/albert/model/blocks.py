@@ -1,15 +1,15 @@
 """The two blocks that layers are made of: vectors of a flat batch come in and leave with the same shape.
 
-Shapes: T tokens, P of them, D hidden width, F feed-forward width, N heads, H width of a head.
+Shapes: T tokens, B sequences, D hidden width, F feed-forward width, N heads, H width of a head.
 """
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from albert.model.activations import ACTIVATIONS, can_overwrite, gelu_tanh, gelu_tanh_in_place
-from albert.model.attention import attend, attend_visibly
+from albert.model.attention import attend, attend_first, attend_visibly
 from albert.model.config import ModelConfig
-from albert.model.layout import Layout, gather_rows
+from albert.model.layout import Layout, Wanted, gather_rows
 
 
 class AttentionBlock(nn.Module):
@@ -34,12 +34,14 @@ class AttentionBlock(nn.Module):
         x_TD: Tensor,
         layout: Layout,
         probabilities: list[list[Tensor]] | None = None,
-        places_P: Tensor | None = None,
+        wanted: Wanted | None = None,
     ) -> Tensor:
         """Mix each sequence; where a list is given, the probabilities of this layer are added to it.
 
-        Every token is looked at, but where `places_P` are given only those tokens go on.
+        Every token is looked at, but where some are `wanted` only those go on.
         """
+        if wanted is not None and wanted.is_first and probabilities is None:
+            return self._mix_first(x_TD, layout, wanted.places_P)
         heads = (x_TD.shape[0], self.num_heads, -1)
         q_TNH, k_TNH, v_TNH = (part(x_TD).view(heads) for part in (self.query, self.key, self.value))
         dropout = self.probability_dropout if self.training else 0.0
@@ -49,10 +51,24 @@ class AttentionBlock(nn.Module):
             mixed_TNH, seen = attend_visibly(q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout)
             probabilities.append(seen)
         mixed_TD = mixed_TNH.reshape(x_TD.shape)
-        if places_P is not None:
-            x_TD, mixed_TD = gather_rows(x_TD, places_P), gather_rows(mixed_TD, places_P)
-        mixed_TD = self.output(mixed_TD)
-        result: Tensor = self.norm(x_TD + F.dropout(mixed_TD, self.dropout, self.training))
+        if wanted is not None:
+            x_TD, mixed_TD = gather_rows(x_TD, wanted.places_P), gather_rows(mixed_TD, wanted.places_P)
+        return self._add(x_TD, mixed_TD)
+
+    def _mix_first(self, x_TD: Tensor, layout: Layout, first_B: Tensor) -> Tensor:
+        """The first token of each sequence, in the order of `first_B`: no other is mapped."""
+        x_BD = gather_rows(x_TD, first_B)
+        dropout = self.probability_dropout if self.training else 0.0
+        # Runs of equal length are neighbours in the computed order.
+        order_B = first_B.argsort()
+        query_BNH = gather_rows(self.query(x_BD), order_B).view(len(first_B), self.num_heads, -1)
+        mixed_BNH = attend_first(
+            query_BNH, x_TD, key=self.key, value=self.value, layout=layout, dropout=dropout
+        )
+        return self._add(x_BD, gather_rows(mixed_BNH.reshape(x_BD.shape), order_B.argsort()))
+
+    def _add(self, x_TD: Tensor, mixed_TD: Tensor) -> Tensor:
+        result: Tensor = self.norm(x_TD + F.dropout(self.output(mixed_TD), self.dropout, self.training))
         return result
 
 

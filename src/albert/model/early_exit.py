@@ -15,7 +15,7 @@ from torch import Tensor
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
-from albert.model.layout import Bools, Layout, gather_rows
+from albert.model.layout import Bools, Layout, Wanted, gather_rows
 from albert.model.sharing import Layer
 from albert.model.tokens import Tokens
 
@@ -44,12 +44,13 @@ def classify_after(model: AlbertModel, first_BD: Tensor, *, num_layers: int) -> 
 def classify_every_layer(model: AlbertModel, tokens: Tokens, *, depth: int | None = None) -> list[Tensor]:
     """The logits [B, K] after each layer, in the order of the batch: what exits are trained with."""
     layers, layout = model.encoder.select_layers(depth), model.encoder.lay_out(tokens)
-    x_TD, first_B = model.encoder.embed(tokens, layout), layout.find(tokens.first_B)
+    x_TD = model.encoder.embed(tokens, layout)
+    first = Wanted(layout.find(tokens.first_B), is_first=True)
     found = []
     for number, layer in enumerate(layers, start=1):
         is_last = number == len(layers)
-        x_TD = model.encoder.run_layer(x_TD, layer, layout, first_B if is_last else None)
-        first_BD = x_TD if is_last else gather_rows(x_TD, first_B)
+        x_TD = model.encoder.run_layer(x_TD, layer, layout, first if is_last else None)
+        first_BD = x_TD if is_last else gather_rows(x_TD, first.places_P)
         found.append(classify_after(model, first_BD, num_layers=number))
     return found
 
@@ -90,7 +91,7 @@ def answer_early(
         is_last = number == len(layers)
         may_leave = (rest.num_same >= patience) | is_last
         if may_leave.any():
-            # Asked at their first tokens alone: who leaves costs a quarter of this layer, not all of it.
+            # Asked at their first tokens alone: who leaves costs next to nothing of this layer.
             asked = rest.keep(may_leave)
             logits_SK = _look_ahead(model, asked, layer, num_layers=number)
             leaves = np.full(len(logits_SK), True) if is_last else _compare(asked, logits_SK, agree)
@@ -114,7 +115,8 @@ def _enter(model: AlbertModel, tokens: Tokens) -> _Remaining:
 
 def _look_ahead(model: AlbertModel, asked: _Remaining, layer: Layer, *, num_layers: int) -> Tensor:
     """What the next layer says, which is read off the first tokens: no others are computed to the end."""
-    first_SD = model.encoder.run_layer(asked.x_TD, layer, asked.layout, asked.layout.first_B)
+    first = Wanted(asked.layout.first_B, is_first=True)
+    first_SD = model.encoder.run_layer(asked.x_TD, layer, asked.layout, first)
     return classify_after(model, first_SD, num_layers=num_layers)
 
 

@@ -13,7 +13,7 @@ from albert.errors import InputError
 from albert.model.blocks import AttentionBlock, FeedForwardBlock
 from albert.model.config import ModelConfig
 from albert.model.embeddings import Embeddings
-from albert.model.layout import Layout, build_layout
+from albert.model.layout import Layout, Wanted, build_layout
 from albert.model.opaque import opaque
 from albert.model.sharing import Layer, build_sharing_table, count_blocks, select_layers
 from albert.model.tokens import Tokens
@@ -53,12 +53,17 @@ class Encoder(nn.Module):
         with_hidden_states: bool = False,
         with_attentions: bool = False,
         places_P: Tensor | None = None,
+        first_only: bool = False,
     ) -> EncoderOutput:
         """Run `depth` layers (all of them by default) over the batch.
 
         Where only some tokens are wanted at the end, as for masked words, `places_P` names them, each once:
-        the last layer then computes nothing else, and `last_TD` has a row for each, in that order.
+        the last layer then computes nothing else, and `last_TD` has a row for each, in that order. With
+        `first_only` they are the first tokens of all sequences, which takes next to no work.
         """
+        assert places_P is None or not first_only, "they are one way or the other"
+        if first_only:
+            places_P = tokens.first_B
         assert places_P is None or not with_hidden_states, "a state of some tokens is not one of all"
         layers, layout = self.select_layers(depth), self.lay_out(tokens)
         x_TD = self.embed(tokens, layout)
@@ -66,8 +71,10 @@ class Encoder(nn.Module):
         probabilities: list[list[Tensor]] | None = [] if with_attentions else None
         for number, layer in enumerate(layers, start=1):
             is_last = number == len(layers)
-            wanted_P = layout.find(places_P) if places_P is not None and is_last else None
-            x_TD = self.run_layer(x_TD, layer, layout, wanted_P, probabilities)
+            wanted = None
+            if places_P is not None and is_last:
+                wanted = Wanted(layout.find(places_P), is_first=first_only)
+            x_TD = self.run_layer(x_TD, layer, layout, wanted, probabilities)
             if states is not None:
                 states.append(x_TD)
         return EncoderOutput(
@@ -103,16 +110,16 @@ class Encoder(nn.Module):
         x_TD: Tensor,
         layer: Layer,
         layout: Layout,
-        places_P: Tensor | None = None,
+        wanted: Wanted | None = None,
         probabilities: list[list[Tensor]] | None = None,
     ) -> Tensor:
-        """One layer, in the computed order; where `places_P` of it are given, for those tokens alone."""
+        """One layer, in the computed order; where some tokens are `wanted`, for those alone."""
         if self.gradient_checkpointing and torch.is_grad_enabled() and probabilities is None:
             result: Tensor = checkpoint(
-                self._apply_blocks, x_TD, layer, layout, None, places_P, use_reentrant=False
+                self._apply_blocks, x_TD, layer, layout, None, wanted, use_reentrant=False
             )
             return result
-        return self._apply_blocks(x_TD, layer, layout, probabilities, places_P)
+        return self._apply_blocks(x_TD, layer, layout, probabilities, wanted)
 
     def _apply_blocks(
         self,
@@ -120,11 +127,11 @@ class Encoder(nn.Module):
         layer: Layer,
         layout: Layout,
         probabilities: list[list[Tensor]] | None,
-        places_P: Tensor | None,
+        wanted: Wanted | None,
     ) -> Tensor:
         for number, block in enumerate(layer, start=1):
-            wanted_P = places_P if number == len(layer) else None
-            x_TD = self.attention[block.attention](x_TD, layout, probabilities, wanted_P)
+            last_wanted = wanted if number == len(layer) else None
+            x_TD = self.attention[block.attention](x_TD, layout, probabilities, last_wanted)
             x_TD = self.ffn[block.ffn](x_TD)
         return x_TD
 

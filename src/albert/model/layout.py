@@ -88,6 +88,18 @@ class Layout:
         return layout, torch.from_numpy(places).to(device)
 
 
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """The tokens that the last layer is computed for, by their places in the computed order, each once.
+
+    `is_first` says that they are the first tokens of all sequences, in any order: of one token a sequence,
+    attention is a small fraction of its work.
+    """
+
+    places_P: Tensor
+    is_first: bool = False
+
+
 @opaque
 def gather_rows(x_TD: Tensor, places_P: Tensor) -> Tensor:
     """x[places] for places that differ from each other."""

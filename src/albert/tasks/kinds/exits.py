@@ -53,7 +53,7 @@ class ExitTextKind(TextKind):
         if self.patience is not None:
             return answer_early(model, tokens, patience=self.patience, agree=self._agree, depth=depth)
         num_layers = depth or model.config.num_hidden_layers
-        first_BD = model(tokens, depth=depth, places_P=tokens.first_B).last_TD
+        first_BD = model(tokens, depth=depth, first_only=True).last_TD
         logits_BK = classify_after(model, first_BD, num_layers=num_layers)
         return EarlyAnswers(logits_BK, np.full(len(tokens.lengths), num_layers))
 
