@@ -126,6 +126,18 @@ def test_a_window_of_one_sentence_takes_in_its_neighbour(tmp_path, tokenizer):
         assert abs(len(first) - len(second)) <= 1
 
 
+def test_of_a_short_document_the_window_is_all(tmp_path, tokenizer):
+    """Wherever in it the example was found: half of a review would be half of what there is to learn."""
+    documents = random_documents(60, seed=3)
+    short = [document for document in documents if sum(map(len, document)) <= 500 and len(document) > 1]
+    assert len(short) > 10
+    small = write_corpus(tmp_path, short, tokenizer)
+    source, batches = make(small, tokenizer, max_length=512, short_share=0.0)
+    sizes = {sum(map(len, document)) for document in short}
+    for first, second, _ in iter_examples(source, batches[0]):
+        assert len(first) + len(second) in sizes
+
+
 def test_next_sentence_over_a_single_document_is_refused(tmp_path, tokenizer):
     small = write_corpus(tmp_path, random_documents(1), tokenizer)
     with pytest.raises(InputError, match="one document"):

@@ -60,30 +60,46 @@ def find_anchors(corpus: Corpus, positions: Ints) -> Anchors:
 def grow_windows(
     corpus: Corpus, anchors: Anchors, *, targets: Ints, is_backward: NDArray[np.bool_]
 ) -> Windows:
-    """Take sentences from the anchor on, or back from it, up to `targets` pieces or the document's end.
+    """Take sentences from the anchor on, or back from it, up to `targets` pieces.
 
-    A window of one sentence takes in a neighbour; only where its document has none does it stay alone. Half
-    of the windows grow backwards, so that neither their first sentence nor their last is the one that
-    was found by a piece: such sentences are longer than others, which would betray the order.
+    Where the document ends before that, the window takes in sentences on its other side: of a document that
+    is shorter than the target it is all. A window of one sentence takes in a neighbour; only where its
+    document has none does it stay alone. Half of the windows grow backwards, so that neither their first
+    sentence nor their last is the one that was found by a piece: such sentences are longer than others, which
+    would betray the order.
     """
     start, end = anchors.sentence.copy(), anchors.sentence + 1
     for number in np.unique(anchors.part):
         here = anchors.part == number
         starts = corpus.parts[number].sentence_starts
-        sentence, target = anchors.sentence[here], targets[here]
-        forward = np.searchsorted(starts, starts[sentence] + target, side="left")
-        backward = np.searchsorted(starts, starts[sentence + 1] - target, side="right") - 1
-        end[here] = np.where(is_backward[here], sentence + 1, forward)
-        start[here] = np.where(is_backward[here], backward, sentence)
+        low, high, target = anchors.document_start[here], anchors.document_end[here], targets[here]
+        sentence, backward = anchors.sentence[here], is_backward[here]
+        first = np.where(backward, np.maximum(_grow_back(starts, sentence + 1, target), low), sentence)
+        last = np.where(backward, sentence + 1, np.minimum(_grow_on(starts, sentence, target), high))
+        # What the document's border cut off is made up for on the other side.
+        end[here] = np.where(
+            backward, np.minimum(np.maximum(_grow_on(starts, first, target), last), high), last
+        )
+        start[here] = np.where(
+            backward, first, np.maximum(np.minimum(_grow_back(starts, last, target), first), low)
+        )
         corpus.let_go(number)
-    start = np.maximum(start, anchors.document_start)
-    end = np.minimum(np.maximum(end, start + 1), anchors.document_end)
     # A sentence alone takes in its neighbour on the side it grows to; at a document's end, the other.
     is_alone = end - start < 2
     start = np.where(is_alone & is_backward, np.maximum(end - 2, anchors.document_start), start)
     end = np.where(is_alone, np.minimum(start + 2, anchors.document_end), end)
     start = np.where(is_alone, np.maximum(end - 2, anchors.document_start), start)
     return Windows(anchors.part, anchors.document_start, anchors.document_end, start, end)
+
+
+def _grow_on(starts: Ints, first: Ints, targets: Ints) -> Ints:
+    """The end of windows that begin with these sentences and hold their targets."""
+    return np.searchsorted(starts, starts[first] + targets, side="left")
+
+
+def _grow_back(starts: Ints, end: Ints, targets: Ints) -> Ints:
+    """The first sentence of windows that end before these and hold their targets."""
+    return np.searchsorted(starts, starts[end] - targets, side="right") - 1
 
 
 def piece_offsets(corpus: Corpus, parts: Ints, sentences: Ints) -> Ints:
