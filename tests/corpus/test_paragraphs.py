@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from albert.corpus import paragraphs as module
 from albert.corpus.layouts import Layout, detect_layout
-from albert.corpus.paragraphs import Joiner, iter_raw_documents, mend_paragraphs
+from albert.corpus.paragraphs import Joiner, RawDocument, cut_passages, iter_raw_documents, mend_paragraphs
 from tests.corpus.conftest import PARAGRAPHS, wrap
 from tests.corpus.test_layouts import SAMPLES
 
@@ -94,3 +94,19 @@ def test_no_word_is_lost_or_made_whatever_the_layout_and_wherever_the_chunks_end
 def test_wrapping_is_undone_exactly():
     text = " ".join(PARAGRAPHS[:4])
     assert WORDS.join(wrap(text)) == text
+
+
+def test_passages_are_whole_paragraphs_of_so_many_characters():
+    book = RawDocument(["a" * 30, "b" * 80, "c" * 120, "d" * 50, "e" * 60, "f" * 10])
+    cut = list(cut_passages([book], 100))
+    assert [[text[0] for text in passage.paragraphs] for passage in cut] == [
+        ["a", "b"],
+        ["c"],
+        ["d", "e", "f"],
+    ]
+
+
+def test_a_short_document_stays_one_passage_and_none_cuts_nothing():
+    short, book = RawDocument(["a", "b"]), RawDocument(["c" * 500, "d" * 500])
+    assert list(cut_passages([short], 100)) == [short]
+    assert list(cut_passages([book], None)) == [book]

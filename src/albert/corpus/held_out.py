@@ -41,6 +41,23 @@ def hold_out(corpus: Corpus, *, share: float, max_pieces: int, min_documents: in
     return SplitCorpus(narrow(corpus, 0, cut), narrow(corpus, cut, sum(counts)))
 
 
+def keep_beginning(corpus: Corpus, part: Corpus, *, share: float) -> Corpus:
+    """Of `part`, which begins where the corpus does, the first `share` of the pieces; whole sentences."""
+    wanted, num_sentences = share * part.num_pieces, 0
+    for number, piece in enumerate(part.parts):
+        left = wanted - part.starts[number]
+        if left <= len(piece.pieces):
+            num_sentences += int(np.searchsorted(piece.sentence_starts[1:], left, side="right"))
+            break
+        num_sentences += len(piece.sentence_starts) - 1
+    if not num_sentences:
+        raise InputError(
+            f"{corpus.name}: {share:.3g} of {part.num_pieces:,} pieces is less than a sentence; raise "
+            "data_share"
+        )
+    return narrow(corpus, 0, num_sentences)
+
+
 def _list_tail(
     corpus: Corpus, counts: list[int], num_pieces: int, num_documents: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:

@@ -203,6 +203,29 @@ def _gather(paragraphs: Iterable[str]) -> Iterator[list[str]]:
         yield gathered
 
 
+def cut_passages(documents: Iterable[RawDocument], num_characters: int | None) -> Iterator[RawDocument]:
+    """Each document in passages of whole paragraphs of so many characters or more; None: as it is.
+
+    What is left at a document's end, and is shorter, belongs to the passage before it.
+    """
+    for document in documents:
+        if num_characters is None:
+            yield document
+            continue
+        passages: list[list[str]] = [[]]
+        size = 0
+        for paragraph in document.paragraphs:
+            if size >= num_characters:
+                passages.append([])
+                size = 0
+            passages[-1].append(paragraph)
+            size += len(paragraph)
+        if size < num_characters and len(passages) > 1:
+            last = passages.pop()
+            passages[-1] += last
+        yield from (RawDocument(passage, document.is_split) for passage in passages)
+
+
 def drop_ornaments(document: RawDocument, count: Callable[[int], None]) -> RawDocument:
     """The document without paragraphs that hold no letter and no digit, such as `* * *`."""
     kept = [paragraph for paragraph in document.paragraphs if _HAS_WORD.search(paragraph)]

@@ -137,6 +137,8 @@ def _check_settings(settings: PrepareSettings) -> None:
     find_rules(settings.language)  # refuses a language without rules
     if settings.layout is not None and settings.layout not in LAYOUTS:
         raise InputError(f"layout {settings.layout!r} is unknown; one of {', '.join(LAYOUTS)}")
+    if settings.passage_characters is not None and settings.passage_characters < 1:
+        raise InputError(f"passage_characters {settings.passage_characters} is too small; at least 1")
     if settings.min_duplicate_characters < 1:
         raise InputError(
             f"min_duplicate_characters {settings.min_duplicate_characters} is too small; at least 1"

@@ -19,7 +19,7 @@ import pyarrow as pa
 from albert.corpus.deduplicate import Flags, hash_document, hash_paragraphs
 from albert.corpus.encoding import Tally, iter_parts
 from albert.corpus.manifest import ShardEntry
-from albert.corpus.paragraphs import RawDocument
+from albert.corpus.paragraphs import RawDocument, cut_passages
 from albert.corpus.readers import ReadOptions, iter_slice
 from albert.corpus.scratch_text import read_documents, write_documents
 from albert.corpus.shards import ShardPart, choose_id_type, write_parts
@@ -40,12 +40,17 @@ MAX_SHARD_PIECES = 1 << 26
 
 
 class PrepareSettings(Settings):
-    """What changes the bytes of a corpus, besides its sources and its vocabulary."""
+    """What changes the bytes of a corpus, besides its sources and its vocabulary.
+
+    With `passage_characters` a document is cut into passages of whole paragraphs, each of so many characters
+    or more, and every passage becomes a document.
+    """
 
     language: str = "en"
     text_key: str = "text"
     layout: str | None = None
     min_duplicate_characters: int = 64
+    passage_characters: int | None = None
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,7 @@ def write_unit(task: UnitTask) -> UnitRecord:
     tokenizer = _load_vocabulary(task.out, task.vocabulary)
     id_type = choose_id_type(tokenizer.vocab_size)
     tally = Tally(Counter(task.dropped))
-    kept = _iter_kept(task, scratch, tally)
+    kept = cut_passages(_iter_kept(task, scratch, tally), task.settings.passage_characters)
     parts = iter_parts(kept, tokenizer, language=task.settings.language, tally=tally)
     shards: list[ShardEntry] = []
     while (first := next(parts, None)) is not None:

@@ -35,6 +35,10 @@ def prepare(
     min_duplicate: Annotated[
         int, typer.Option("--min-duplicate", help="shorter paragraphs may come back, in characters")
     ] = 64,
+    passages: Annotated[
+        int | None,
+        typer.Option("--passages", help="documents of whole paragraphs, each of so many characters or more"),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the corpus in --out")] = False,
 ) -> CommandResult:
     """Clean, deduplicate, split and tokenize text into shards; started again, it goes on where it stopped."""
@@ -47,6 +51,7 @@ def prepare(
         "text_key": text_key,
         "layout": layout,
         "min_duplicate_characters": min_duplicate,
+        "passage_characters": passages,
     }
     if workers is None and engine == "local":
         workers = len(os.sched_getaffinity(0))
