@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import platform
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from albert.corpus.corpus import open_corpus
 from albert.corpus.prepare import prepare_corpus
 from albert.corpus.vocabulary import VOCAB_DIR
 from albert.files import read_text, write_text
+from albert.study.steps.machine import describe_machine
 from albert.text.folder import load_tokenizer
 from bench import (
     against_transformers,
@@ -38,16 +38,11 @@ HEAD = (
 )
 
 
-def describe_machine() -> str:
-    """Processor, cores and versions; nothing that names a host."""
-    with open("/proc/cpuinfo") as file:
-        model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "CPU")
+def describe_sides() -> str:
+    """The machine, and the versions of both sides."""
     import transformers
 
-    return (
-        f"{model}, {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}; Python "
-        f"{platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}"
-    )
+    return f"{describe_machine()}, transformers {transformers.__version__}"
 
 
 def format_model(found: dict[str, Any]) -> str:
@@ -221,7 +216,7 @@ def main(names: list[str]) -> None:
             print(f"left as it is: {reason}", file=sys.stderr)
             continue
         found = read_sections()
-        found[title] = f"{body}\n\n{datetime.date.today().isoformat()}. {describe_machine()}."
+        found[title] = f"{body}\n\n{datetime.date.today().isoformat()}. {describe_sides()}."
         known = [title for title, _ in SECTIONS.values() if title in found]
         report = "\n\n".join([HEAD, *(f"## {title}\n\n{found[title]}" for title in known)])
         write_text(REPORT, report + "\n")

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.presets import build_preset
+from albert.study.steps.machine import PeakMemory
 from bench.batches import Batch, dense_batch, ragged_batch
-from bench.timing import PeakMemory, measure_peak_bytes, ratio, summarise, time_in_turns
+from bench.timing import measure_peak_bytes, ratio, summarise, time_in_turns
 
 THREADS = 2
 BATCH_SIZES = (1, 2, 4, 8, 16)  # theirs at its best: sorted by length, in batches of one of these

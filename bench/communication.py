@@ -9,8 +9,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from albert.study.steps.equal_shapes import FAMILIES, Family, build_pair, count_pair
+from albert.study.steps.exchange import BYTES_EACH, Bucket, list_buckets
 from bench.processes import start_processes
-from bench.scaling import BYTES_EACH, Bucket, build_pair, count_pair, list_buckets
 from bench.sockets import count_loopback
 from bench.worker import Task
 
@@ -21,7 +22,6 @@ TASKS = {
     "base": Task("base", num_sequences=2, length=16, optimizer="lamb"),
     "large": Task("large", num_sequences=2, length=16, optimizer="sgd"),
 }
-FAMILIES = ("ALBERT", "BERT")
 STRATEGIES = ("ddp", "fsdp")
 STEPS = 2
 RING_BYTES = 8_000_000
@@ -65,7 +65,7 @@ def measure_ring(num_processes: int) -> float:
     return sent / num_processes / STEPS / RING_BYTES
 
 
-def watch_buckets(family: str) -> list[Bucket]:
+def watch_buckets(family: Family) -> list[Bucket]:
     """When DDP really sends which part of the gradient."""
     with start_processes(replace(WATCHED, family=family)) as processes:
         answer = processes.ask("buckets")[0]
@@ -108,7 +108,7 @@ def format_section() -> str:
     return "\n".join(lines)
 
 
-def _format_exchanges(found: dict[tuple[str, str, str], Exchange]) -> list[str]:
+def _format_exchanges(found: dict[tuple[str, Family, str], Exchange]) -> list[str]:
     lines = [
         "Payload that each of two processes sends in a training step (forward, backward, exchange, clipping, optimiser),",
         "by the kernel's counters of its own connections, gloo over loopback. *Formula*: 4 bytes a weight, times",
@@ -135,7 +135,9 @@ def _format_exchanges(found: dict[tuple[str, str, str], Exchange]) -> list[str]:
     return lines
 
 
-def _format_remarks(found: dict[tuple[str, str, str], Exchange], many: Exchange, silence: float) -> list[str]:
+def _format_remarks(
+    found: dict[tuple[str, Family, str], Exchange], many: Exchange, silence: float
+) -> list[str]:
     sizes = {(shape, family): count.total for shape in TASKS for family, count in count_pair(shape).items()}
     extra = {
         key: exchange.sent_bytes - BYTES_EACH * sizes[key[:2]]

@@ -22,19 +22,18 @@ from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.model.albert_model import build_model
 from albert.model.presets import build_preset
-from albert.model.runtime import autocast
+from albert.study.steps.machine import PeakMemory
+from albert.study.steps.random_steps import HEADS, PAIR_HEAD, build_step_taker
 from albert.training.evaluation_settings import HeldOutSettings
-from albert.training.guard import Guard
-from albert.training.losses import PretrainLosses, count_terms
+from albert.training.losses import PretrainLosses
 from albert.training.metrics import iter_records
 from albert.training.optimizers import build_optimizer
 from albert.training.pretrain import pretrain
 from albert.training.pretrain_data import open_data
 from albert.training.recipes import read_recipe
-from albert.training.step import Objective, StepTaker
 from albert.training.world import World
 from bench.plain_loop import PlainLoop, pad_batches
-from bench.timing import PeakMemory, ratio
+from bench.timing import ratio
 
 MICRO_TOKENS = 2048
 Step = Callable[[list[PretrainingBatch]], Any]
@@ -74,30 +73,15 @@ def fold(batch: PretrainingBatch, vocab_size: int) -> PretrainingBatch:
 
 def build_our_step(preset: str, *, max_tokens: int) -> Step:
     """The step of `albert pretrain`: micro-batches, both losses, clipping, fused AdamW."""
-    model = build_model(build_preset(preset), heads={"mlm": None, "sop": None}).train()
-    settings = read_recipe("nano")
-    objective: Objective[PretrainingBatch] = Objective(
-        ("mlm", "sop"), lambda batch: count_terms(batch, pair_head="sop"), placeholder=_refuse
-    )
-    taker = StepTaker(
-        PretrainLosses(model, pair_head="sop"),
-        build_optimizer(model, settings.optimizer),
-        objective,
-        Guard(settings.guard),
-        1.0,
-        lambda: autocast(torch.device("cpu")),
-        World(),
-    )
+    model = build_model(build_preset(preset), heads=HEADS).train()
+    network = PretrainLosses(model, pair_head=PAIR_HEAD)
+    taker = build_step_taker(network, build_optimizer(model, read_recipe("nano").optimizer), world=World())
 
     def step(batches: list[PretrainingBatch]) -> None:
         shares = [share for batch in batches for share in cut_batch(batch, max_tokens=max_tokens)]
         taker.take(0, shares, taker.plan(shares), learning_rate=1e-5, options={})
 
     return step
-
-
-def _refuse() -> PretrainingBatch:
-    raise AssertionError("one process never waits for another")
 
 
 def build_plain_step(preset: str) -> Step:

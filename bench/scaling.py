@@ -1,103 +1,17 @@
 """`python -m bench.scaling`: a model, a batch and a network come in; the step time of N processes goes out.
 
-A step of a fixed global batch on N processes takes
-
-    compute / N  +  optimiser  +  what of the exchange is not hidden  +  2 (N − 1) latency
-
-The exchange of B bytes of gradients is a ring: 2 (N − 1) messages one after another, and 2 (N − 1) / N · B
-bytes out of each process. DDP sends a part of the gradient as soon as the backward pass has it, so that it is
-hidden behind the rest of the pass; what belongs to a shared block is ready only when the pass is back at its
-first loop, at the very end. FSDP2 of the root alone gathers the weights before the forward pass and scatters
-the gradients after the backward pass, half of the ring each, and hides nothing. The last term are the counts
-and losses that processes tell each other twice a step. No torch.
+`albert/study/exchange.py` has the formula of DDP. FSDP2 of the root alone gathers the weights before the
+forward pass and scatters the gradients after the backward pass, half of the ring each, and hides nothing. No
+torch.
 """
 
 import argparse
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from albert.model.config import ModelConfig
-from albert.model.parameters import ParameterCount, count_parameters
-from albert.model.presets import build_preset
+from albert.study.steps.equal_shapes import build_pair, count_operations
+from albert.study.steps.exchange import Job, Link, StepTime, list_buckets, predict_ddp
 
 NUM_PROCESSES = (1, 2, 4, 8, 16, 32, 64)
-BYTES_EACH = 4  # gradients are float32, whatever the precision of the arithmetic
-MASKED_SHARE = 0.15
-BACKWARD_SHARE = 2 / 3  # of a forward and a backward pass
-
-
-@dataclass(frozen=True)
-class Link:
-    """What connects a process with its neighbour."""
-
-    latency_seconds: float
-    bits_per_second: float
-
-    def find_ring_seconds(self, num_bytes: float, *, num_processes: int) -> float:
-        """An all-reduce of so many bytes: twice around, a part of them at a time."""
-        rounds = 2 * (num_processes - 1)
-        return rounds * (self.latency_seconds + 8 * num_bytes / num_processes / self.bits_per_second)
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """Gradients that are sent together, and after which share of the last backward pass they are there."""
-
-    num_bytes: int
-    ready_share: float
-
-
-@dataclass(frozen=True)
-class Job:
-    """A step as one process takes it: forward and backward passes, optimiser, and what it has to exchange.
-
-    Only the backward pass of the last micro-batch can hide anything; a process spends at most
-    `micro_batch_seconds` of its time in the model on that one.
-    """
-
-    model_seconds: float
-    buckets: tuple[Bucket, ...]
-    optimizer_seconds: float = 0.0
-    micro_batch_seconds: float = math.inf
-
-    @property
-    def num_bytes(self) -> int:
-        """The whole gradient."""
-        return sum(bucket.num_bytes for bucket in self.buckets)
-
-
-@dataclass(frozen=True)
-class StepTime:
-    """Where the time of a step goes; `hidden_seconds` are spent while the model computes, and not added."""
-
-    compute_seconds: float
-    exposed_seconds: float
-    hidden_seconds: float
-    small_seconds: float
-
-    @property
-    def seconds(self) -> float:
-        """From the beginning of a step to the next one's."""
-        return self.compute_seconds + self.exposed_seconds + self.small_seconds
-
-
-def predict_ddp(job: Job, link: Link, *, num_processes: int, overlaps: bool = True) -> StepTime:
-    """Buckets leave one after another, each when it is ready and the one before it is through."""
-    model_seconds = job.model_seconds / num_processes
-    backward = BACKWARD_SHARE * min(model_seconds, job.micro_batch_seconds) if overlaps else 0.0
-    clock, total = 0.0, 0.0
-    for bucket in job.buckets if num_processes > 1 else ():
-        seconds = link.find_ring_seconds(bucket.num_bytes, num_processes=num_processes)
-        clock = max(clock, bucket.ready_share * backward) + seconds
-        total += seconds
-    exposed = max(0.0, clock - backward)
-    return StepTime(
-        compute_seconds=model_seconds + job.optimizer_seconds,
-        exposed_seconds=exposed,
-        hidden_seconds=total - exposed,
-        small_seconds=2 * (num_processes - 1) * link.latency_seconds,
-    )
 
 
 def predict_fsdp(job: Job, link: Link, *, num_processes: int) -> StepTime:
@@ -111,51 +25,6 @@ def predict_fsdp(job: Job, link: Link, *, num_processes: int) -> StepTime:
 
 
 STRATEGIES = {"ddp": predict_ddp, "fsdp": predict_fsdp}
-
-
-def list_buckets(config: ModelConfig) -> tuple[Bucket, ...]:
-    """The gradient in the order in which the backward pass completes it.
-
-    Heads and pooler come first. The tied word table is complete only with the embeddings, at the end, and so
-    is a block that every layer shares; blocks of layers' own come evenly in between.
-    """
-    sizes = count_parameters(config)
-    layers = config.num_hidden_layers
-    blocks = sizes.attention + sizes.ffn
-    early = [Bucket(BYTES_EACH * (sizes.heads + sizes.pooler), 0.0)]
-    late = sizes.embeddings + sizes.embedding_map
-    if config.sharing != "none":
-        return (*early, Bucket(BYTES_EACH * (late + blocks), 1.0))
-    each = BYTES_EACH * blocks // layers
-    return (
-        *early,
-        *(Bucket(each, (layer + 1) / layers) for layer in range(layers)),
-        Bucket(BYTES_EACH * late, 1.0),
-    )
-
-
-def count_operations(config: ModelConfig, *, length: int) -> float:
-    """Floating-point operations of a training step for each token: 6 for each weight that it meets."""
-    h, f, e = config.hidden_size, config.intermediate_size, config.embedding_size
-    layer = 4 * h * h + 2 * h * f + 2 * length * h  # the last: queries by keys, probabilities by values
-    words = MASKED_SHARE * (h * e + config.vocab_size * e)
-    return 6 * (config.num_hidden_layers * layer + words)
-
-
-def build_pair(shape: str) -> dict[str, ModelConfig]:
-    """ALBERT and BERT of one shape: nothing shared and E = H are the difference."""
-    name = shape if shape == "nano" else f"albert-{shape}-v2"
-    albert = build_preset(name)
-    width = f"embedding_size={albert.hidden_size}"
-    return {
-        "ALBERT": albert,
-        "BERT": build_preset(name, overrides=["sharing=none", width, "hidden_act=gelu"]),
-    }
-
-
-def count_pair(shape: str) -> dict[str, ParameterCount]:
-    """Their weights, with both pretraining heads."""
-    return {family: count_parameters(config) for family, config in build_pair(shape).items()}
 
 
 def build_table(

@@ -5,16 +5,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from albert.study.steps.equal_shapes import FAMILIES, build_pair
+from albert.study.steps.exchange import Job, Link, StepTime, list_buckets, predict_ddp
 from bench.link import ADDRESSES, can_limit, limited_link
 from bench.processes import Place, Processes, start_processes
-from bench.scaling import Job, Link, StepTime, build_pair, build_table, list_buckets, predict_ddp
+from bench.scaling import build_table
 from bench.worker import Task
 
 TASKS = (
     Task("nano", num_sequences=16, length=128),
     Task("base", num_sequences=8, length=64, optimizer="sgd"),
 )
-FAMILIES = ("ALBERT", "BERT")
 ROUNDS = 5
 LIMIT = 1e9
 SMALL, LARGE = 8, 32_000_000

@@ -54,23 +54,3 @@ def measure_peak_bytes(module: str, *arguments: str) -> int:
         [sys.executable, "-m", module, *arguments], check=True, capture_output=True, text=True
     )
     return int(json.loads(done.stdout.splitlines()[-1])["peak_bytes"])
-
-
-class PeakMemory:
-    """Resident memory at its highest inside the block, above what there was at its start (Linux)."""
-
-    def __enter__(self) -> "PeakMemory":
-        gc.collect()
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # the high-water mark starts again from here
-        self.start = _status_bytes("VmRSS")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.peak_bytes = _status_bytes("VmHWM") - self.start
-
-
-def _status_bytes(key: str) -> int:
-    with open("/proc/self/status") as file:
-        line = next(line for line in file if line.startswith(f"{key}:"))
-    return int(line.split()[1]) * 1024

@@ -28,21 +28,17 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from albert.examples.batches import PretrainingBatch, cut_batch
-from albert.examples.masking import NO_SPANS
 from albert.model.albert_model import build_model
-from albert.model.config import ModelConfig
-from albert.model.runtime import autocast
+from albert.study.steps.equal_shapes import Family, build_pair
+from albert.study.steps.random_steps import HEADS, PAIR_HEAD, build_random_batch, build_step_taker
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.distributed import join_processes
 from albert.training.distributed_checkpoints import AsyncSaver
-from albert.training.guard import Guard
-from albert.training.loop_settings import GuardSettings, OptimizerSettings
-from albert.training.losses import PretrainLosses, count_terms
+from albert.training.loop_settings import OptimizerSettings
+from albert.training.losses import PretrainLosses
 from albert.training.optimizers import build_optimizer
 from albert.training.state import Saver, list_tensors
-from albert.training.step import Objective, StepTaker
 from albert.training.world import World
-from bench.scaling import MASKED_SHARE, build_pair
 from bench.sockets import count_loopback, count_traffic
 
 Answer = dict[str, Any]
@@ -56,7 +52,7 @@ class Task:
     """
 
     shape: str = ""
-    family: str = "ALBERT"
+    family: Family = "ALBERT"
     strategy: str = "ddp"
     num_sequences: int = 2
     length: int = 16
@@ -73,39 +69,14 @@ class Apart(World):
         return network.no_sync()
 
 
-def build_random_batch(config: ModelConfig, *, num_sequences: int, length: int) -> PretrainingBatch:
-    """Pieces at random, in sequences of one length: no share of it is more work than another."""
-    draw = np.random.default_rng(0)
-    shape = (num_sequences, length)
-    ids = draw.integers(5, config.vocab_size, shape)
-    num_masked = max(1, round(MASKED_SHARE * length))
-    places = np.stack([1 + draw.permutation(length - 1)[:num_masked] for _ in range(num_sequences)])
-    places += length * np.arange(num_sequences)[:, None]
-    return PretrainingBatch(
-        ids_T=ids.ravel(),
-        positions_T=np.broadcast_to(np.arange(length), shape).ravel(),
-        segments_T=np.broadcast_to((np.arange(length) >= length // 2).astype(np.int64), shape).ravel(),
-        lengths=np.full(num_sequences, length),
-        places_M=places.ravel(),
-        targets_M=draw.integers(5, config.vocab_size, places.size),
-        labels_B=draw.integers(0, 2, num_sequences),
-        has_labels=True,
-        spans=NO_SPANS,
-    )
-
-
-def _refuse() -> PretrainingBatch:
-    raise AssertionError("shares are equal: no process runs out of batches before another")
-
-
 class Worker:
     """The model of a task and what can be asked of it."""
 
     def __init__(self, task: Task, world: World) -> None:
         self.task, self.world = task, world
         config = build_pair(task.shape)[task.family]
-        self.model = model = build_model(config, heads={"mlm": None, "sop": None}).train()
-        self.network = world.spread(PretrainLosses(model, pair_head="sop"))
+        self.model = model = build_model(config, heads=HEADS).train()
+        self.network = world.spread(PretrainLosses(model, pair_head=PAIR_HEAD))
         self.saver: AsyncSaver | None = None
         self.saved = 0
         self.optimizer = (
@@ -118,15 +89,7 @@ class Worker:
     def step(self, way: str, count: str) -> Answer:
         """Whole training steps as `albert pretrain` takes them; seconds of each, and the bytes of all."""
         world = self.world if way == "together" else Apart()
-        taker = StepTaker(
-            self.network,
-            self.optimizer,
-            Objective(("mlm", "sop"), lambda batch: count_terms(batch, pair_head="sop"), _refuse),
-            Guard(GuardSettings(spike_factor=0.0)),
-            1.0,
-            lambda: autocast(torch.device("cpu")),
-            world,
-        )
+        taker = build_step_taker(self.network, self.optimizer, world=world)
         shares = self._cut(is_whole=way == "alone")
 
         def take() -> Answer:

@@ -15,15 +15,16 @@ import albert
 
 ROOT = Path(albert.__file__).parent
 GROUND = ("errors", "settings", "files", "reporting")
-# From the top of the house down: text comes in first, what a person types comes last.
+# From the top of the house down: pages know nothing of models, then text comes in; what is typed comes last.
 ROOMS = (
-    "text", "model", "pretrained", "inference", "corpus", "examples", "training", "tasks", "export", "study",
-    "serving", "app",
+    "pages", "text", "model", "pretrained", "inference", "corpus", "examples", "training", "tasks", "export",
+    "study", "serving", "app",
 )  # fmt: skip
 # `albert` itself is the front door: it opens rooms when they are asked for.
 DOORS = ("albert", "albert.__main__")
 WITHOUT_TORCH = (
     *(f"albert.{module}" for module in GROUND),
+    "albert.pages",
     "albert.text",
     *(f"albert.model.{module}" for module in ("config", "presets", "parameters", "sharing", "runtime")),
     "albert.tasks.metrics",
@@ -206,3 +207,11 @@ def test_ray_and_stores_are_for_those_who_ask_for_them(tmp_path):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_matplotlib_is_for_those_who_draw():
+    for module in rooms():
+        at_once = [imported.target for imported in iter_imports(module) if imported.is_at_once]
+        if not belongs(module.name, "albert.pages.drawing"):
+            assert not [target for target in at_once if belongs(target, "matplotlib")], module.name
+            assert not [target for target in at_once if belongs(target, "albert.pages.drawing")], module.name

@@ -8,7 +8,7 @@ from pathlib import Path
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.reporting import Reporter, format_seconds
 from albert.tasks.catalogue import find_split, find_task
-from bench.downstream.cost import Cost, estimate_cost
+from albert.tasks.finetune_cost import Cost, estimate_cost
 from bench.downstream.facts import LARGE, OFFICIAL_SIZES
 from bench.downstream.workshop import ARMS, Trial, Workshop
 

@@ -48,6 +48,7 @@ COMMANDS = (
     Command("finetune", "finetune:finetune"),
     Command("evaluate", "evaluate:evaluate"),
     Command("predict", "predict:predict"),
+    Command("study", "study:study"),
     Command("doctor", "doctor:doctor"),
 )
 

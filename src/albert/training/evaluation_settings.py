@@ -11,12 +11,13 @@ class HeldOutSettings(Settings):
     """What is asked of a model during training.
 
     `data` is a prepared corpus to ask about; without one, the last documents of the corpus are kept from
-    training: `share` of its pieces, at most `max_pieces`. The other sentence question, which any head may be
-    asked, is the last evaluation's alone unless `asks_both`.
+    training: `share` of its pieces, at most `max_pieces`, and at least `min_documents`. The other sentence
+    question, which any head may be asked, is the last evaluation's alone unless `asks_both`.
     """
 
     data: str | None = None
     share: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.01
     max_pieces: Annotated[int, Field(ge=1)] = 200_000
+    min_documents: Annotated[int, Field(ge=1)] = 1
     num_examples: Annotated[int, Field(ge=1)] = 512
     asks_both: bool = False

@@ -63,7 +63,9 @@ def pretrain(
         launchers = list_launchers(world)
         run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume, launchers=launchers)))
         objective = settings.examples.objective
-        found = open_data(data, settings.held_out, objective=objective, reporter=reporter)
+        found = open_data(
+            data, settings.held_out, objective=objective, share=settings.data_share, reporter=reporter
+        )
         start_run(run_dir, settings, found, budget=budget, began=began, reporter=reporter, world=world)
         begun, facts = read_pretrain_run(run_dir)
         return _run(run_dir, keep_free(begun, settings), facts, found, reporter, world)

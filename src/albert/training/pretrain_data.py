@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from albert.corpus.corpus import Corpus, open_corpus
-from albert.corpus.held_out import hold_out
+from albert.corpus.held_out import hold_out, keep_beginning
 from albert.corpus.manifest import refuse_other_vocabulary
 from albert.corpus.remote import Place
 from albert.corpus.vocabulary import VOCAB_DIR
@@ -24,22 +24,32 @@ class PretrainData:
 
 
 def open_data(
-    place: Place, settings: HeldOutSettings, *, objective: str = "sop", reporter: Reporter | None = None
+    place: Place,
+    settings: HeldOutSettings,
+    *,
+    objective: str = "sop",
+    share: float = 1.0,
+    reporter: Reporter | None = None,
 ) -> PretrainData:
     """Open a prepared corpus and the one it is to be evaluated on, or hold out its last documents.
 
-    A random next sentence comes from another document, so `nsp` needs two to be asked about.
+    Of the rest, the first `share` is learned from, and nothing else of it is ever seen. A random next
+    sentence comes from another document, so `nsp` needs two to be asked about.
     """
     corpus = open_corpus(place, reporter=reporter)
     tokenizer = load_tokenizer(corpus.folder / VOCAB_DIR)
     refuse_other_vocabulary(corpus.manifest, corpus.name, tokenizer.fingerprint)
     if settings.data is not None:
         other = open_corpus(settings.data, fingerprint=tokenizer.fingerprint, reporter=reporter)
-        return PretrainData(corpus, corpus, other, tokenizer)
+        return PretrainData(corpus, _keep(corpus, corpus, share), other, tokenizer)
     split = hold_out(
         corpus,
         share=settings.share,
         max_pieces=settings.max_pieces,
-        min_documents=2 if objective == "nsp" else 1,
+        min_documents=max(settings.min_documents, 2 if objective == "nsp" else 1),
     )
-    return PretrainData(corpus, split.train, split.held_out, tokenizer)
+    return PretrainData(corpus, _keep(corpus, split.train, share), split.held_out, tokenizer)
+
+
+def _keep(whole: Corpus, train: Corpus, share: float) -> Corpus:
+    return train if share == 1.0 else keep_beginning(whole, train, share=share)

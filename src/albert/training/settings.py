@@ -17,6 +17,7 @@ class PretrainSettings(LoopSettings):
     `model` is left out where `init_from`, a model folder, brings one. `batch_size` counts sequences of
     `examples.max_length`. A step is computed in shares of about `micro_batch_tokens`. A stage of
     `length_schedule` has shorter sequences and as many more of them; one of `depth_schedule` fewer layers.
+    Of the corpus, the first `data_share` is learned from (table 7 asks what more text is worth).
     `position_init` sinusoidal starts the position embeddings as waves instead of at random.
     """
 
@@ -29,6 +30,7 @@ class PretrainSettings(LoopSettings):
     depth_schedule: Stages = ()
     length_schedule: Stages = ()
     held_out: HeldOutSettings = HeldOutSettings()
+    data_share: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     position_init: Literal["normal", "sinusoidal"] = "normal"
     is_compiled: bool = False
     num_workers: Annotated[int, Field(ge=0, le=256)] = 1

@@ -3,6 +3,7 @@
 import tempfile
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -44,6 +45,45 @@ def freeze_steps(
     Evaluations and checkpoints are timed, too; `began` is when the clock of the budget started. Warm-up
     becomes a share: so many steps of a long run may be all of a short one.
     """
+    cost = time_recipe(settings, data, run_dir, limit=_TIMED_SHARE * seconds, reporter=reporter, world=world)
+    fitting = fit_steps(seconds - (time.monotonic() - began) - cost.pause_seconds, cost.shapes)
+    num_steps = int(world.exchange([fitting])[0][0])  # the first one's clock counts
+    reporter.say(f"{num_steps:,} steps fit into {format_seconds(seconds)}: {cost.describe()}")
+    return share_warmup(settings).model_copy(update={"num_steps": num_steps})
+
+
+@dataclass(frozen=True)
+class RecipeCost:
+    """How long the steps of a recipe take, by their kinds, and all that is not a step: `pause_seconds`."""
+
+    shapes: tuple[ShapeCost, ...]
+    names: tuple[str, ...]
+    pause_seconds: float
+
+    @property
+    def step_seconds(self) -> float:
+        """A step, on average over the kinds."""
+        return sum(shape.share * shape.seconds for shape in self.shapes)
+
+    def describe(self) -> str:
+        """For a person."""
+        pairs = zip(self.names, self.shapes, strict=True)
+        return ", ".join(f"{shape.seconds:.3g} s a step of {name}" for name, shape in pairs)
+
+
+def time_recipe(
+    settings: PretrainSettings,
+    data: PretrainData,
+    run_dir: Path,
+    *,
+    limit: float,
+    reporter: Reporter,
+    world: World,
+) -> RecipeCost:
+    """Time steps of each shape for about `limit` seconds, then evaluations and checkpoints.
+
+    The model is thrown away. Refused: a corpus that does not fill a batch.
+    """
     model = build_pretrain_model(settings, data.tokenizer)
     long = settings.model_copy(update={"num_steps": 1_000_000})
     job = PretrainJob(model, long, data, world)
@@ -51,23 +91,18 @@ def freeze_steps(
     shapes = job.curriculum.list_shapes()
     reporter.show("timing", f"steps of {len(shapes)} shapes")
     network = world.spread(job.build_network())
-    times = _time_shapes(job, network, limit=_TIMED_SHARE * seconds)
-    costs = [
-        ShapeCost(num_steps / long.num_steps, time)
-        for (_, num_steps), time in zip(shapes, times, strict=True)
-    ]
+    times = _time_shapes(job, network, limit=limit)
     with world.whole(network):
         pauses = _time_evaluations(job)
     if world.size == 1:  # many processes write theirs while they train
         pauses += settings.num_evaluations * _time_save(job, run_dir)
-    fitting = fit_steps(seconds - (time.monotonic() - began) - pauses, costs)
-    num_steps = int(world.exchange([fitting])[0][0])  # the first one's clock counts
-    listed = ", ".join(
-        f"{cost.seconds:.3g} s a step of depth {shape.depth} and length {shape.length}"
-        for (shape, _), cost in zip(shapes, costs, strict=True)
+    return RecipeCost(
+        tuple(
+            ShapeCost(number / long.num_steps, each) for (_, number), each in zip(shapes, times, strict=True)
+        ),
+        tuple(f"depth {shape.depth} and length {shape.length}" for shape, _ in shapes),
+        pauses,
     )
-    reporter.say(f"{num_steps:,} steps fit into {format_seconds(seconds)}: {listed}")
-    return share_warmup(settings).model_copy(update={"num_steps": num_steps})
 
 
 def share_warmup(settings: PretrainSettings) -> PretrainSettings:

@@ -5,14 +5,14 @@ import hashlib
 import re
 from collections import Counter
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
-from albert.tasks.report.markup import LONG, SHORT, show_text, tag
+from albert.pages.markup import LONG, SHORT
 from albert.tasks.report.page import format_report, write_report
 from albert.tasks.report.tables import MAX_MATRIX
 from albert.tasks.report.worst_errors import NUM_OF_EACH, NUM_WORST
+from tests.pages.reading import ReadPage
 from tests.tasks.report.evaluations import (
     HOSTILE,
     LABELS,
@@ -24,45 +24,16 @@ from tests.tasks.report.evaluations import (
     make_ensemble,
 )
 
-VOID = {"meta", "input"}
 TEXTS = [" ".join(WORDS[place % 7 :]) for place in range(300)]
 
 
-class Page(HTMLParser):
-    """The elements of a page by their names, with their attributes, and all its text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.open: list[str] = []
-        self.feed(html)
-        self.close()
-        assert self.open == [], "every element is closed"
-
-    def handle_starttag(self, name, attributes):
-        self.elements.append((name, dict(attributes)))
-        if name not in VOID:
-            self.open.append(name)
-
-    def handle_endtag(self, name):
-        assert self.open.pop() == name
-
-    def handle_data(self, text):
-        if not {"script", "style"} & set(self.open):
-            self.text += text
-
-    def find(self, name):
-        return [attributes for found, attributes in self.elements if found == name]
-
-
 def read(evaluation):
-    return Page(format_report(evaluation))
+    return ReadPage(format_report(evaluation))
 
 
 def test_the_page_needs_nothing_from_elsewhere():
     html = format_report(make_ensemble(evaluate_texts(TEXTS)))
-    page = Page(html)
+    page = ReadPage(html)
     assert not re.search(r"https?:|url\(|@import|<link", html)
     for _, attributes in page.elements:
         assert "src" not in attributes
@@ -88,18 +59,6 @@ def test_texts_and_names_are_shown_and_never_obeyed():
     assert not [attributes for _, attributes in page.elements if {"onerror", "onload"} & set(attributes)]
     assert page.text.count('<script>alert("1")</script>') > 10
     assert "<b>one</b>" in page.text
-
-
-def test_what_cannot_be_seen_is_shown_by_its_number():
-    shown = show_text("a\u200bb \u202eevil\u202c \ufeff \x00 \ud800")
-    numbers = re.findall(r"U\+([0-9A-F]{4,6})", shown)
-    assert numbers == ["200B", "202E", "202C", "FEFF", "0000", "D800"]
-    shown.encode()  # half a surrogate pair would not be written
-
-
-def test_spelling_is_left_as_it_is():
-    for text in ("می‌خواهم", "👩‍🚀", RIGHT_TO_LEFT, "Zoë\n\tnew line", "한국어"):
-        assert show_text(text) == text
 
 
 def test_a_text_runs_in_its_own_direction():
@@ -221,9 +180,3 @@ def test_the_page_is_written_as_utf8(tmp_path):
     evaluation = evaluate_texts([RIGHT_TO_LEFT, "\ud800"] * 20)
     write_report(tmp_path / "report.html", evaluation)
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == format_report(evaluation)
-
-
-def test_elements_escape_what_they_hold():
-    assert tag("td", "<", title='"', data_x=1, hidden=True, id=None) == (
-        '<td title="&quot;" data-x="1" hidden>&lt;</td>'
-    )

@@ -1,10 +1,10 @@
 """How sure a model is comes in with how right it is; what to make of it goes out, in words and a picture."""
 
+from albert.pages.html_tables import build_table
+from albert.pages.markup import Html, section, tag
 from albert.tasks.evaluation_result import Calibration, Evaluation, ThresholdReport
 from albert.tasks.metrics.calibration import ReliabilityBin
-from albert.tasks.report.markup import Html, tag
 from albert.tasks.report.plots import draw_reliability, draw_scatter
-from albert.tasks.report.tables import build_table, section
 
 _HONEST = 0.1  # how far from 1 a temperature may be that is called right
 

@@ -1,20 +1,15 @@
 """An evaluation comes in; one HTML file goes out that a person can read anywhere, without a network."""
 
-import base64
-import hashlib
 from pathlib import Path
 
 from albert.files import write_text
+from albert.pages.frame import frame_page
+from albert.pages.markup import Html, join, section, tag
 from albert.tasks.evaluation_result import Evaluation
 from albert.tasks.report.honesty import show_calibration, show_numbers, show_threshold
-from albert.tasks.report.markup import Html, join, tag
 from albert.tasks.report.style import SCRIPT, STYLE
-from albert.tasks.report.tables import section, show_classes, show_confusion, show_members, show_scores
+from albert.tasks.report.tables import show_classes, show_confusion, show_members, show_scores
 from albert.tasks.report.worst_errors import choose_errors, show_errors
-
-# Nothing is fetched, and no script runs but ours.
-_OURS = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-_POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_OURS}'"
 
 
 def write_report(path: Path, evaluation: Evaluation) -> None:
@@ -40,13 +35,7 @@ def format_report(evaluation: Evaluation) -> str:
         show_errors(errors, num_scored=evaluation.num_scored),
     )
     title = f"{evaluation.task}, {evaluation.split}"
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f"{tag('title', title)}<style>{STYLE}</style>"
-    )
-    tail = f"<script>{SCRIPT}</script></body></html>\n"
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}{tail}'
+    return frame_page(body, title=title, style=STYLE, script=SCRIPT)
 
 
 def _show_head(evaluation: Evaluation) -> Html:

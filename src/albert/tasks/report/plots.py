@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from albert.pages.markup import Html, join, tag
 from albert.tasks.metrics.calibration import ReliabilityBin
 from albert.tasks.metrics.intervals import Interval
-from albert.tasks.report.markup import Html, join, tag
 
 # The drawing: its field, the room for words beside and below, and the counts under it.
 _LEFT, _TOP, _SIZE, _BELOW, _COUNTS = 44, 10, 260, 34, 46

@@ -1,29 +1,7 @@
-"""How the page looks and what it does when it is touched: plain text, put into every page."""
+"""How the page of an evaluation looks beyond what all pages do, and what it does when it is touched."""
 
 STYLE = """
-:root { color-scheme: light dark;
-  --paper: #fff; --ink: #1c2126; --soft: #5b6570; --line: #dbe0e5; --wash: #f4f6f8;
-  --right: 32 98 172; --wrong: 189 62 38; --depth: .7; }
-@media (prefers-color-scheme: dark) { :root {
-  --paper: #14181c; --ink: #e4e8ec; --soft: #98a3ae; --line: #2d343b; --wash: #1c2227;
-  --right: 116 176 245; --wrong: 243 136 108; --depth: .5; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 62rem; font: 16px/1.5 system-ui, sans-serif;
-  background: var(--paper); color: var(--ink); }
-h1 { font-size: 1.6rem; line-height: 1.2; margin: 0 0 .3rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; padding-top: .8rem; border-top: 1px solid var(--line); }
-p { margin: .4rem 0; max-width: 46rem; }
-a { color: rgb(var(--right)); }
-.soft, th { color: var(--soft); font-weight: normal; }
-.number, td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .headline { font-size: 2.6rem; line-height: 1.1; font-weight: 600; font-variant-numeric: tabular-nums; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .95rem; }
-th { text-align: left; font-size: .85rem; }
-thead th { white-space: nowrap; }
-th, td { padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: baseline; }
-tbody th { color: var(--ink); font-size: .95rem; overflow-wrap: anywhere; min-width: 7rem; }
-tr.whole > * { font-weight: 600; }
 .range { position: relative; display: block; width: 12rem; max-width: 30vw; height: .9rem;
   background: var(--wash); }
 .range i { position: absolute; top: .3rem; height: .3rem; background: rgb(var(--right) / .45); }
@@ -57,12 +35,7 @@ article[hidden] { display: none; }
 article .verdict { display: flex; flex-wrap: wrap; gap: .2rem 1.5rem; margin-top: .5rem; }
 article .verdict > span { min-width: 0; overflow-wrap: anywhere; }
 .gold { color: rgb(var(--right)); } .given { color: rgb(var(--wrong)); }
-.text { white-space: pre-wrap; overflow-wrap: anywhere; }
 .part { margin: .25rem 0; } .part > .soft { font-size: .8rem; margin-right: .5rem; }
-.mark { border: 1px solid rgb(var(--wrong)); border-radius: 3px; color: rgb(var(--wrong)); font-size: .7em;
-  padding: 0 .2em; unicode-bidi: isolate; direction: ltr; }
-details > summary { cursor: pointer; }
-details[open] > summary > .text { display: none; }
 @media print { .filters { display: none; } }
 """
 

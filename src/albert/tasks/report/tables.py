@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from albert.pages.html_tables import build_table
+from albert.pages.markup import Html, join, section, tag
 from albert.tasks.evaluation_result import Evaluation
 from albert.tasks.metrics.classification import Confusion
 from albert.tasks.metrics.intervals import Interval
-from albert.tasks.report.markup import Html, join, tag
 from albert.tasks.report.plots import draw_range
 
 MAX_MATRIX = 30  # classes that are still a picture
@@ -132,21 +133,6 @@ def _list_confused(confusion: Confusion) -> Html:
         for count, share, gold, given in found[:NUM_CONFUSED]
     ]
     return build_table(("right", "given", "examples", "of the class"), rows)
-
-
-def section(title: str, *parts: str, id: str | None = None) -> Html:
-    """A part of the page under its title."""
-    return tag("section", tag("h2", title), *parts, id=id)
-
-
-def build_table(head: Sequence[str], rows: Sequence[Html], *, is_numeric: bool = False) -> Html:
-    """A table that scrolls by itself where it is wide; with `is_numeric` all columns but the first."""
-    cells = [
-        tag("th", name, class_="number" if is_numeric and place else None, scope="col")
-        for place, name in enumerate(head)
-    ]
-    top = tag("thead", tag("tr", *cells)) if any(head) else Html("")
-    return tag("div", tag("table", top, tag("tbody", *rows)), class_="wide")
 
 
 def tell(name: str) -> str:

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from albert.pages.markup import Html, join, section, show_long, tag
 from albert.tasks.evaluation_result import Evaluation, Verdict
-from albert.tasks.report.markup import Html, join, show_long, tag
-from albert.tasks.report.tables import section
 
 NUM_WORST = 200
 NUM_OF_EACH = 5  # of a pair of labels, so that every cell of the matrix leads to some

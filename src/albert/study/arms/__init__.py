@@ -1,0 +1,1 @@
+"""Arms that differ from one recipe: trained with several seeds, asked, compared, and reported."""

@@ -1,0 +1,166 @@
+"""A study's recipe and a corpus come in; all arms are run that are not finished, and a report goes out."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from albert.corpus.workers import Engine, build_engine
+from albert.errors import InputError
+from albert.files import hold, read_json, write_json
+from albert.pages.write import write_page
+from albert.reporting import Reporter, Silence
+from albert.study.arms.budget import freeze_study
+from albert.study.arms.folder import (
+    StudyPlan,
+    check_plan,
+    describe_plan,
+    has_plan,
+    refuse_strangers,
+    write_plan,
+)
+from albert.study.arms.page import build_page
+from albert.study.arms.plan import read_study
+from albert.study.arms.results import ArmSummary, Unit
+from albert.study.arms.run import UnitOutcome, run_unit
+from albert.study.arms.settings import resolve_arm
+from albert.study.asking import Ask, StudyOutcome
+from albert.study.steps.step_process import DoesNotFitError, Footprint, measure_footprint
+
+_LOCK_NAME = ".lock"
+_FOOTPRINTS_DIR = "footprints"
+
+
+def run_ablation(name: str, ask: Ask, *, reporter: Reporter | None = None) -> StudyOutcome:
+    """Run what is left of a study and write its report, also where it is stopped half way.
+
+    Refused: a folder of something else, or of the same study begun with other settings or another corpus.
+    """
+    reporter = reporter or Silence()
+    asked = describe_plan(
+        name,
+        read_study(name, overrides=ask.overrides, arms=ask.arms),
+        data=ask.require_data(name),
+        task_data=ask.task_data,
+        command=ask.command,
+    )
+    if not has_plan(ask.out):
+        refuse_strangers(ask.out)
+    ask.out.mkdir(parents=True, exist_ok=True)
+    busy = f"{ask.out}: another process runs this study; wait for it, or choose another --out"
+    with hold(ask.out / _LOCK_NAME, busy=busy):
+        plan = _open_plan(asked, ask, reporter)
+        with build_engine(ask.engine, num_workers=ask.num_workers, address=ask.address) as engine:
+            signal = _run_units(plan, ask, engine, reporter)
+        if signal is None and plan.settings.has_footprint:
+            _measure_footprints(plan, ask.out, reporter)
+        summaries = collect_summaries(plan, ask.out)
+        page = build_page(plan, summaries)
+        report = write_page(ask.out, page)
+    return StudyOutcome(name, report, page, failures=_list_failures(summaries), signal=signal)
+
+
+def _list_failures(summaries: Sequence[ArmSummary]) -> dict[str, str]:
+    return {
+        f"{summary.arm}, seed {seed}": reason
+        for summary in summaries
+        for seed, reason in summary.failures.items()
+    }
+
+
+def _open_plan(asked: StudyPlan, ask: Ask, reporter: Reporter) -> StudyPlan:
+    """The plan that the folder has, or a new one with its steps frozen, if there is a budget."""
+    if has_plan(ask.out):
+        return check_plan(ask.out, asked)
+    for arm in asked.settings.arms:  # an arm that no model can be built of is refused now, not in an hour
+        resolve_arm(asked, Unit(ask.out, arm, 0))
+    plan = asked
+    if ask.budget_seconds is not None:
+        plan = freeze_study(asked, ask.out, seconds=ask.budget_seconds, num_side_by_side=ask.num_workers or 1,
+                            reporter=reporter)  # fmt: skip
+    elif asked.settings.equal == "time":
+        raise InputError(f"study {asked.name}: its arms take equal time; say how much, as in --budget 1h")
+    write_plan(ask.out, plan)
+    return plan
+
+
+def _run_units(plan: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) -> str | None:
+    """Run what is not finished, wave by wave; the signal that stopped it goes back, if one did."""
+    units = list_units(plan, ask.out)
+    is_alone = ask.engine == "local" and (ask.num_workers or 1) == 1
+    threads = None if is_alone else max(1, (os.cpu_count() or 1) // (ask.num_workers or os.cpu_count() or 1))
+    run = partial(run_unit, num_threads=threads, reporter=reporter if is_alone else None)
+    num_done = sum(unit.result is not None for unit in units)
+    for wave in plan.settings.list_waves():
+        left = [unit for unit in units if unit.arm in wave and unit.result is None]
+        for unit, outcome in engine.run(run, [unit for unit in left if _can_start(plan, unit, reporter)]):
+            if outcome.signal is not None:
+                return outcome.signal
+            num_done += outcome.is_finished
+            _tell(unit, outcome, num_done, len(units), reporter)
+    return None
+
+
+def _can_start(plan: StudyPlan, unit: Unit, reporter: Reporter) -> bool:
+    """Whether the arm that it starts from is there."""
+    start = plan.settings.arms[unit.arm].start_from
+    if start is None or Unit(unit.study_dir, start, unit.seed).result is not None:
+        return True
+    reporter.say(f"{unit.name}: left out, because {start}, which it starts from, is not finished")
+    return False
+
+
+def _tell(unit: Unit, outcome: UnitOutcome, num_done: int, number: int, reporter: Reporter) -> None:
+    told = "done" if outcome.is_finished else f"failed: {outcome.reason}"
+    reporter.say(f"{unit.name}: {told}; {num_done} of {number} are finished")
+
+
+def list_units(plan: StudyPlan, study_dir: Path) -> list[Unit]:
+    """Every arm with every seed; all arms with the first seed come before any with the second.
+
+    So a study that is stopped early has compared all arms.
+    """
+    seeds = range(plan.settings.num_seeds)
+    return [Unit(study_dir, arm, seed) for seed in seeds for arm in plan.settings.arms]
+
+
+def _measure_footprints(plan: StudyPlan, study_dir: Path, reporter: Reporter) -> None:
+    """A training step of each arm at its full depth and length, in a fresh process; kept once measured."""
+    for number, arm in enumerate(plan.settings.arms, start=1):
+        path = study_dir / _FOOTPRINTS_DIR / f"{arm}.json"
+        if path.exists():
+            continue
+        reporter.show("measuring", f"{arm}, {number} of {len(plan.settings.arms)}: time and memory of a step")
+        settings = resolve_arm(plan, Unit(study_dir, arm, 0))
+        assert settings.model is not None, "it is resolved"
+        try:
+            found = measure_footprint(
+                settings.model,
+                batch_size=settings.batch_size,
+                length=settings.examples.max_length,
+                optimizer=settings.optimizer.name,
+                gradient_checkpointing=settings.gradient_checkpointing,
+                micro_batch_tokens=settings.micro_batch_tokens,
+            )
+        except DoesNotFitError as error:
+            reporter.say(f"{arm}: its step is not measured: {error}")
+            continue
+        write_json(path, asdict(found))
+
+
+def collect_summaries(plan: StudyPlan, study_dir: Path) -> list[ArmSummary]:
+    """What is known of every arm, finished or not."""
+    summaries = []
+    for arm in plan.settings.arms:
+        units = [Unit(study_dir, arm, seed) for seed in range(plan.settings.num_seeds)]
+        results = {unit.seed: result for unit in units if (result := unit.result) is not None}
+        failures = {
+            unit.seed: reason
+            for unit in units
+            if unit.seed not in results and (reason := unit.failure) is not None
+        }
+        path = study_dir / _FOOTPRINTS_DIR / f"{arm}.json"
+        footprint = Footprint(**read_json(path)) if path.exists() else None
+        summaries.append(ArmSummary(arm, results, failures, footprint))
+    return summaries

@@ -1,0 +1,123 @@
+"""The folder of a study: what it was begun with comes in, and is found again when it goes on."""
+
+import shlex
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from albert.corpus.corpus import open_corpus
+from albert.errors import InputError
+from albert.files import read_json, write_json
+from albert.settings import Settings, build_settings
+from albert.study.arms.plan import StudySettings
+from albert.training.pretrain_facts import identify_corpus
+from albert.training.run_folder import find_change, list_versions
+
+PLAN_NAME = "study.json"
+
+
+class StudyPlan(Settings):
+    """What a study was begun with: never changed afterwards, but for arms and seeds, which may be added.
+
+    `num_steps` is set for arms whose steps were frozen by a budget.
+    """
+
+    name: str
+    settings: StudySettings
+    data: str
+    corpus: str
+    task_data: str | None = None
+    num_steps: dict[str, int] = Field(default_factory=dict)
+    budget_seconds: float | None = None
+    command: str = ""
+    started: str = ""
+    num_threads: int = 1
+    versions: dict[str, str] = Field(default_factory=dict)
+
+
+def describe_plan(
+    name: str, settings: StudySettings, *, data: str, task_data: str | None, command: Sequence[str]
+) -> StudyPlan:
+    """A new plan, with all that will be asked about it later."""
+    import torch
+
+    if settings.tasks and task_data is None:
+        raise InputError(
+            f"study {name}: asks {', '.join(settings.tasks)}; give --task-data, the folder that has glue/, "
+            "squad/ and race/, or tasks=[]"
+        )
+    return StudyPlan(
+        name=name,
+        settings=settings,
+        data=str(Path(data).resolve()) if Path(data).exists() else data,
+        corpus=identify_corpus(open_corpus(data)),
+        task_data=None if task_data is None else str(Path(task_data).resolve()),
+        command=shlex.join(command),
+        started=time.strftime("%Y-%m-%d %H:%M:%S %z"),
+        num_threads=torch.get_num_threads(),
+        versions=list_versions(),
+    )
+
+
+def has_plan(study_dir: Path) -> bool:
+    """Whether a study was begun there."""
+    return (study_dir / PLAN_NAME).exists()
+
+
+def read_plan(study_dir: Path) -> StudyPlan:
+    """What the study in a folder was begun with."""
+    path = study_dir / PLAN_NAME
+    return build_settings(StudyPlan, values=read_json(path), source=str(path))
+
+
+def write_plan(study_dir: Path, plan: StudyPlan) -> None:
+    """Write it down; from now on the folder is a study's."""
+    write_json(study_dir / PLAN_NAME, plan.model_dump(mode="json"))
+
+
+def check_plan(study_dir: Path, asked: StudyPlan) -> StudyPlan:
+    """The plan in the folder, if what is asked for now is the same; more seeds and arms may be asked for.
+
+    Words that no result depends on (titles, claims, what the paper measured) are those of now.
+    """
+    known = read_plan(study_dir)
+    common = known.settings.arms.keys() & asked.settings.arms.keys()
+    change = find_change(_list_binding(known, common), _list_binding(asked, common))
+    if change is not None:
+        raise InputError(f"{study_dir}: {change}; a study goes on as it began. Choose another --out")
+    updated = known.model_copy(update={"settings": asked.settings})
+    if updated != known:
+        write_plan(study_dir, updated)
+    return updated
+
+
+def _list_binding(plan: StudyPlan, arm_names: Collection[str]) -> dict[str, Any]:
+    """What the results of these arms depend on."""
+    settings = plan.settings.model_dump(mode="json")
+    kept = ("recipe", "pretrain", "finetune", "equal", "num_examples", "tasks", "has_probes", "has_agreement")
+    arms = {
+        name: {key: arm[key] for key in ("pretrain", "finetune", "start_from")}
+        for name, arm in settings["arms"].items()
+        if name in arm_names
+    }
+    return {
+        "study": plan.name,
+        "corpus": plan.corpus,
+        "task_data": plan.task_data,
+        "arms": arms,
+        **{key: settings[key] for key in kept},
+    }
+
+
+def refuse_strangers(study_dir: Path) -> None:
+    """A new study takes an empty folder."""
+    if study_dir.exists() and not study_dir.is_dir():
+        raise InputError(f"{study_dir}: is a file, and a folder is to be written there; choose another --out")
+    others = [path.name for path in study_dir.iterdir()] if study_dir.exists() else []
+    if others:
+        raise InputError(
+            f"{study_dir}: holds {', '.join(sorted(others)[:3])}, which is no study; choose an empty --out"
+        )

@@ -1,0 +1,78 @@
+"""A pretrained arm comes in; what it knows of held-out and of training text goes out."""
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean, pstdev
+
+import torch
+
+from albert.corpus.corpus import Corpus
+from albert.examples.settings import ExampleSettings
+from albert.model.albert_model import AlbertModel
+from albert.pretrained.folder import load_model
+from albert.text.tokenizer import Tokenizer
+from albert.training.evaluation import Score, build_held_out_source, evaluate_pass, evaluate_pretraining
+from albert.training.metrics import iter_records
+from albert.training.pretrain_data import PretrainData
+
+_MAX_TOKENS = 4096
+PAIR_HEADS = ("sop", "nsp")
+
+
+def open_arm(model_dir: Path, objective: str) -> AlbertModel:
+    """The model of a finished run with the heads that it was trained with."""
+    heads = {"mlm": None} if objective == "none" else {"mlm": None, objective: None}
+    return load_model(model_dir, heads=heads).model.eval()
+
+
+def ask_intrinsic(
+    model: AlbertModel,
+    data: PretrainData,
+    *,
+    settings: ExampleSettings,
+    num_examples: int,
+    advance: Callable[[int], None] | None = None,
+) -> dict[str, Score]:
+    """Masked words, order and next sentence of held-out text; masked words of training text as well.
+
+    Every arm is asked about the same pairs of segments, whatever it was trained on, as in table 5.
+    """
+    asked = settings.model_copy(update={"unit": "segments"})
+    scores = evaluate_pretraining(
+        model,
+        data.held_out,
+        data.tokenizer,
+        settings=asked,
+        num_examples=num_examples,
+        max_tokens=_MAX_TOKENS,
+        advance=advance,
+    )
+    train = ask_words(model, data.train, data.tokenizer, settings=asked, num_examples=num_examples)
+    return {**scores, "train_loss": train}
+
+
+@torch.inference_mode()
+def ask_words(
+    model: AlbertModel, corpus: Corpus, tokenizer: Tokenizer, *, settings: ExampleSettings, num_examples: int
+) -> Score:
+    """The loss of masked words of some text."""
+    source = build_held_out_source(corpus, tokenizer, settings, objective="none")
+    return evaluate_pass(model, source, num_examples=num_examples, max_tokens=_MAX_TOKENS).word_loss
+
+
+def describe_gradients(run_dir: Path) -> dict[str, float]:
+    """The norm of the gradient in the second half of a run: its mean, and its deviation over that.
+
+    The paper holds that sharing stabilises training (section 4.2 of its first version).
+    """
+    norms = [
+        (record["step"], record["grad_norm"])
+        for record in iter_records(run_dir)
+        if record.get("kind") == "train" and record.get("grad_norm") is not None
+    ]
+    if not norms:
+        return {}
+    middle = norms[-1][0] / 2
+    late = [norm for step, norm in norms if step > middle]
+    mean = fmean(late)
+    return {"grad_norm": mean, "grad_variation": pstdev(late) / mean if mean else 0.0}

@@ -1,0 +1,161 @@
+"""A study's recipe: a name or a file and `key=value` overrides come in; its arms, seeds and claims go out."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from albert.errors import InputError
+from albert.settings import Settings, apply_overrides, build_settings
+from albert.training.recipe_shelf import RecipeShelf
+
+SHELF = RecipeShelf("study")
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+
+
+class ArmSettings(Settings):
+    """One model of a study, as differences: `pretrain` from the study's recipe, `finetune` from the tasks'.
+
+    `start_from` is the arm whose model this one goes on from (table 11). `x` and `family` place it in a
+    chart: arms of one family are joined by a line. `paper` has the paper's figures for it.
+    """
+
+    label: str = ""
+    pretrain: dict[str, Any] = Field(default_factory=dict)
+    finetune: dict[str, Any] = Field(default_factory=dict)
+    start_from: str | None = None
+    x: float | None = None
+    family: str = ""
+    paper: dict[str, float] = Field(default_factory=dict)
+
+
+class ClaimSettings(Settings):
+    """The paper's claim that one arm is better than another, by how many points there.
+
+    It is judged by the first figure of `by` that was measured. `is_equal` claims that there is no difference
+    of more than `margin` points.
+    """
+
+    text: str
+    better: str
+    than: str
+    by: tuple[str, ...] = ("average", "mlm_accuracy")
+    paper: float | None = None
+    is_equal: bool = False
+    margin: Annotated[float, Field(gt=0.0)] = 1.0
+
+
+class StudySettings(Settings):
+    """Arms that differ from one recipe, how often each is trained, and what each is asked.
+
+    With `equal` steps every arm takes as many; with time, as many as fit into the time of the base arm's.
+    `num_examples` held-out pairs are asked of each kind. `has_footprint` measures a training step of each arm
+    in a fresh process; `has_probes` asks what the sentence vectors know of order and topic, by a linear
+    classifier; `has_agreement` asks minimal pairs.
+    """
+
+    title: str
+    paper: str
+    question: str
+    recipe: str = "nano"
+    pretrain: dict[str, Any] = Field(default_factory=dict)
+    finetune: dict[str, Any] = Field(default_factory=dict)
+    arms: dict[str, ArmSettings]
+    base: str
+    claims: tuple[ClaimSettings, ...] = ()
+    x_label: str = ""
+    num_seeds: Annotated[int, Field(ge=1, le=100)] = 3
+    tasks: tuple[str, ...] = ()
+    equal: Literal["steps", "time"] = "steps"
+    num_examples: Annotated[int, Field(ge=8)] = 1024
+    has_footprint: bool = True
+    has_probes: bool = False
+    has_agreement: bool = False
+    notes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_arms(self) -> "StudySettings":
+        for name, arm in self.arms.items():
+            if not _NAME.fullmatch(name):
+                raise ValueError(
+                    f"an arm is called {name!r}; small letters, digits, dots and dashes make a name"
+                )
+            if arm.start_from is not None and arm.start_from not in self.arms:
+                raise ValueError(f"arm {name} starts from {arm.start_from!r}, which is no arm")
+        named = {"base": self.base, **{f"claim {c.text!r}": c.better for c in self.claims}}
+        named |= {f"the claim {c.text!r}": c.than for c in self.claims}
+        for where, name in named.items():
+            if name not in self.arms:
+                raise ValueError(f"{where} names {name!r}; the arms are {', '.join(self.arms)}")
+        self.list_waves()
+        return self
+
+    def list_waves(self) -> list[list[str]]:
+        """The arms in groups: each starts from no arm of its own group or a later one."""
+        waves: list[list[str]] = []
+        done: set[str] = set()
+        while len(done) < len(self.arms):
+            wave = [
+                name
+                for name, arm in self.arms.items()
+                if name not in done and (arm.start_from is None or arm.start_from in done)
+            ]
+            if not wave:
+                left = ", ".join(name for name in self.arms if name not in done)
+                raise ValueError(f"the arms {left} start from one another; one of them must start by itself")
+            waves.append(wave)
+            done.update(wave)
+        return waves
+
+
+def list_ablations() -> list[str]:
+    """The studies of the package that compare arms."""
+    return [name for name in SHELF.list_names() if "arms" in SHELF.read_values(name)[0]]
+
+
+def read_study(
+    study: str | Path, *, overrides: Iterable[str] = (), arms: Iterable[str] = ()
+) -> StudySettings:
+    """The settings of a study; `arms` keeps some of them. Refused: an arm that there is not."""
+    values, source = SHELF.read_values(study)
+    values = apply_overrides(values, overrides)
+    wanted = list(arms)
+    if wanted:
+        values = _keep_arms(values, wanted, source=source)
+    return build_settings(StudySettings, values=values, source=source)
+
+
+def _keep_arms(values: dict[str, Any], wanted: list[str], *, source: str) -> dict[str, Any]:
+    """The recipe with some arms, those that they start from, and the claims about them alone."""
+    known = values.get("arms", {})
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"{source}: has no arm {name!r}; there are {', '.join(known)}")
+    kept: set[str] = set()
+    waiting = [*wanted, values["base"]]
+    while waiting:
+        name = waiting.pop()
+        kept.add(name)
+        start = known[name].get("start_from")
+        if start is not None and start not in kept:
+            waiting.append(start)
+    claims = [c for c in values.get("claims", []) if {c["better"], c["than"]} <= kept]
+    return {**values, "arms": {k: arm for k, arm in known.items() if k in kept}, "claims": claims}
+
+
+def list_overrides(*sections: Mapping[str, Any]) -> list[str]:
+    """Sections of differences as `a.b=c`; of two that name the same key, the later stands."""
+    return [word for section in sections for word in _flatten(section, "")]
+
+
+def _flatten(section: Mapping[str, Any], prefix: str) -> list[str]:
+    words: list[str] = []
+    for key, value in section.items():
+        if isinstance(value, dict) and value:
+            words += _flatten(value, f"{prefix}{key}.")
+        else:
+            words.append(f"{prefix}{key}={json.dumps(value)}")
+    return words

@@ -1,0 +1,76 @@
+"""Sentence pairs come in; what the vectors of a model know of order and topic goes out, by a linear probe.
+
+A head answers the question that it was trained for. A probe is trained for every model alike, so that models
+without a head, or with another one, can be compared: it asks what the vector holds, not what the head says.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from albert.corpus.corpus import Corpus
+from albert.examples.batches import PretrainingBatch, cut_batch
+from albert.examples.settings import ExampleSettings
+from albert.examples.source import build_source
+from albert.model.albert_model import AlbertModel
+from albert.text.tokenizer import Tokenizer
+from albert.training.evaluation import Score
+from albert.training.losses import build_tokens
+from albert.training.pretrain_data import PretrainData
+
+_SEED = 20_190_927
+_BATCH_SIZE, _MAX_TOKENS = 64, 4096
+_STRENGTHS = (0.01, 0.1, 1.0)  # of scikit-learn's C; chosen by cross-validation
+
+
+def probe_pairs(
+    model: AlbertModel, data: PretrainData, *, settings: ExampleSettings, objective: str, num_examples: int
+) -> Score:
+    """How often a linear classifier on the model's vectors is right about held-out pairs.
+
+    It learns from pairs of training text, which the model has seen, with four times as many examples.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    asked = settings.model_copy(update={"objective": objective, "unit": "segments"})
+    known = _encode(model, data.train, data.tokenizer, asked, num_examples=4 * num_examples)
+    held = _encode(model, data.held_out, data.tokenizer, asked, num_examples=num_examples)
+    probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
+    search = GridSearchCV(probe, {"logisticregression__C": _STRENGTHS}, cv=3).fit(*known)
+    hits = search.predict(held[0]) == held[1]
+    share = float(hits.mean())
+    return Score(share, len(hits), float(np.sqrt(share * (1.0 - share) / len(hits))))
+
+
+@torch.inference_mode()
+def _encode(
+    model: AlbertModel, corpus: Corpus, tokenizer: Tokenizer, settings: ExampleSettings, *, num_examples: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """For each pair the vector of its first token and the means of both segments; and its label."""
+    source = build_source(corpus, tokenizer, settings=settings, seed=_SEED)
+    total = min(num_examples, source.num_examples)
+    vectors, labels = [], []
+    for start in range(0, total, _BATCH_SIZE):
+        places = np.arange(start, min(start + _BATCH_SIZE, total))
+        batch = source.build(source.order.numbers(places, epoch=0), epoch=0)
+        for part in cut_batch(batch, max_tokens=_MAX_TOKENS):
+            vectors.append(_describe_pairs(model, part))
+            labels.append(part.labels_B)
+    return np.concatenate(vectors), np.concatenate(labels)
+
+
+def _describe_pairs(model: AlbertModel, batch: PretrainingBatch) -> NDArray[np.float64]:
+    """Shapes: T tokens, B pairs, D hidden width."""
+    states_TD = model.encoder(build_tokens(batch)).last_TD
+    owners_T = torch.repeat_interleave(torch.arange(len(batch.lengths)), torch.as_tensor(batch.lengths))
+    first_BD = states_TD[torch.as_tensor(batch.positions_T) == 0]
+    means = []
+    for segment in (0, 1):
+        chosen_T = torch.as_tensor(batch.segments_T) == segment
+        sums_BD = torch.zeros_like(first_BD).index_add_(0, owners_T[chosen_T], states_TD[chosen_T])
+        counts_B = torch.bincount(owners_T[chosen_T], minlength=len(first_BD)).clamp(min=1)
+        means.append(sums_BD / counts_B[:, None])
+    return torch.cat([first_BD, *means], dim=1).double().numpy()

@@ -1,0 +1,83 @@
+"""Scores of several seeds come in; means, intervals and paired comparisons go out."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds and its 95% interval (Student's t); of one seed alone there is none."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    spread: float | None
+    num_seeds: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The mean difference between two arms over the seeds that both have, and what chance would make of it.
+
+    `p_value` is of a paired t-test, two-sided.
+    """
+
+    difference: float
+    low: float | None
+    high: float | None
+    p_value: float | None
+    num_pairs: int
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether the whole interval lies above zero."""
+        return self.low is not None and self.low > 0.0
+
+    @property
+    def is_negative(self) -> bool:
+        """Whether the whole interval lies below zero."""
+        return self.high is not None and self.high < 0.0
+
+
+def estimate_mean(values: Sequence[float]) -> Estimate:
+    """The mean of single runs; refused by nobody: there is at least one."""
+    mean = fmean(values)
+    if len(values) < 2:
+        return Estimate(mean, None, None, None, len(values))
+    spread = stdev(values)
+    reach = _find_reach(spread, len(values))
+    return Estimate(mean, mean - reach, mean + reach, spread, len(values))
+
+
+def compare_paired(ours: Mapping[int, float], *, base: Mapping[int, float]) -> Comparison | None:
+    """`ours` minus `base`, seed by seed: both saw the same examples in the same order. None: no pair."""
+    differences = [ours[seed] - base[seed] for seed in sorted(ours.keys() & base.keys())]
+    if not differences:
+        return None
+    mean = fmean(differences)
+    if len(differences) < 2:
+        return Comparison(mean, None, None, None, len(differences))
+    spread = stdev(differences)
+    reach = _find_reach(spread, len(differences))
+    return Comparison(
+        mean, mean - reach, mean + reach, _find_p(mean, spread, len(differences)), len(differences)
+    )
+
+
+def _find_reach(spread: float, number: int) -> float:
+    """Half of the interval."""
+    from scipy.stats import t
+
+    return float(t.ppf((1 + LEVEL) / 2, number - 1)) * spread / math.sqrt(number)
+
+
+def _find_p(mean: float, spread: float, number: int) -> float:
+    from scipy.stats import t
+
+    if spread == 0.0:
+        return 1.0 if mean == 0.0 else 0.0
+    return 2.0 * float(t.sf(abs(mean) * math.sqrt(number) / spread, number - 1))

@@ -1,0 +1,70 @@
+"""Figures come in; cells of a table and words for a person go out."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from albert.pages.content import Cell
+from albert.tasks.metrics.intervals import Interval
+
+MISSING = Cell("")
+
+
+def text_cell(text: str) -> Cell:
+    """Words."""
+    return Cell(text)
+
+
+def count_cell(number: int) -> Cell:
+    """A whole number."""
+    return Cell(f"{number:,}", float(number))
+
+
+def number_cell(value: float, *, digits: int = 3) -> Cell:
+    """A figure with so many significant digits."""
+    return Cell(format_number(value, digits=digits), value)
+
+
+def interval_cell(interval: Interval, *, digits: int = 3, suffix: str = "") -> Cell:
+    """A figure and the ends of its interval."""
+    numbers = (interval.value, interval.low, interval.high)
+    value, low, high = (format_number(each, digits=digits) for each in numbers)
+    return Cell(f"{value}{suffix} ({low}–{high})", interval.value, interval.low, interval.high)
+
+
+def size_cell(num_bytes: float) -> Cell:
+    """Memory or traffic; sorted and written in bytes."""
+    return Cell(format_bytes(num_bytes), float(num_bytes))
+
+
+def seconds_cell(seconds: float) -> Cell:
+    """A time; sorted and written in seconds."""
+    return Cell(format_time(seconds), seconds)
+
+
+def format_number(value: float, *, digits: int = 3) -> str:
+    """So many significant digits."""
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.{digits}g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 10 ** (digits - 1) else f"{value:#.{digits}g}".rstrip(".")
+
+
+def format_bytes(number: float) -> str:
+    """`1234567` as `1.23 MB`."""
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(number) >= size:
+            return f"{format_number(number / size)} {unit}"
+    return f"{number:.0f} B"
+
+
+def format_time(seconds: float) -> str:
+    """`0.0123` as `12.3 ms`."""
+    for size, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= size:
+            return f"{format_number(seconds / size)} {unit}"
+    return f"{format_number(seconds / 1e-6)} µs"
+
+
+def summarise_ratios(ratios: Sequence[float]) -> Interval:
+    """The median over rounds, with the smallest and the largest of them."""
+    return Interval(median(ratios), min(ratios), max(ratios), level=1.0)

@@ -1,0 +1,1 @@
+"""How far each layer moves its input (figure 1)."""

@@ -1,0 +1,82 @@
+"""The table of studies: a name and what a person asks for come in; it is run and its report goes out."""
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from albert.errors import InputError
+from albert.pages.write import write_page
+from albert.reporting import Reporter, Silence
+from albert.settings import Settings, apply_overrides, build_settings
+from albert.study.agreement.settings import AgreementSettings
+from albert.study.agreement.study import run_agreement
+from albert.study.arms.ablation import run_ablation
+from albert.study.arms.plan import SHELF, list_ablations
+from albert.study.asking import Ask, StudyOutcome
+from albert.study.layers.study import LayersSettings, run_layers
+from albert.study.steps.memory import MemorySettings, run_memory
+from albert.study.steps.speed import SpeedSettings, run_speed
+
+Runner = Callable[[Ask, Reporter], StudyOutcome]
+S = TypeVar("S", bound=Settings)
+
+
+def list_studies() -> list[str]:
+    """All names, in the order of the paper."""
+    return ["overall", *(name for name in list_ablations() if name != "overall"), *_OTHERS]
+
+
+def run_study(name: str, ask: Ask, *, reporter: Reporter | None = None) -> StudyOutcome:
+    """Run what is left of a study and write its report; a file of arms is a study, too."""
+    reporter = reporter or Silence()
+    if name in _OTHERS:
+        ask.refuse(name, arms=ask.arms, task_data=ask.task_data, budget=ask.budget_seconds,
+                   workers=ask.num_workers, address=ask.address)  # fmt: skip
+        return _OTHERS[name](ask, reporter)
+    if name not in list_ablations() and not Path(name).is_file():
+        known = [*list_studies(), "all"]
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}, or give a file"
+        raise InputError(f"no study {name!r}; {hint}")
+    ask.refuse(name, model=ask.models)
+    return run_ablation(name, ask, reporter=reporter)
+
+
+def _read(cls: type[S], name: str, ask: Ask) -> S:
+    values, source = SHELF.read_values(name)
+    return build_settings(cls, values=apply_overrides(values, ask.overrides), source=source)
+
+
+def _run_layers(ask: Ask, reporter: Reporter) -> StudyOutcome:
+    ask.refuse("layers", data=ask.data)
+    settings = _read(LayersSettings, "layers", ask)
+    page = run_layers(settings, models=ask.require_models("layers"), out=ask.out, reporter=reporter)
+    return StudyOutcome("layers", write_page(ask.out, page), page)
+
+
+def _run_agreement(ask: Ask, reporter: Reporter) -> StudyOutcome:
+    ask.refuse("agreement", data=ask.data)
+    settings = _read(AgreementSettings, "agreement", ask)
+    page = run_agreement(settings, models=ask.require_models("agreement"), out=ask.out, reporter=reporter)
+    return StudyOutcome("agreement", write_page(ask.out, page), page)
+
+
+def _run_speed(ask: Ask, reporter: Reporter) -> StudyOutcome:
+    ask.refuse("speed", data=ask.data, model=ask.models)
+    page = run_speed(_read(SpeedSettings, "speed", ask), out=ask.out, reporter=reporter)
+    return StudyOutcome("speed", write_page(ask.out, page), page)
+
+
+def _run_memory(ask: Ask, reporter: Reporter) -> StudyOutcome:
+    ask.refuse("memory", data=ask.data, model=ask.models)
+    page = run_memory(_read(MemorySettings, "memory", ask), out=ask.out, reporter=reporter)
+    return StudyOutcome("memory", write_page(ask.out, page), page)
+
+
+_OTHERS: dict[str, Runner] = {
+    "layers": _run_layers,
+    "speed": _run_speed,
+    "memory": _run_memory,
+    "agreement": _run_agreement,
+}

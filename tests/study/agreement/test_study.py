@@ -1,0 +1,188 @@
+"""The whole study on tiny models: what it writes, what it finds again, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albert.errors import InputError
+from albert.model.albert_model import build_model
+from albert.pages.content import Page
+from albert.pretrained.folder import save_model
+from albert.reporting import Silence
+from albert.study.agreement import scoring, study
+from albert.study.agreement.answered import shorten
+from albert.study.agreement.phenomena import PHENOMENA
+from albert.study.agreement.settings import AgreementSettings
+from albert.study.agreement.study import run_agreement
+from tests.study.agreement.conftest import SMALL, build_tiny
+
+
+class Notes(Silence):
+    """Keeps what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+def run(out: Path, *models: Path, settings: AgreementSettings = SMALL, notes: Notes | None = None) -> Page:
+    return run_agreement(
+        settings, models=[str(model) for model in models], out=out, reporter=notes or Notes()
+    )
+
+
+def read(out: Path) -> Any:
+    return json.loads((out / "results.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def counted(monkeypatch) -> list[int]:
+    """A number for each model that is really asked."""
+    asked: list[int] = []
+    real = scoring.find_margins
+
+    def count(*args, **options):
+        asked.append(len(asked))
+        return real(*args, **options)
+
+    monkeypatch.setattr(study, "find_margins", count)
+    return asked
+
+
+def test_one_page_and_the_files_beside_it(make_folder, tmp_path):
+    out = tmp_path / "out"
+    page = run(out, make_folder("shared"), make_folder("own", sharing="none"))
+    assert sorted(path.name for path in out.iterdir()) == ["answers", "pairs.jsonl", "results.json"]
+    assert len((out / "pairs.jsonl").read_text(encoding="utf-8").splitlines()) == 320
+    results = read(out)
+    assert [model["sharing"] for model in results["models"]] == ["all", "none"]
+    for model in results["models"]:
+        assert set(model["phenomena"]) == set(PHENOMENA)
+        assert model["num_pairs"] + model["num_left_out"] == 320
+        found = model["phenomena"]["case"]
+        assert found["low"] <= found["accuracy"] <= found["high"]
+    tables = {table.name: table for table in page.tables}
+    assert [column.name for column in tables["agreement"].columns] == ["phenomenon", "shared", "own"]
+    assert len(tables["agreement"].rows) == 21
+    assert len(tables["examples"].rows) == 60
+    assert set(tables) == {
+        "agreement", "attractors", "distance", "comparison", "worst-1", "worst-2", "examples",
+    }  # fmt: skip
+    [row] = tables["comparison"].rows
+    assert row[0].text == "own"
+    [chart] = [chart for chart in page.charts if chart.name == "agreement"]
+    assert (chart.kind, chart.levels[0].height, len(chart.x_names)) == ("points", 50.0, 20)
+    assert all(len(table.rows) == 10 for name, table in tables.items() if name.startswith("worst"))
+    margins = [row[2].value for row in tables["worst-1"].rows]
+    assert margins == sorted(margins, reverse=True)
+
+
+def find_verdict(page: Page) -> str:
+    [finding] = [finding for section in page.sections for finding in section.findings]
+    return finding.verdict
+
+
+def test_the_claim_needs_both_kinds_and_equal_shapes(make_folder, tmp_path):
+    shared, own = make_folder("shared"), make_folder("own", sharing="none")
+    wide = make_folder("wide", sharing="none", hidden_size=32)
+    assert find_verdict(run(tmp_path / "a", shared)) == "not asked"
+    assert find_verdict(run(tmp_path / "b", shared, wide)) == "cannot tell"
+    page = run(tmp_path / "c", shared, own)
+    [finding] = page.sections[0].findings
+    assert "shared (all shared)" in finding.ours
+    assert finding.verdict in ("agrees", "disagrees", "cannot tell")
+    low, high = (float(word) for word in finding.ours.split("interval ")[1].split(")")[0].split(" to "))
+    assert (low > 0, high < 0) == (finding.verdict == "agrees", finding.verdict == "disagrees")
+
+
+def test_who_was_asked_is_not_asked_again(make_folder, tmp_path, counted):
+    out, first, second = tmp_path / "out", make_folder("a"), make_folder("b", seed=5)
+    run(out, first)
+    before = read(out)["models"][0]
+    notes = Notes()
+    page = run(out, first, second, notes=notes)
+    assert counted == [0, 1]
+    assert notes.said == [f"{first}: was asked before"]
+    assert read(out)["models"][0] == before
+    assert run(out, first, second) == page
+    assert counted == [0, 1]
+
+
+def test_other_weights_at_the_same_place_are_asked(make_folder, tmp_path, counted):
+    out = tmp_path / "out"
+    run(out, make_folder("a"))
+    run(out, make_folder("a", seed=5))
+    assert counted == [0, 1]
+
+
+def test_after_a_kill_the_finished_are_found_again(make_folder, tmp_path, monkeypatch):
+    out, first, second = tmp_path / "out", make_folder("a"), make_folder("b", seed=5)
+    real, asked = scoring.find_margins, []
+
+    def stop(*args, **options):
+        asked.append(len(asked))
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return real(*args, **options)
+
+    monkeypatch.setattr(study, "find_margins", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(out, first, second)
+    assert len(read(out)["models"]) == 1
+    run(out, first, second)
+    assert len(asked) == 3
+    assert len(read(out)["models"]) == 2
+
+
+def test_other_settings_are_refused(make_folder, tmp_path):
+    out, model = tmp_path / "out", make_folder("a")
+    run(out, model)
+    with pytest.raises(InputError) as caught:
+        run(out, model, settings=AgreementSettings(num_pairs=8))
+    told = "num_pairs is 8 and was 16; a study goes on as it began. Choose another --out"
+    assert str(caught.value) == f"{out}: {told}"
+
+
+def test_a_folder_of_something_else_is_refused(make_folder, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "diary.txt").write_text("dear diary")
+    with pytest.raises(InputError, match="holds diary.txt"):
+        run(out, make_folder("a"))
+
+
+def test_who_cannot_be_asked_is_told_and_the_rest_go_on(make_folder, tiny_folder, words_tokenizer, tmp_path):
+    headless = tmp_path / "headless"
+    config = build_tiny(words_tokenizer).config
+    save_model(headless, build_model(config, heads={"sop": None}), tokenizer=words_tokenizer)
+    notes, good = Notes(), make_folder("a")
+    page = run(tmp_path / "out", headless, tiny_folder, tmp_path / "nowhere", good, notes=notes)
+    assert len(notes.said) == 3
+    assert notes.said[0] == (
+        f"left out: {headless}: has no MLM head to ask; give a folder as pretraining leaves it"
+    )
+    assert notes.said[1].startswith(f"left out: {tiny_folder}: of 320 pairs the vocabulary cuts")
+    assert str(tmp_path / "nowhere") in notes.said[2]
+    assert not any("\n" in line for line in notes.said)
+    assert [each["source"] for each in read(tmp_path / "out")["refused"]] == [
+        str(headless), str(tiny_folder), str(tmp_path / "nowhere"),
+    ]  # fmt: skip
+    assert len(page.sections[1].paragraphs) == 5
+
+
+def test_without_anybody_to_ask_there_is_no_page(tiny_folder, tmp_path):
+    with pytest.raises(InputError, match=r"^none of 1 models can be asked; .*of 320 pairs"):
+        run(tmp_path / "out", tiny_folder)
+    with pytest.raises(InputError, match="no model to ask"):
+        run(tmp_path / "other")
+
+
+def test_names_are_what_paths_do_not_share():
+    assert shorten(["runs/a/model", "runs/b/model"]) == ["a", "b"]
+    assert shorten(["x/a", "y/a"]) == ["x", "y"]
+    assert shorten(["a", "b/c"]) == ["a", "b/c"]
+    assert shorten(["/data/runs/a/model"]) == ["a/model"]

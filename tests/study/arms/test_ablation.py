@@ -1,0 +1,160 @@
+"""Whole studies at a toy size: arms are trained, asked and compared; what is finished is never run again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albert.errors import InputError
+from albert.study.arms.ablation import run_ablation
+from albert.study.arms.plan import list_ablations
+from albert.study.arms.results import Unit
+from albert.study.asking import Ask
+from albert.study.studies import run_study
+from tests.training.conftest import Listener
+
+TOY = (
+    "pretrain.num_steps=2", "pretrain.batch_size=4", "pretrain.examples.max_length=40", "num_seeds=1",
+    "pretrain.num_evaluations=1", "pretrain.held_out.num_examples=8", "num_examples=8", "has_footprint=false",
+    "pretrain.num_workers=0", "pretrain.length_schedule=[]", "has_agreement=false",
+)  # fmt: skip
+
+
+@pytest.fixture
+def run(tiny_study, story_corpus, tmp_path):
+    def run_it(*overrides, reporter=None, out="study", **options):
+        ask = Ask(out=tmp_path / out, data=str(story_corpus), overrides=overrides, **options)
+        return run_ablation(str(tiny_study), ask, reporter=reporter)
+
+    return run_it
+
+
+def read_results(folder: Path) -> dict[str, dict[str, Any]]:
+    return {
+        f"{path.parent.parent.name}-{path.parent.name}": json.loads(path.read_text())
+        for path in sorted(folder.glob("arms/*/*/result.json"))
+    }
+
+
+def test_every_arm_is_trained_with_every_seed_and_compared(run, tmp_path):
+    outcome = run()
+    results = read_results(tmp_path / "study")
+    assert set(results) == {"all-seed-0", "all-seed-1", "none-seed-0", "none-seed-1"}
+    one = results["none-seed-1"]
+    assert one["num_parameters"] > results["all-seed-1"]["num_parameters"]
+    assert {"mlm_loss", "mlm_accuracy", "sop_accuracy", "nsp_accuracy", "train_loss", "gap"} <= set(
+        one["figures"]
+    )
+    assert one["figures"]["gap"] == pytest.approx(one["figures"]["mlm_loss"] - one["figures"]["train_loss"])
+    (finding,) = outcome.page.sections[0].findings
+    assert finding.theirs == "+1.5 points"
+    assert "none against all shared" in finding.ours
+    assert not list((tmp_path / "study").rglob("checkpoint*"))  # nothing goes on from a finished arm
+    page = outcome.report.read_text(encoding="utf-8")
+    for part in ("Sharing costs quality", "all shared", "6 steps"):
+        assert part in page
+
+
+def test_the_same_seed_sees_the_same_text(run, tmp_path):
+    run("arms.again={}")
+    results = read_results(tmp_path / "study")
+    assert results["again-seed-0"]["figures"] == results["all-seed-0"]["figures"]
+    assert results["again-seed-0"]["figures"] != results["again-seed-1"]["figures"]
+
+
+def test_a_finished_arm_is_not_run_again_and_more_seeds_may_follow(run, tmp_path):
+    run("num_seeds=1")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "study").glob("arms/*/*/result.json")}
+    listener = Listener()
+    run("num_seeds=2", reporter=listener)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert [line for line in listener.lines if "done" in line] == [
+        "all, seed 1: done; 3 of 4 are finished", "none, seed 1: done; 4 of 4 are finished",
+    ]  # fmt: skip
+
+
+def test_a_failed_arm_is_told_of_and_the_rest_go_on(run, tmp_path):
+    # A corpus of short stories has no sequences for the arm that wants a thousand in a batch.
+    outcome = run("arms.huge.pretrain.batch_size=100000", "num_seeds=1")
+    assert set(read_results(tmp_path / "study")) == {"all-seed-0", "none-seed-0"}
+    assert "less than one batch" in outcome.failures["huge, seed 0"]
+    assert "less than one batch" in outcome.report.read_text(encoding="utf-8")
+
+
+def test_an_arm_that_starts_from_another(run, tmp_path):
+    run("arms.longer.start_from=all", "num_seeds=1")
+    settings = (Unit(tmp_path / "study", "longer", 0).folder / "pretrain" / "settings.yaml").read_text()
+    assert str(Unit(tmp_path / "study", "all", 0).folder / "pretrain" / "model") in settings
+
+
+def test_other_settings_are_refused(run, tmp_path):
+    run("num_seeds=1")
+    with pytest.raises(InputError, match="pretrain.num_steps is 9 and was None; a study goes on as it began"):
+        run("num_seeds=1", "pretrain.num_steps=9")
+
+
+def test_a_folder_of_something_else_is_refused(run, tmp_path):
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "poem.txt").write_text("a rose", encoding="utf-8")
+    with pytest.raises(InputError, match=r"holds poem.txt, which is no study; choose an empty --out"):
+        run()
+
+
+def test_a_budget_freezes_the_steps(run, tmp_path):
+    run("num_seeds=1", budget_seconds=15.0)
+    plan = json.loads((tmp_path / "study" / "study.json").read_text())
+    assert plan["num_steps"]["all"] == plan["num_steps"]["none"] > 10
+    results = read_results(tmp_path / "study")
+    assert results["none-seed-0"]["num_steps"] == plan["num_steps"]["none"]
+
+
+def test_two_arms_side_by_side_give_what_one_by_one_gives(run, tmp_path):
+    run("num_seeds=1", out="one")
+    run("num_seeds=1", out="two", num_workers=2)
+    one, two = read_results(tmp_path / "one"), read_results(tmp_path / "two")
+    assert {name: each["figures"] for name, each in one.items()} == {
+        name: each["figures"] for name, each in two.items()
+    }
+
+
+def test_killed_in_the_middle_it_goes_on_without_repeating_an_arm(tiny_study, story_corpus, tmp_path):
+    out = tmp_path / "study"
+    words = ["study", tiny_study, "--data", story_corpus, "--out", out]
+    command = [sys.executable, "-m", "albert", *map(str, words)]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    first = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    results = lambda: {path: path.stat().st_mtime_ns for path in out.glob("arms/*/*/result.json")}  # noqa: E731
+    limit = time.monotonic() + 120
+    while not results() and time.monotonic() < limit:
+        time.sleep(0.01)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    kept = results()
+    assert 1 <= len(kept) < 4
+    subprocess.run(command, env=env, check=True, capture_output=True, timeout=120)
+    after = results()
+    assert len(after) == 4
+    assert {path: after[path] for path in kept} == kept
+
+
+@pytest.mark.parametrize("name", list_ablations())
+def test_every_study_of_the_paper_runs_at_a_toy_size(name, story_corpus, tmp_path):
+    ask = Ask(
+        out=tmp_path / "study",
+        data=str(story_corpus),
+        overrides=(*TOY, *(["has_probes=false"] if name != "objective" else ["num_examples=32"])),
+        budget_seconds=20.0 if name == "same-time" else None,
+        arms=("albert",) if name == "same-time" else (),
+    )
+    outcome = run_study(name, ask)
+    assert outcome.failures == {}
+    claims = [finding for section in outcome.page.sections for finding in section.findings]
+    assert claims or name == "same-time"
+    # One seed has no interval: nothing is claimed from it.
+    assert {finding.verdict for finding in claims} <= {"cannot tell", "not asked"}

@@ -1,0 +1,79 @@
+"""The recipes of studies: every one parses, and its arms can be built."""
+
+import pytest
+
+from albert.errors import AlbertError, InputError
+from albert.study.arms.folder import StudyPlan
+from albert.study.arms.plan import list_ablations, list_overrides, read_study
+from albert.study.arms.results import Unit
+from albert.study.arms.settings import resolve_arm
+
+ABLATIONS = (
+    "data", "depth", "dropout", "embedding", "objective", "overall", "same-size", "same-time", "sharing",
+    "width",
+)  # fmt: skip
+
+
+def test_every_table_of_the_paper_is_there():
+    assert tuple(list_ablations()) == ABLATIONS
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_every_arm_of_every_study_is_a_model(name, story_corpus, tmp_path):
+    plan = StudyPlan(name=name, settings=read_study(name), data=str(story_corpus), corpus="")
+    shapes = [resolve_arm(plan, Unit(tmp_path, arm, 0)) for arm in plan.settings.arms]
+    # Arms that differ in nothing would compare a model with itself.
+    told = [shape.model_dump_json() for shape in shapes]
+    assert len(set(told)) == len(told)
+
+
+def test_the_widened_albert_has_berts_size(story_corpus, tmp_path):
+    from albert.model.parameters import count_parameters
+
+    plan = StudyPlan(name="same-size", settings=read_study("same-size"), data=str(story_corpus), corpus="")
+    sizes = {}
+    for arm in ("bert", "albert", "albert-wide"):
+        config = resolve_arm(plan, Unit(tmp_path, arm, 0)).model
+        assert config is not None
+        # With the vocabulary of 8,000 pieces that the recipe is for.
+        sizes[arm] = count_parameters(config.model_copy(update={"vocab_size": 8000})).backbone
+    assert sizes["albert-wide"] == pytest.approx(sizes["bert"], rel=0.05)
+    assert sizes["albert"] < 0.5 * sizes["bert"]
+
+
+def test_differences_become_overrides():
+    words = list_overrides({"model": {"sharing": "none", "num_hidden_layers": 3}}, {"length_schedule": []})
+    assert words == ['model.sharing="none"', "model.num_hidden_layers=3", "length_schedule=[]"]
+
+
+def test_deeper_arms_come_after_those_they_start_from():
+    waves = read_study("depth").list_waves()
+    assert waves == [["depth-1"], ["depth-2"], ["depth-4"], ["depth-8"], ["depth-12"]]
+
+
+def test_some_arms_bring_the_base_and_what_they_start_from():
+    settings = read_study("depth", arms=["depth-2"])
+    assert set(settings.arms) == {"depth-1", "depth-2", "depth-4"}
+    assert {claim.better for claim in settings.claims} == {"depth-2", "depth-4"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["base=nobody"], "base names 'nobody'; the arms are"),
+        (["arms.all.start_from=none", "arms.none.start_from=all"], "start from one another"),
+        (["arms.all.start_from=nobody"], "arm all starts from 'nobody', which is no arm"),
+        (["num_seeds=0"], "num_seeds is 0"),
+        (["arms.All={}"], "an arm is called 'All'"),
+        (["num_seed=3"], "did you mean num_seeds?"),
+    ],
+)
+def test_a_wrong_study_is_refused_in_a_line(tiny_study, overrides, told):
+    with pytest.raises(AlbertError, match="study.yaml") as caught:
+        read_study(tiny_study, overrides=overrides)
+    assert told in str(caught.value)
+
+
+def test_an_unknown_arm_is_refused(tiny_study):
+    with pytest.raises(InputError, match="has no arm 'nobody'; there are all, none"):
+        read_study(tiny_study, arms=["nobody"])

@@ -1,0 +1,189 @@
+"""The memory study: killed and gone on with, at a toy size; lines and verdicts on peaks that are made up."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from albert.errors import AlbertError
+from albert.files import hold
+from albert.model.parameters import count_parameters
+from albert.pages.write import write_page
+from albert.reporting import Silence
+from albert.settings import build_settings
+from albert.study.results import LOCK_NAME
+from albert.study.steps import memory
+from albert.study.steps.memory import MemorySettings, run_memory
+from albert.study.steps.memory_page import build_memory_page
+from albert.study.steps.memory_results import Case, MemoryPoint, ShapeMemory
+from albert.study.steps.step_process import Footprint
+from albert.training.recipe_shelf import RecipeShelf
+
+from .toy_pair import TOY, count_by_hand
+
+SETTINGS = MemorySettings(**TOY, batch_sizes=(2,), checkpointing=(True,))
+CODE = """
+import sys
+from pathlib import Path
+from albert.reporting import Silence
+from albert.study.steps.memory import MemorySettings, run_memory
+settings = MemorySettings.model_validate_json(sys.argv[1])
+run_memory(settings, out=Path(sys.argv[2]), reporter=Silence())
+"""
+
+
+def read_parts(out):
+    path = out / "results.json"
+    return json.loads(path.read_text())["parts"] if path.exists() else {}
+
+
+def find_findings(page):
+    return [finding for section in page.sections for finding in section.findings]
+
+
+def find_table(page, name):
+    return next(table for table in page.tables if table.name == name)
+
+
+def test_killed_in_the_middle_it_goes_on(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    words = [sys.executable, "-c", CODE, SETTINGS.model_dump_json(), str(out)]
+    with subprocess.Popen(words) as started:
+        while len(read_parts(out)) < 1:
+            assert started.poll() is None, "it ended before there was anything to kill"
+            time.sleep(0.02)
+        started.send_signal(signal.SIGKILL)
+    with hold(out / LOCK_NAME, busy=None):  # a child that was just being started holds it for a moment more
+        pass
+    kept = read_parts(out)
+    assert list(kept) == ["nano/ALBERT, checkpointed/2"]
+
+    real, measured = memory.measure_footprint, []
+
+    def measure(config, **options):
+        measured.append((config.sharing, options["gradient_checkpointing"]))
+        return real(config, **options)
+
+    monkeypatch.setattr(memory, "measure_footprint", measure)
+    page = run_memory(SETTINGS, out=out, reporter=Silence())
+    assert measured == [("none", True)]
+    parts = read_parts(out)
+    assert parts.items() >= kept.items()  # to the last digit of their times
+    counted = [part["found"]["footprint"]["num_parameters"] for part in parts.values()]
+    assert tuple(counted) == count_by_hand()
+    steps = find_table(page, "memory-steps")
+    assert [[cell.text for cell in row[:4]] for row in steps.rows] == [
+        ["nano", family, "yes", "2"] for family in ("ALBERT", "BERT")
+    ]
+
+
+def made_up(*, albert=(100, 50), bert=(1000, 50), counts=(5, 50)):
+    """Peaks on straight lines: so much at once, and so much for each sequence."""
+    points = {}
+    for family, (fixed, each), count in (("ALBERT", albert, counts[0]), ("BERT", bert, counts[1])):
+        for is_checkpointed in (False, True):
+            slope = each // 5 if is_checkpointed else each
+            points[Case(family, is_checkpointed)] = {
+                size: MemoryPoint(Footprint(fixed + slope * size, 1.0, 0.1, 128 * size, count))
+                for size in (1, 2, 4)
+            }
+    return ShapeMemory("base", points)
+
+
+def test_lines_and_ratios_by_hand():
+    found = made_up()
+    line = found.fit_line(Case("BERT", False))
+    assert (line.fixed_bytes, line.sequence_bytes) == pytest.approx((1000, 50))
+    assert found.list_ratios(is_checkpointed=False) == {1: 1050 / 150, 2: 1100 / 200, 4: 1200 / 300}
+    assert found.list_ratios(is_checkpointed=True) == {1: 1010 / 110, 2: 1020 / 120, 4: 1040 / 140}
+    assert found.parameter_ratio == 10.0
+
+
+def test_the_page_says_what_is_left_of_fewer_parameters(tmp_path):
+    page = build_memory_page([made_up()], settings=SETTINGS, machine="A machine")
+    assert page.lead.endswith(
+        "At base, BERT has 10.0 times the parameters and takes 7.0 times the memory with batches of 1, 4.0 "
+        "times with 4."
+    )
+    parameters, lower = find_findings(page)
+    assert parameters.verdict == "agrees"
+    assert parameters.theirs == "18M against 334M, 18.6×."
+    large = [count_parameters(memory_preset).backbone for memory_preset in presets()]
+    assert f"{large[0]:,} against {large[1]:,}" in parameters.ours
+    assert lower.verdict == "agrees"
+    assert lower.ours == (
+        "BERT's peak over ALBERT's: 7.00 with batches of 1, 5.50 with batches of 2, 4.00 with batches of 4; "
+        "their parameters: 10.0."
+    )
+    assert [chart.name for chart in page.charts] == ["memory-base", "memory-time-base"]
+    assert len(page.charts[0].series) == 4
+    write_page(tmp_path, page)
+
+
+def presets():
+    from albert.model.presets import build_preset
+
+    return build_preset("albert-large"), build_preset("bert-large")
+
+
+def test_no_less_memory_is_told_as_well():
+    page = build_memory_page([made_up(bert=(100, 50))], settings=SETTINGS, machine="A machine")
+    assert [finding.verdict for finding in find_findings(page)] == ["agrees", "disagrees"]
+
+
+def test_what_does_not_fit_is_told_and_the_rest_goes_on(tmp_path):
+    least = 16e-9 * count_by_hand()[0]
+    # Enough for the weights of neither, whatever the batch: no process is started.
+    settings = SETTINGS.model_copy(update={"max_gigabytes": least / 2, "batch_sizes": (2, 4)})
+    page = run_memory(settings, out=tmp_path / "none", reporter=Silence())
+    rows = find_table(page, "memory-steps").rows
+    assert [row[4].text for row in rows] == ["does not fit"] * 2  # larger batches are not tried
+    told = page.sections[1].paragraphs[1]
+    assert told.startswith("Did not fit, and was left out: nano, BERT, checkpointed, batches of 2: weights,")
+    assert not page.charts
+    write_page(tmp_path / "page", page)
+
+
+def test_larger_batches_wait_until_smaller_ones_fit(tmp_path, monkeypatch):
+    def measure(config, *, batch_size, **_):
+        if config.sharing == "none" and batch_size > 2:
+            raise memory.DoesNotFitError("too much")
+        return Footprint(100 * batch_size, 1.0, 0.1, 8, 10 if config.sharing == "none" else 1)
+
+    monkeypatch.setattr(memory, "measure_footprint", measure)
+    settings = SETTINGS.model_copy(update={"batch_sizes": (8, 1, 4, 2), "checkpointing": (False,)})
+    page = run_memory(settings, out=tmp_path, reporter=Silence())
+    series = {each.name: list(each.xs) for each in page.charts[0].series}
+    assert series == {"ALBERT": [1, 2, 4, 8], "BERT": [1, 2]}
+    tried = [row[3].value for row in find_table(page, "memory-steps").rows if row[1].text == "BERT"]
+    assert tried == [1, 2, 4]
+    assert [row[1].value for row in find_table(page, "memory-ratios").rows] == [1, 2]
+
+
+def test_the_recipe_is_the_default():
+    values, source = RecipeShelf("study").read_values("memory")
+    assert build_settings(MemorySettings, values=values, source=source) == MemorySettings()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"batch_sizes": [0]}, "batch_sizes.0 is 0"),
+        ({"checkpointing": []}, "checkpointing is"),
+        ({"optimizer": "sgd"}, "optimizer is 'sgd'"),
+        ({"max_gigabytes": -1}, "max_gigabytes is -1"),
+        ({"length": 1024}, "length is 1024, and base reads at most 512"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(changes, said, tmp_path):
+    def run():
+        settings = build_settings(MemorySettings, values=changes)
+        run_memory(settings, out=tmp_path / "out", reporter=Silence())
+
+    with pytest.raises(AlbertError, match=said) as caught:
+        run()
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()

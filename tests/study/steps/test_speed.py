@@ -1,0 +1,182 @@
+"""The speed study: a real round at a toy size; ratios, bytes and verdicts on times that are made up."""
+
+import json
+
+import pytest
+
+from albert.errors import AlbertError
+from albert.model.parameters import count_parameters
+from albert.pages.write import write_page
+from albert.reporting import Silence
+from albert.settings import build_settings
+from albert.study.steps import speed
+from albert.study.steps.equal_shapes import build_pair
+from albert.study.steps.speed import SpeedSettings, run_speed
+from albert.study.steps.speed_exchange import Network, find_exchange_share, predict_speedup
+from albert.study.steps.speed_page import build_speed_page
+from albert.study.steps.speed_results import ShapeSpeed, SpeedRound, read_model, read_optimizer, read_step
+from albert.study.steps.step_process import DoesNotFitError, Footprint
+from albert.training.recipe_shelf import RecipeShelf
+
+from .toy_pair import TOY, count_by_hand
+
+NETWORK = Network(num_processes=4, latency_seconds=0.0, links_gbit=(1.0, 100.0))
+
+
+def made_up(shape="base", *, albert=(1.0, 1.1, 0.9), bert=(1.2, 1.1, 1.8)):
+    """Rounds in which both optimisers take a tenth of a second and the passes what is given."""
+    pair = build_pair(shape)
+
+    def step(family, seconds):
+        size = count_parameters(pair[family]).total
+        return Footprint(10**9, seconds, 0.1, 1024, size, inference_seconds=seconds / 3)
+
+    rounds = [
+        SpeedRound({"ALBERT": step("ALBERT", one), "BERT": step("BERT", other)})
+        for one, other in zip(albert, bert, strict=True)
+    ]
+    return ShapeSpeed(shape, pair, tuple(rounds))
+
+
+def find_findings(page):
+    return [finding for section in page.sections for finding in section.findings]
+
+
+def find_table(page, name):
+    return next(table for table in page.tables if table.name == name)
+
+
+def test_a_round_is_really_measured_and_kept(tmp_path, monkeypatch):
+    settings = SpeedSettings(**TOY, batch_size=2, num_rounds=1, num_passes=1, num_processes=8)
+    page = run_speed(settings, out=tmp_path / "out", reporter=Silence())
+    albert, bert = count_by_hand()
+    times = find_table(page, "times")
+    named = [(row[0].text, row[1].value) for row in times.rows]
+    assert named == [("ALBERT nano", albert), ("BERT nano", bert)]
+    assert all(cell.value > 0.0 for row in times.rows for cell in row[2:])
+    exchange = find_table(page, "exchange")
+    for row in exchange.rows:
+        assert [cell.value for cell in row[2:6]] == [4 * albert, 4 * bert, 7 * albert, 7 * bert]  # 2 · 7 / 8
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())["parts"]
+    (part,) = kept.values()
+    assert part["found"]["footprints"]["BERT"]["num_parameters"] == bert
+
+    monkeypatch.setattr(speed, "measure_footprint", None)  # nothing is measured again
+    again = settings.model_copy(update={"links_gbit": (5.0,)})
+    page = run_speed(again, out=tmp_path / "out", reporter=Silence())
+    assert [row[1].value for row in find_table(page, "exchange").rows] == [5.0]
+    with pytest.raises(AlbertError, match="batch_size is 3 and was 2"):
+        run_speed(settings.model_copy(update={"batch_size": 3}), out=tmp_path / "out", reporter=Silence())
+
+
+def test_sides_take_turns(monkeypatch):
+    asked = []
+
+    def measure(config, **_):
+        asked.append(config.sharing)
+        return Footprint(1, 1.0, 1.0, 1)
+
+    monkeypatch.setattr(speed, "measure_footprint", measure)
+    settings = SpeedSettings(**TOY)
+    for number in range(3):
+        speed.measure_round(settings.build_pairs()["nano"], settings=settings, number=number)
+    assert asked == ["all", "none", "none", "all", "all", "none"]
+
+
+def test_a_ratio_is_the_median_of_the_rounds_own():
+    found = made_up()
+    ratio = found.find_ratio(read_model)  # 1.2, 1.0 and 2.0
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx((1.2, 1.0, 2.0))
+    assert found.find_ratio(read_step).low == pytest.approx(1.0)
+    assert found.find_ratio(read_optimizer).value == 1.0
+    assert found.find_median("BERT", read_step) == pytest.approx(1.3)
+
+
+@pytest.mark.parametrize(
+    ("bert", "faster", "less_work"),
+    [
+        ((1.5, 1.6, 1.4), "agrees", "agrees"),
+        ((1.0, 1.1, 0.9), "cannot tell", "disagrees"),
+        ((0.9, 1.0, 0.8), "disagrees", "disagrees"),
+        ((1.04, 1.13, 0.94), "agrees", "disagrees"),
+        ((1.5, 1.1, 1.4), "cannot tell", "cannot tell"),
+    ],
+)
+def test_verdicts_follow_from_the_times(bert, faster, less_work):
+    found = [made_up(bert=bert)]
+    page = build_speed_page(found, settings=SpeedSettings(), network=NETWORK, machine="A machine")
+    base, large, computations, communication = find_findings(page)
+    assert (base.verdict, large.verdict) == (faster, "not asked")
+    assert base.theirs.startswith("1.19×")
+    assert (computations.verdict, communication.verdict) == (less_work, "agrees")
+
+
+def test_the_papers_figures_stand_beside_ours(tmp_path):
+    shapes = [made_up("nano"), made_up("base"), made_up("large", bert=(2.0, 2.0, 2.0))]
+    page = build_speed_page(shapes, settings=SpeedSettings(), network=NETWORK, machine="A machine")
+    ratios = find_table(page, "ratios")
+    paper = [row[1].value for row in ratios.rows]
+    assert paper[0] is None
+    assert paper[1:] == pytest.approx([5.6 / 4.7, 1.7])
+    column = find_table(page, "column")
+    assert column.columns[2].name == "here, BERT large = 1"
+    assert [(row[1].value, row[2].value) for row in column.rows][-1] == (1.0, 1.0)
+    assert page.charts[0].series[-1].is_reference
+    write_page(tmp_path, page)
+
+
+def test_what_does_not_fit_is_told_and_the_rest_goes_on(monkeypatch, tmp_path):
+    def measure(config, **_):
+        if config.num_hidden_layers == 12 and config.sharing == "none":
+            raise DoesNotFitError("its steps need more memory than there is")
+        return Footprint(10**9, 1.0, 0.1, 1024, 5, inference_seconds=0.3)
+
+    monkeypatch.setattr(speed, "measure_footprint", measure)
+    settings = SpeedSettings(shapes=("nano", "base"), num_rounds=1)
+    page = run_speed(settings, out=tmp_path, reporter=Silence())
+    assert [row[0].text for row in find_table(page, "ratios").rows] == ["nano"]
+    assert page.sections[0].paragraphs[-1] == (
+        "base was not measured. BERT does not fit: its steps need more memory than there is."
+    )
+    page = run_speed(settings.model_copy(update={"shapes": ("base",)}), out=tmp_path, reporter=Silence())
+    assert not page.charts
+    write_page(tmp_path / "page", page)
+
+
+def test_a_slow_link_leaves_the_bytes_and_a_fast_one_the_times():
+    found = made_up()
+    sizes = [count_parameters(found.pair[family]).total for family in ("BERT", "ALBERT")]
+    assert predict_speedup(found, NETWORK, 1e-6) == pytest.approx(sizes[0] / sizes[1], rel=1e-3)
+    assert predict_speedup(found, NETWORK, 1e9) == pytest.approx(1.3 / 1.1)
+
+
+def test_the_share_of_the_exchange_by_hand():
+    # BERT computes for 1 and exchanges for 1; ALBERT with a tenth of the bytes for 0.1: 2 / 1.1.
+    assert find_exchange_share(2 / 1.1, size_ratio=10.0) == pytest.approx(0.5)
+
+
+def test_the_recipe_is_the_default():
+    values, source = RecipeShelf("study").read_values("speed")
+    assert build_settings(SpeedSettings, values=values, source=source) == SpeedSettings()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"shapes": ["huge"]}, "shapes.0 is 'huge'"),
+        ({"shapes": []}, "shapes is"),
+        ({"model": {"hidden_sizes": 3}}, "unknown key hidden_sizes; did you mean hidden_size"),
+        ({"length": 600}, "length is 600, and nano reads at most 512 pieces"),
+        ({"num_processes": 1}, "num_processes is 1"),
+        ({"rounds": 1}, "unknown key rounds; did you mean num_rounds"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(changes, said, tmp_path):
+    def run():
+        settings = build_settings(SpeedSettings, values=changes)
+        run_speed(settings, out=tmp_path / "out", reporter=Silence())
+
+    with pytest.raises(AlbertError, match=said) as caught:
+        run()
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()

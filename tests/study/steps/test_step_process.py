@@ -1,0 +1,104 @@
+"""A step in a fresh process: what it tells, what does not fit, and that it ends with whoever asked."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from albert.errors import InputError
+from albert.model.config import ModelConfig
+from albert.model.parameters import count_parameters
+from albert.study.steps import step_process
+from albert.study.steps.step_process import CHILD, DoesNotFitError, StepRequest, measure_footprint
+
+CONFIG = ModelConfig(
+    vocab_size=4000,
+    embedding_size=64,
+    hidden_size=128,
+    num_hidden_layers=8,
+    num_attention_heads=2,
+    intermediate_size=512,
+)
+NUM_PARAMETERS = count_parameters(CONFIG).total
+LEAST = 16 * NUM_PARAMETERS
+
+
+def test_a_step_is_measured():
+    found = measure_footprint(
+        CONFIG,
+        batch_size=3,
+        length=16,
+        optimizer="adamw",
+        num_steps=1,
+        num_passes=1,
+        micro_batch_tokens=32,
+        num_threads=1,
+    )
+    assert found.num_parameters == NUM_PARAMETERS
+    assert found.num_tokens == 48
+    assert found.model_seconds > 0.0
+    assert found.optimizer_seconds > 0.0
+    assert found.step_seconds == found.model_seconds + found.optimizer_seconds
+    assert found.inference_seconds is not None
+    assert found.inference_seconds > 0.0
+    if sys.platform == "linux":
+        assert found.memory_source == "VmHWM"
+        # Weights, gradients and moments at least; and none of the hundreds of megabytes of libraries.
+        assert 0.9 * LEAST < found.peak_bytes < LEAST + 100e6
+
+
+def test_what_cannot_fit_is_not_even_begun(monkeypatch):
+    monkeypatch.setattr(step_process, "_ask", None)
+    with pytest.raises(DoesNotFitError, match="weights, gradients and moments alone take .* MB, and 1.0 MB"):
+        measure_footprint(CONFIG, batch_size=1, length=8, optimizer="lamb", max_bytes=1_000_000)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by the kernel")
+def test_a_batch_that_does_not_fit_is_told():
+    with pytest.raises(DoesNotFitError):
+        measure_footprint(
+            CONFIG, batch_size=64, length=512, optimizer="lamb", num_threads=1, max_bytes=4 * LEAST
+        )
+
+
+def test_a_child_ends_with_whoever_asked():
+    endless = StepRequest(
+        config=CONFIG.model_dump(mode="json"),
+        batch_size=1,
+        length=8,
+        optimizer="lamb",
+        gradient_checkpointing=False,
+        num_steps=10**9,
+        num_passes=0,
+        micro_batch_tokens=None,
+        num_threads=1,
+        max_bytes=None,
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        out, _ = child.communicate(json.dumps(asdict(endless)) + "\n", timeout=300)
+    assert (child.returncode, out) == (1, "")
+
+
+def test_a_child_that_fails_is_no_result(monkeypatch):
+    monkeypatch.setattr(step_process, "CHILD", "albert.study.nowhere")
+    with pytest.raises(RuntimeError, match=r"nowhere ended with 1 instead of an answer:\n.*No module named"):
+        measure_footprint(CONFIG, batch_size=1, length=8, optimizer="lamb")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"length": 513}, "length is 513; this model reads from 2 to 512 pieces"),
+        ({"length": 1}, "length is 1"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"num_steps": 0}, "num_steps 0"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(changes, said):
+    with pytest.raises(InputError, match=said) as caught:
+        measure_footprint(CONFIG, **{"batch_size": 1, "length": 8, "optimizer": "lamb", **changes})
+    assert "\n" not in str(caught.value)

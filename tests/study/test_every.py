@@ -1,0 +1,39 @@
+"""All studies together: one budget, a folder for each, and a page that tells of all."""
+
+import json
+
+import pytest
+
+from albert.errors import InputError
+from albert.study.asking import Ask
+from albert.study.every import order_studies, run_all
+from albert.study.studies import list_studies
+from tests.study.arms.test_ablation import TOY
+
+
+def test_every_study_comes_once_and_what_looks_at_models_comes_last():
+    assert sorted(order_studies()) == sorted(list_studies())
+    assert order_studies()[:3] == ["speed", "memory", "overall"]
+    assert order_studies()[-2:] == ["layers", "agreement"]
+
+
+def test_a_budget_is_shared_and_a_study_that_cannot_run_is_told_of(story_corpus, tmp_path):
+    toy = tuple(word for word in TOY if not word.startswith("pretrain.num_steps"))
+    ask = Ask(out=tmp_path / "all", data=str(story_corpus), overrides=toy, budget_seconds=20.0)
+    # There are no models to look at: the study that would have trained them is not asked for.
+    outcome = run_all(ask, names=["dropout", "agreement"])
+    assert outcome.failures == {
+        "agreement": "study agreement: looks at trained models; give --model, once for each"
+    }
+    plan = json.loads((tmp_path / "all" / "dropout" / "study.json").read_text())
+    assert plan["budget_seconds"] == pytest.approx(20.0, abs=1.0)
+    spent = json.loads((tmp_path / "all" / "all.json").read_text())["spent"]
+    assert spent["dropout"] > 1
+    page = outcome.report.read_text(encoding="utf-8")
+    assert "dropout/report.html" in page
+    assert "Without dropout, masked words are learned better" in page
+
+
+def test_without_a_budget_it_would_never_end(story_corpus, tmp_path):
+    with pytest.raises(InputError, match="study all: takes a budget, as in --budget 3h"):
+        run_all(Ask(out=tmp_path / "all", data=str(story_corpus)))
