@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 .PHONY: help setup test test-all check format bench quickstart clean
 
 help:
-	@echo "make quickstart   see it work, on real weights where the package index can be reached"
+	@echo "make quickstart   the whole road in about ten minutes: pretrain, stop, resume, fine-tune; quickstart/report.html"
 	@echo "make test         the tests of every commit"
 	@echo "make test-all     those, and the ones too long for every commit"
 	@echo "make check        ruff and mypy"
@@ -22,11 +22,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
 
+# Two files at a time, one thread each: most tests start processes and wait for them.
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-all: $(STAMP)
-	$(BIN)/python -m pytest -m 'slow or not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m 'slow or not slow'
 
 check: $(STAMP)
 	$(BIN)/ruff check .

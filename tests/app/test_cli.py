@@ -170,19 +170,6 @@ def test_json_has_stdout_to_itself(register, run_albert):
     assert run_albert("extra").out == "a picture\n"
 
 
-def test_the_quickstart_without_a_network_still_arrives(run_albert, monkeypatch, tmp_path):
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "cache"))
-    done = run_albert("quickstart", "--out", tmp_path / "out", "--json")
-    assert done.code == 0
-    assert "no real weights" in done.err
-    stages = json.loads(done.out)
-    assert stages["is_trained"] is False
-    assert stages["hidden_states"] == [13, 256]
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("words", [["params"], ["params", "--json"], ["--help"]])
 def test_a_reader_that_goes_away_is_no_error(words):
     # What `albert params | head -1` comes to, without the race for who is first.

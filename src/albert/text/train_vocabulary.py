@@ -30,6 +30,14 @@ _TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a v
 _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 
 
+class TooManyPiecesError(InputError):
+    """A size that the text cannot fill; `most` is the largest that it can."""
+
+    def __init__(self, message: str, *, most: int) -> None:
+        super().__init__(message)
+        self.most = most
+
+
 class VocabularySettings(Settings):
     """How a vocabulary is trained; the defaults are those of the published English models.
 
@@ -148,9 +156,10 @@ class _TrainerLog:
 def _explain(error: TrainerError, *, settings: VocabularySettings, num_sentences: int) -> AlbertError:
     """The same error in the words of what was asked for, where its cause is known."""
     if found := _TOO_MANY.search(str(error)):
-        return InputError(
+        return TooManyPiecesError(
             f"{settings.size:,} pieces are more than the {num_sentences:,} sentences of the corpus give, "
-            f"which is at most {int(found[1]):,}; use --size {found[1]}, or more text"
+            f"which is at most {int(found[1]):,}; use --size {found[1]}, or more text",
+            most=int(found[1]),
         )
     if found := _TOO_FEW.search(str(error)):
         return InputError(

@@ -55,7 +55,7 @@ def train(
     _check_kind(kind, others={**of_pieces, "--seed": seed} if kind == "symbols" else of_symbols)
     _check_out(out, overwrite)
     start = time.monotonic()
-    texts = _iter_texts(corpus, text_key=text_key)
+    texts = iter_texts(corpus, text_key=text_key)
     if kind == "symbols":
         tokenizer = _build_symbols(texts, size=size, characters=characters, min_count=min_count)
     else:
@@ -149,7 +149,7 @@ def _build_symbols(
     return build_symbol_vocabulary(texts, options=options, min_count=min_count or 1, max_size=size)
 
 
-def _iter_texts(corpus: list[str], *, text_key: str) -> Iterator[str]:
+def iter_texts(corpus: list[str], *, text_key: str) -> Iterator[str]:
     """The paragraphs of all sources, cleaned; the sources are looked for at once, and read one by one."""
     from albert.corpus.cleaning import looks_binary
     from albert.corpus.decompress import read_head

@@ -1,0 +1,49 @@
+"""How pretraining went comes in; charts of what was learned when go out."""
+
+from collections.abc import Sequence
+
+from albert.app.quickstart.pretraining import Point, PretrainingResult
+from albert.pages.content import Chart, Level, Series
+
+_MAX_POINTS = 200
+
+
+def draw_loss(run: PretrainingResult) -> Chart:
+    """The loss of masked words in both texts, and the height of mere frequencies."""
+    held_out = _draw("held-out text", [run.start, *run.held_out], "mlm_loss")
+    series = [_draw("training text", run.training, "mlm_loss"), held_out]
+    return Chart(
+        name="loss",
+        title="Masked words",
+        x_label="step",
+        y_label="loss, nats per piece",
+        series=[each for each in series if each.xs],
+        levels=[Level(run.unigram_loss, "frequencies alone")],
+        told=f"Held-out text: from {held_out.ys[0]:.3f} before the first step to {held_out.ys[-1]:.3f} after "
+        f"the last; frequencies alone: {run.unigram_loss:.3f}.",
+    )
+
+
+def draw_order(run: PretrainingResult) -> Chart | None:
+    """How many pairs are put in order; None where the recipe has no such objective."""
+    held_out = _draw("held-out text", [run.start, *run.held_out], "sop_accuracy", scale=100.0)
+    if not held_out.xs:
+        return None
+    return Chart(
+        name="order",
+        title="The order of two pieces of text",
+        x_label="step",
+        y_label="right answers, %",
+        series=[held_out],
+        levels=[Level(50.0, "chance")],
+        told=f"Held-out text: from {held_out.ys[0]:.1f}% to {held_out.ys[-1]:.1f}%; chance is 50%.",
+    )
+
+
+def _draw(name: str, points: Sequence[Point], figure: str, *, scale: float = 1.0) -> Series:
+    known = [point for point in points if figure in point.figures]
+    stride = max(1, len(known) // _MAX_POINTS)
+    kept = known[::stride]
+    return Series(
+        name, xs=[float(point.step) for point in kept], ys=[scale * point.figures[figure] for point in kept]
+    )

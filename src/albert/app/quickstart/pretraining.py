@@ -1,0 +1,201 @@
+"""A text comes in; a vocabulary and a model pretrained on it, stopped and resumed on the way, go out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from albert.app.quickstart.settings import QuickstartSettings
+from albert.app.quickstart.sources import TextSource
+from albert.app.quickstart.stopping import StopOnce, StoppedError
+from albert.reporting import Reporter
+
+_STAGE = "pretrain"  # what the loop calls its progress
+_STOP_SHARE = 0.4
+# The text is small: more of it than usual is kept to be asked about, so that a figure means something.
+_OVERRIDES = (
+    "held_out.share=0.05",
+    "held_out.num_examples=160",
+    "num_evaluations=10",
+    "has_tensorboard=false",
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """An evaluation on held-out text after so many steps."""
+
+    step: int
+    figures: dict[str, float]
+
+
+@dataclass(frozen=True)
+class PretrainingResult:
+    """How it went: `start` is what the model knew before its first step, `resumed_at` where it was stopped.
+
+    `training` are points of the text that is learned from, `held_out` of the other.
+    """
+
+    run_dir: Path
+    num_pieces: int
+    vocab_size: int
+    num_parameters: int
+    num_steps: int
+    num_tokens: int
+    seconds: float
+    unigram_loss: float
+    resumed_at: tuple[int, ...]
+    start: Point
+    training: tuple[Point, ...]
+    held_out: tuple[Point, ...]
+
+    @property
+    def end(self) -> Point:
+        """What it knows at the end."""
+        return self.held_out[-1]
+
+
+def train_vocabulary(
+    source: TextSource, out: Path, *, settings: QuickstartSettings, reporter: Reporter
+) -> int:
+    """Train a vocabulary, unless it is there; a small text gets a smaller one. Its size goes out."""
+    from albert.files import atomic_dir
+    from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
+
+    if not has_tokenizer(out):
+        tokenizer = _train_largest(source, size=settings.vocab_size, seed=settings.seed, reporter=reporter)
+        with atomic_dir(out) as aside:
+            save_tokenizer(tokenizer, aside)
+    return load_tokenizer(out).vocab_size
+
+
+def _train_largest(source: TextSource, *, size: int, seed: int, reporter: Reporter) -> Any:
+    """A vocabulary of `size`, or of as many pieces as the text has."""
+    from albert.app.commands.vocab import iter_texts
+    from albert.text.train_vocabulary import (
+        TooManyPiecesError,
+        VocabularyProgress,
+        VocabularySettings,
+        train_sentencepiece,
+    )
+
+    def show(progress: VocabularyProgress) -> None:
+        reporter.show(progress.stage, progress.message, fraction=progress.fraction)
+
+    def train(number: int) -> Any:
+        wanted = VocabularySettings(size=number, seed=seed)
+        texts = iter_texts(source.places, text_key="text")
+        return train_sentencepiece(texts, settings=wanted, on_progress=show)
+
+    try:
+        return train(size)
+    except TooManyPiecesError as error:
+        reporter.say(f"the text is small: a vocabulary of {error.most:,} pieces instead of {size:,}")
+        return train(error.most)
+
+
+def pretrain_model(
+    corpus_dir: Path, run_dir: Path, *, settings: QuickstartSettings, reporter: Reporter
+) -> PretrainingResult:
+    """Pretrain for `settings.minutes`, stopped by a signal and resumed once; or go on with what is there."""
+    from albert.training.run_folder import has_run
+
+    stopper = StopOnce(reporter, stage=_STAGE, share=_STOP_SHARE)
+    is_new = not has_run(run_dir)
+    outcome = _run(corpus_dir, run_dir, settings, stopper if is_new else reporter)
+    if stopper.has_stopped and outcome.signal == "SIGTERM":
+        reporter.say(
+            f"stopped by a signal at step {outcome.progress.step:,}, on purpose, and saved; now it goes on "
+            "as if it had never stopped, to the bit"
+        )
+        outcome = _run(corpus_dir, run_dir, settings, reporter)
+    if not outcome.is_finished:
+        raise StoppedError(outcome.signal or "a signal")
+    return _read_result(corpus_dir, run_dir, outcome)
+
+
+def describe_pretraining(settings: QuickstartSettings) -> dict[str, Any]:
+    """All that a run is begun with; refused: a recipe that is not there, or is at odds with itself."""
+    from albert.training.recipes import read_recipe
+
+    resolved = read_recipe(settings.recipe, overrides=_list_overrides(settings))
+    return {"minutes": settings.minutes, "settings": resolved.model_dump(mode="json")}
+
+
+def _list_overrides(settings: QuickstartSettings) -> list[str]:
+    from albert.study.arms.plan import list_overrides
+
+    return [*_OVERRIDES, f"seed={settings.seed}", *list_overrides(settings.pretrain)]
+
+
+def _run(corpus_dir: Path, run_dir: Path, settings: QuickstartSettings, reporter: Reporter) -> Any:
+    from albert.training.pretrain import pretrain
+    from albert.training.run_folder import has_run
+
+    resume = has_run(run_dir)
+    is_timed = "num_steps" not in settings.pretrain
+    result = pretrain(
+        settings.recipe,
+        data=corpus_dir,
+        out=run_dir,
+        overrides=_list_overrides(settings),
+        budget=f"{60 * settings.minutes:.3f}s" if is_timed and not resume else None,
+        resume=resume,
+        reporter=reporter,
+    )
+    return result.outcome
+
+
+def _read_result(corpus_dir: Path, run_dir: Path, outcome: Any) -> PretrainingResult:
+    """What a finished run has written down, and what its model knew before it began."""
+    from albert.model.parameters import count_parameters
+    from albert.training.metrics import iter_records
+    from albert.training.pretrain_facts import read_pretrain_run
+
+    settings, facts = read_pretrain_run(run_dir)
+    assert settings.model is not None, "a begun run knows its shape"
+    records = list(iter_records(run_dir))
+    return PretrainingResult(
+        run_dir=run_dir,
+        num_pieces=facts.num_pieces,
+        vocab_size=settings.model.vocab_size,
+        num_parameters=count_parameters(settings.model).backbone,
+        num_steps=settings.num_steps,
+        num_tokens=outcome.progress.num_tokens,
+        seconds=outcome.progress.seconds,
+        unigram_loss=facts.unigram_loss,
+        resumed_at=tuple(sorted({record["step"] for record in records if _is_resumed(record, settings)})),
+        start=_ask_untrained(corpus_dir, settings),
+        training=_list_points(records, "train"),
+        held_out=_list_points(records, "evaluate"),
+    )
+
+
+def _is_resumed(record: dict[str, Any], settings: Any) -> bool:
+    return record.get("kind") == "start" and 0 < record["step"] < settings.num_steps
+
+
+def _list_points(records: Sequence[dict[str, Any]], kind: str) -> tuple[Point, ...]:
+    return tuple(
+        Point(record["step"], {name: value for name, value in record.items() if _is_figure(name, value)})
+        for record in records
+        if record.get("kind") == kind
+    )
+
+
+def _is_figure(name: str, value: Any) -> bool:
+    return name.endswith(("_loss", "_accuracy")) and value is not None
+
+
+def _ask_untrained(corpus_dir: Path, settings: Any) -> Point:
+    """The figures of the model that the run began with, on the same held-out text."""
+    import torch
+
+    from albert.training.pretrain_data import open_data
+    from albert.training.pretrain_job import PretrainJob
+    from albert.training.pretrain_model import build_pretrain_model
+
+    data = open_data(corpus_dir, settings.held_out, share=settings.data_share)
+    model = build_pretrain_model(settings, data.tokenizer).eval()
+    with torch.inference_mode():
+        return Point(0, PretrainJob(model, settings, data).evaluate(0))

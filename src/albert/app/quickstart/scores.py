@@ -1,0 +1,131 @@
+"""Reviews and models come in; how well each learns them, beside a bag of words, goes out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from albert.app.quickstart.settings import QuickstartSettings
+from albert.app.quickstart.stopping import StoppedError
+from albert.reporting import Reporter
+
+if TYPE_CHECKING:
+    from albert.tasks.metrics.intervals import Interval
+
+TASK = "classification"
+TEST = "test"
+RELEASED, UNTRAINED = "released", "untrained"
+MODELS_DIR = "models"
+# The reviews are short and few: three times over them takes a minute or two for each model.
+_OVERRIDES = ("max_length=64", "num_epochs=3", "num_evaluations=3", "has_tensorboard=false")
+
+
+@dataclass(frozen=True)
+class ReviewScore:
+    """Who answered, the share of right answers in points of 100 with its interval, and which are right."""
+
+    name: str
+    accuracy: "Interval"
+    is_right: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ReviewScores:
+    """All who answered the same test reviews, and how much better the released model is than a fresh one."""
+
+    num_train: int
+    num_dev: int
+    num_test: int
+    scores: Mapping[str, ReviewScore]
+    gain: "Interval"
+
+
+def save_untrained(source: Path, out: Path, *, seed: int) -> None:
+    """Write a model of the same shape and vocabulary with fresh weights, unless it is there."""
+    from albert.model.albert_model import build_model
+    from albert.pretrained.folder import CONFIG_NAME, load_model, save_model
+    from albert.pretrained.vocabulary import load_vocabulary
+
+    if (out / CONFIG_NAME).exists():
+        return
+    found = load_model(source, heads={})
+    model = build_model(found.config, heads={"mlm": None, "sop": None}, seed=seed)
+    save_model(out, model, tokenizer=load_vocabulary(found.path))
+
+
+def score_reviews(
+    tables: Path, *, models: Mapping[str, Path], settings: QuickstartSettings, reporter: Reporter
+) -> ReviewScores:
+    """Teach each model the reviews, and ask it about those of the test; a bag of words is asked as well."""
+    from albert.tasks.metrics.comparison import compare_means
+
+    found = {name: _score_words(tables, name) for name in ("majority", "bag_of_words")}
+    for name, model in models.items():
+        run_dir = tables / MODELS_DIR / name
+        _teach(model, tables, run_dir, settings=settings, reporter=reporter)
+        found[name] = _score_model(run_dir, tables, name)
+    gap = compare_means(found[RELEASED].is_right, second=found[UNTRAINED].is_right, seed=0).interval
+    train, dev, test = (_count_rows(tables, name) for name in ("train", "dev", TEST))
+    return ReviewScores(train, dev, test, found, _in_points(gap))
+
+
+def _teach(
+    model: Path, tables: Path, run_dir: Path, *, settings: QuickstartSettings, reporter: Reporter
+) -> None:
+    from albert.pretrained.folder import CONFIG_NAME
+    from albert.study.arms.plan import list_overrides
+    from albert.tasks.finetune import finetune
+    from albert.training.run_folder import MODEL_DIR, has_run
+
+    if (run_dir / MODEL_DIR / CONFIG_NAME).exists():
+        return
+    result = finetune(
+        TASK,
+        model=model,
+        data=tables,
+        out=run_dir,
+        overrides=[*_OVERRIDES, f"seed={settings.seed}", *list_overrides(settings.finetune)],
+        resume=has_run(run_dir),
+        reporter=reporter,
+    )
+    if result.model_dir is None:
+        raise StoppedError(result.outcome.signal or "a signal")
+
+
+def _score_model(run_dir: Path, tables: Path, name: str) -> ReviewScore:
+    from albert.tasks.evaluation import evaluate
+
+    found = evaluate(TASK, model=run_dir, data=tables, split=TEST)
+    return _summarise(name, found.facts, found.answers, found.examples)
+
+
+def _score_words(tables: Path, name: str) -> ReviewScore:
+    """What needs no model of language: the more frequent answer, or a linear model of words and pairs."""
+    from albert.tasks.assignment import find_table, open_assignment
+    from albert.tasks.baselines.score import list_baselines
+
+    train, test = find_table(tables, ("train",)), find_table(tables, (TEST,))
+    assert train is not None, "it was written"
+    assert test is not None, "it was written"
+    assignment = open_assignment(TASK, train, dev=test, columns={}, dev_share=0.1)
+    answers = list_baselines(assignment)[name](assignment)
+    return _summarise(name, assignment.facts, answers, assignment.dev)
+
+
+def _summarise(name: str, facts: Any, answers: Sequence[Any], examples: Sequence[Any]) -> ReviewScore:
+    from albert.tasks.decisions import list_decided
+    from albert.tasks.metrics.intervals import bootstrap_mean
+
+    is_right = list_decided(facts, answers, examples).is_right
+    return ReviewScore(name, _in_points(bootstrap_mean(is_right, seed=0)), tuple(is_right.tolist()))
+
+
+def _count_rows(tables: Path, name: str) -> int:
+    with (tables / f"{name}.jsonl").open(encoding="utf-8") as file:
+        return sum(1 for _ in file)
+
+
+def _in_points(interval: "Interval") -> "Interval":
+    from albert.tasks.metrics.intervals import Interval
+
+    return Interval(100 * interval.value, 100 * interval.low, 100 * interval.high, interval.level)

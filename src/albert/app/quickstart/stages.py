@@ -1,0 +1,181 @@
+"""The stages of a quickstart: each says a line, does what is left of it, and hands on what it found."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from albert import __version__
+from albert.app.quickstart.folder import QuickstartFolder
+from albert.app.quickstart.pretraining import (
+    PretrainingResult,
+    describe_pretraining,
+    pretrain_model,
+    train_vocabulary,
+)
+from albert.app.quickstart.questions import iter_sentences, spread
+from albert.app.quickstart.reviews import ReviewSource, find_reviews, write_tables
+from albert.app.quickstart.scores import RELEASED, UNTRAINED, ReviewScores, save_untrained, score_reviews
+from albert.app.quickstart.settings import QuickstartSettings
+from albert.app.quickstart.sources import TextSource, find_text
+from albert.errors import AlbertError, InputError
+from albert.files import write_text
+from albert.pages.content import Page
+from albert.pages.write import write_page
+from albert.reporting import Reporter
+
+if TYPE_CHECKING:
+    from albert.corpus.units import PrepareSettings
+    from albert.training.pretrain_data import PretrainData
+
+TEXT, VOCAB, CORPUS, RUN, REVIEWS, LAYERS = "text", "vocab", "corpus", "pretrain", "reviews", "layers"
+_SAMPLE = "sample.txt"
+_NUM_STAGES = 6
+_NUM_SAMPLES = 200
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the first stage found; `model` is the pretrained one, None where it is not there."""
+
+    text: TextSource
+    reviews: ReviewSource | None
+    model: Path | None
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """All stages of one quickstart but the last."""
+
+    settings: QuickstartSettings
+    folder: QuickstartFolder
+    reporter: Reporter
+
+    def tell(self, number: int, text: str) -> None:
+        """Say that a stage begins."""
+        self.reporter.say(f"{number}/{_NUM_STAGES} {text}")
+
+    def gather(self, data: Path | None, model: Path | AlbertError) -> Found:
+        """Text and labelled reviews; without a network, or a model to teach, there are no reviews."""
+        text_of = "the King James Bible" if data is None else f"text from {data}"
+        self.tell(1, f"gathering {text_of} and labelled reviews; what is fetched is kept in the cache")
+        text = find_text(data, self.folder.path(TEXT), reporter=self.reporter)
+        if isinstance(model, AlbertError):
+            why = f"fine-tuning, since the model {self.settings.model!r} is not there ({model})"
+            return self._leave_out(Found(text, None, None, (why,)))
+        try:
+            return Found(text, find_reviews(), model, ())
+        except InputError as error:  # no network, or no pip; an archive of another content is an error
+            why = f"fine-tuning, since there are no labelled reviews ({error})"
+            return self._leave_out(Found(text, None, model, (why,)))
+
+    def prepare(self, text: TextSource) -> None:
+        """The vocabulary, and the text cut into its pieces."""
+        from albert.corpus.prepare import prepare_corpus
+
+        self.tell(2, f"training a vocabulary on {text.name}, and preparing the corpus")
+        self._begin("corpus", self._stamp_corpus(text), VOCAB, CORPUS)
+        vocab = self.folder.path(VOCAB)
+        train_vocabulary(text, vocab, settings=self.settings, reporter=self.reporter)
+        prepare_corpus(
+            text.places,
+            vocab=vocab,
+            out=self.folder.path(CORPUS),
+            settings=_choose_settings(text),
+            reporter=self.reporter,
+        )
+
+    def pretrain(self, text: TextSource) -> PretrainingResult:
+        """A model from fresh weights, stopped and resumed on the way."""
+        settings = self.settings
+        steps = settings.pretrain.get("num_steps")
+        time = f"for {settings.minutes:g} minutes" if steps is None else f"for {steps} steps"
+        self.tell(3, f"pretraining from fresh weights {time}, stopped and resumed on the way")
+        self._begin("pretraining", {**self._stamp_corpus(text), **describe_pretraining(settings)}, RUN)
+        corpus, run = self.folder.path(CORPUS), self.folder.path(RUN)
+        return pretrain_model(corpus, run, settings=settings, reporter=self.reporter)
+
+    def score(self, found: Found) -> ReviewScores | None:
+        """The pretrained model, a fresh one and a bag of words on the same reviews."""
+        settings = self.settings
+        if found.reviews is None or found.model is None:
+            self.tell(4, "fine-tuning is left out")
+            return None
+        self.tell(4, f"fine-tuning {settings.model} on reviews, and the same model untrained")
+        tables = self.folder.path(REVIEWS)
+        sizes = {name: getattr(settings, name) for name in ("num_train", "num_dev", "num_test")}
+        stamp = {
+            "albert": __version__,
+            "reviews": found.reviews.stamp,
+            "model": stamp_model(found.model),
+            "seed": settings.seed,
+            "finetune": settings.finetune,
+            **sizes,
+        }
+        self._begin("fine-tuning", stamp, REVIEWS)
+        write_tables(found.reviews.reviews, tables, settings=settings)
+        save_untrained(found.model, tables / UNTRAINED, seed=settings.seed)
+        models = {UNTRAINED: tables / UNTRAINED, RELEASED: found.model}
+        return score_reviews(tables, models=models, settings=settings, reporter=self.reporter)
+
+    def draw_layers(self, found: Found, *, has_untrained: bool) -> Page:
+        """Figure 1 for the models at hand; the one that was trained here reads its own kind of text."""
+        from albert.study.layers.study import LayersSettings, run_layers
+
+        self.tell(5, "looking at what each layer does")
+        trained, out = str(self.folder.path(RUN)), self.folder.path(LAYERS)
+        models = [trained] if found.model is None else [trained, str(found.model)]
+        if has_untrained:
+            models.append(str(self.folder.path(REVIEWS) / UNTRAINED))
+        settings = LayersSettings(texts={trained: self._write_sample()})
+        page = run_layers(settings, models=models, out=out, reporter=self.reporter)
+        write_page(out, page)
+        return page
+
+    def _leave_out(self, found: Found) -> Found:
+        """Say at once what there will not be: it may be mended before the long stages."""
+        for reason in found.left_out:
+            self.reporter.say(f"left out: {reason}")
+        return found
+
+    def _begin(self, part: str, stamp: Mapping[str, Any], *folders: str) -> None:
+        self.folder.begin(part, stamp, folders=folders, reporter=self.reporter)
+
+    def _stamp_corpus(self, text: TextSource) -> dict[str, Any]:
+        return {
+            "albert": __version__,
+            "text": text.stamp,
+            "vocab_size": self.settings.vocab_size,
+            "seed": self.settings.seed,
+            "prepare": _choose_settings(text).model_dump(mode="json"),
+        }
+
+    def _write_sample(self) -> Path:
+        """Some held-out sentences, one on each line."""
+        data, path = open_data(self.folder), self.folder.path(_SAMPLE)
+        documents = iter_sentences(data.held_out, data.tokenizer)
+        sentences = [text for document in documents for text in document if text]
+        write_text(path, "".join(f"{text}\n" for text in spread(sentences, _NUM_SAMPLES)))
+        return path
+
+
+def _choose_settings(text: TextSource) -> "PrepareSettings":
+    from albert.corpus.units import PrepareSettings
+
+    return PrepareSettings(layout=text.layout)
+
+
+def stamp_model(place: Path) -> list[Any]:
+    """The files of a model by their sizes and times: whether it is still the same."""
+    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files if file.is_file()]
+
+
+def open_data(folder: QuickstartFolder) -> "PretrainData":
+    """What the run learned from, and what was kept from it."""
+    from albert.training.pretrain_data import open_data as open_corpus_data
+    from albert.training.pretrain_facts import read_pretrain_run
+
+    settings, _ = read_pretrain_run(folder.path(RUN))
+    return open_corpus_data(folder.path(CORPUS), settings.held_out, share=settings.data_share)

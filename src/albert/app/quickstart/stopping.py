@@ -1,0 +1,33 @@
+"""How a quickstart stops: a signal on purpose, half way, to show that nothing is lost; or a person's."""
+
+import signal
+from dataclasses import dataclass, field
+
+from albert.reporting import Reporter
+
+
+class StoppedError(Exception):
+    """A person's signal has stopped a run; what was learned is saved."""
+
+
+@dataclass
+class StopOnce:
+    """Passes on what a run says, and sends it a real SIGTERM once, as soon as `share` of it is done."""
+
+    reporter: Reporter
+    stage: str
+    share: float
+    has_stopped: bool = field(default=False, init=False)
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self.reporter.say(text)
+
+    def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
+        """How far a stage is."""
+        self.reporter.show(stage, message, fraction=fraction)
+        is_due = stage == self.stage and fraction is not None and self.share <= fraction < 1.0
+        # Where nobody waits for the signal it would end this process, and not the run.
+        if is_due and not self.has_stopped and callable(signal.getsignal(signal.SIGTERM)):
+            self.has_stopped = True
+            signal.raise_signal(signal.SIGTERM)

