@@ -104,7 +104,7 @@ def test_other_settings_train_alike(train, tmp_path, strategy, module, words):
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_a_budget_is_measured_by_all_processes_together(train, tmp_path, strategy):
-    train(tmp_path / "run", f"strategy={strategy}", "--budget", "5s", processes=2)
+    train(tmp_path / "run", f"strategy={strategy}", "--budget", "12s", processes=2)
     settings = yaml.safe_load((tmp_path / "run" / "settings.yaml").read_text())
     assert settings["num_steps"] != 30
     assert CheckpointFolder(tmp_path / "run" / "checkpoints").list_steps()[-1] == settings["num_steps"]
