@@ -22,12 +22,16 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
 
-# Two files at a time, one thread each: most tests start processes and wait for them.
+# Two files at a time, one thread each: most tests start processes and wait for them. Then what looks at the clock.
+SIDE_BY_SIDE := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	$(SIDE_BY_SIDE) -m 'not slow and not alone'
+	$(BIN)/python -m pytest -m 'not slow and alone'
 
 test-all: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m 'slow or not slow'
+	$(SIDE_BY_SIDE) -m 'not alone'
+	$(BIN)/python -m pytest -m alone
 
 check: $(STAMP)
 	$(BIN)/ruff check .

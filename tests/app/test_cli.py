@@ -201,6 +201,7 @@ def seconds(words: list[str], *, below: float) -> float:
     return best
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("words", "limit"),
     [

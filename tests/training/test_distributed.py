@@ -102,6 +102,7 @@ def test_other_settings_train_alike(train, tmp_path, strategy, module, words):
     assert_equal_within_rounding(tmp_path / "run", tmp_path / "alone", atol=tolerance)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_a_budget_is_measured_by_all_processes_together(train, tmp_path, strategy):
     train(tmp_path / "run", f"strategy={strategy}", "--budget", "12s", processes=2)

@@ -205,6 +205,7 @@ def test_the_recipe_for_continuing_takes_the_shape_of_the_folder(train, story_co
     assert load_model(tmp_path / "more" / "model").config.hidden_size == 16
 
 
+@pytest.mark.alone
 def test_a_budget_freezes_the_number_of_steps_and_ends_at_zero(train, tmp_path):
     done = train(budget="6s")
     settings, facts = read_pretrain_run(tmp_path / "run")

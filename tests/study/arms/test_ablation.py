@@ -106,6 +106,7 @@ def test_a_folder_of_something_else_is_refused(run, tmp_path):
         run()
 
 
+@pytest.mark.alone
 def test_a_budget_freezes_the_steps(run, tmp_path):
     run("num_seeds=1", budget_seconds=15.0)
     plan = json.loads((tmp_path / "study" / "study.json").read_text())
