@@ -7,10 +7,8 @@ from typing import Any, Literal
 
 from albert.errors import InputError
 from albert.files import read_json, write_json
-from albert.model.albert_model import build_model
-from albert.model.init import spread_positions
-from albert.pretrained.folder import load_model, save_model
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_model
+from albert.pretrained.untrained import save_untrained
 from albert.tasks.catalogue import find_task
 from albert.tasks.finetune_facts import identify_weights
 from bench.downstream.subsets import write_subset
@@ -88,15 +86,6 @@ def split_setting(word: str) -> tuple[str, str]:
     """`sst-2:num_steps=9` as its task and its setting; one for all has no task."""
     name, colon, _ = word.partition("=")[0].partition(":")
     return (name.lower(), word.partition(":")[2]) if colon else ("", word)
-
-
-def save_untrained(model: Path, out: Path, *, seed: int, has_waves: bool) -> None:
-    """The same model with the weights that its pretraining might have begun with, and its vocabulary."""
-    config = load_model(model, heads={}).config
-    fresh = build_model(config, heads={}, has_pooler=True, seed=seed)
-    if has_waves:
-        spread_positions(fresh.encoder.embeddings.position.weight, std=config.initializer_range)
-    save_model(out, fresh, tokenizer=load_vocabulary(model))
 
 
 def open_workshop(shop: Workshop) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from albert.files import hold, read_json
 from albert.pretrained.folder import load_model
+from albert.pretrained.untrained import save_untrained
 from albert.reporting import Silence
 from albert.tasks.catalogue import find_task
 from albert.tasks.splits import read_split
@@ -23,7 +24,7 @@ from bench.downstream.results import TaskResults
 from bench.downstream.subsets import write_subset
 from bench.downstream.table import format_table
 from bench.downstream.trials import StoppedError
-from bench.downstream.workshop import Workshop, save_untrained
+from bench.downstream.workshop import Workshop
 from tests.bench.official_files import write_passages, write_questions, write_tasks
 
 SHORT = ("num_steps=6", "batch_size=8", "num_evaluations=2", "log_every=1", "dropout=0.1")

@@ -2,10 +2,8 @@
 
 import hashlib
 import io
-import os
 import tarfile
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,30 +11,9 @@ import pytest
 from albert.errors import FileFormatError, InputError
 from albert.pretrained import archives
 from albert.pretrained.archives import fetch_sdist, read_tar_members, read_zip_member
+from tests.pretrained.conftest import build_tar
 
 REQUIREMENT = "little-data==1.0"
-
-
-def build_tar(members: Mapping[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
-
-
-@pytest.fixture
-def index_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The one folder in which pip looks for packages."""
-    folder = tmp_path / "index"
-    folder.mkdir()
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "cache"))
-    return folder
 
 
 @pytest.fixture

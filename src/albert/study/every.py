@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from albert.errors import AlbertError, InputError
@@ -44,7 +45,7 @@ def run_all(
         try:
             own = _build_ask(name, ask, clock, names)
             reporter.say(f"study {name}")
-            outcomes[name] = clock.run(name, lambda: run_study(name, own, reporter=reporter))  # noqa: B023
+            outcomes[name] = clock.run(name, partial(run_study, name, own, reporter=reporter))
             signal = outcomes[name].signal
         except AlbertError as error:
             missed[name] = str(error)

@@ -32,7 +32,7 @@ def run_study(name: str, ask: Ask, *, reporter: Reporter | None = None) -> Study
     reporter = reporter or Silence()
     if name in _OTHERS:
         ask.refuse(name, arms=ask.arms, task_data=ask.task_data, budget=ask.budget_seconds,
-                   workers=ask.num_workers, address=ask.address)  # fmt: skip
+                   workers=ask.num_workers, address=ask.address, engine=ask.engine != "local")  # fmt: skip
         return _OTHERS[name](ask, reporter)
     if name not in list_ablations() and not Path(name).is_file():
         known = [*list_studies(), "all"]

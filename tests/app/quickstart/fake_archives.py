@@ -1,15 +1,14 @@
 """Small archives of the structure of the real ones, which the real pip finds in a folder."""
 
 import hashlib
-import io
 import random
-import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from albert.app.quickstart.king_james import KING_JAMES
 from albert.app.quickstart.reviews import FILES, REVIEWS
+from tests.pretrained.conftest import build_tar
 
 BRAGGING_SETUP = "raise SystemExit('setup.py was run')\n"
 
@@ -46,17 +45,6 @@ def write_reviews(folder: Path, files: Mapping[str, str]) -> str:
     path = folder / "vaderSentiment-3.3.2.tar.gz"
     path.write_bytes(build_tar(members))
     return hash_path(path)
-
-
-def build_tar(members: Mapping[str, bytes]) -> bytes:
-    """A compressed tar of plain files."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
 
 
 def hash_path(path: Path) -> str:

@@ -113,6 +113,10 @@ def test_a_budget_freezes_the_steps(run, tmp_path):
     assert plan["num_steps"]["all"] == plan["num_steps"]["none"] > 10
     results = read_results(tmp_path / "study")
     assert results["none-seed-0"]["num_steps"] == plan["num_steps"]["none"]
+    # An arm that is added later takes as many.
+    run("num_seeds=1", "arms.added={}")
+    added = read_results(tmp_path / "study")["added-seed-0"]
+    assert added["num_steps"] == plan["num_steps"]["all"]
 
 
 def test_two_arms_side_by_side_give_what_one_by_one_gives(run, tmp_path):
@@ -130,7 +134,10 @@ def test_killed_in_the_middle_it_goes_on_without_repeating_an_arm(tiny_study, st
     command = [sys.executable, "-m", "albert", *map(str, words)]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     first = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    results = lambda: {path: path.stat().st_mtime_ns for path in out.glob("arms/*/*/result.json")}  # noqa: E731
+
+    def results() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in out.glob("arms/*/*/result.json")}
+
     limit = time.monotonic() + 120
     while not results() and time.monotonic() < limit:
         time.sleep(0.01)

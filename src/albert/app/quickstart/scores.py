@@ -40,19 +40,6 @@ class ReviewScores:
     gain: "Interval"
 
 
-def save_untrained(source: Path, out: Path, *, seed: int) -> None:
-    """Write a model of the same shape and vocabulary with fresh weights, unless it is there."""
-    from albert.model.albert_model import build_model
-    from albert.pretrained.folder import CONFIG_NAME, load_model, save_model
-    from albert.pretrained.vocabulary import load_vocabulary
-
-    if (out / CONFIG_NAME).exists():
-        return
-    found = load_model(source, heads={})
-    model = build_model(found.config, heads={"mlm": None, "sop": None}, seed=seed)
-    save_model(out, model, tokenizer=load_vocabulary(found.path))
-
-
 def score_reviews(
     tables: Path, *, models: Mapping[str, Path], settings: QuickstartSettings, reporter: Reporter
 ) -> ReviewScores:

@@ -15,7 +15,7 @@ from albert.app.quickstart.pretraining import (
 )
 from albert.app.quickstart.questions import iter_sentences, spread
 from albert.app.quickstart.reviews import ReviewSource, find_reviews, write_tables
-from albert.app.quickstart.scores import RELEASED, UNTRAINED, ReviewScores, save_untrained, score_reviews
+from albert.app.quickstart.scores import RELEASED, UNTRAINED, ReviewScores, score_reviews
 from albert.app.quickstart.settings import QuickstartSettings
 from albert.app.quickstart.sources import TextSource, find_text
 from albert.errors import AlbertError, InputError
@@ -102,6 +102,8 @@ class Stages:
         if found.reviews is None or found.model is None:
             self.tell(4, "fine-tuning is left out")
             return None
+        from albert.pretrained.untrained import save_untrained
+
         self.tell(4, f"fine-tuning {settings.model} on reviews, and the same model untrained")
         tables = self.folder.path(REVIEWS)
         sizes = {name: getattr(settings, name) for name in ("num_train", "num_dev", "num_test")}
@@ -115,7 +117,8 @@ class Stages:
         }
         self._begin("fine-tuning", stamp, REVIEWS)
         write_tables(found.reviews.reviews, tables, settings=settings)
-        save_untrained(found.model, tables / UNTRAINED, seed=settings.seed)
+        if not (tables / UNTRAINED).exists():
+            save_untrained(found.model, tables / UNTRAINED, seed=settings.seed)
         models = {UNTRAINED: tables / UNTRAINED, RELEASED: found.model}
         return score_reviews(tables, models=models, settings=settings, reporter=self.reporter)
 

@@ -72,6 +72,8 @@ def _list_failures(summaries: Sequence[ArmSummary]) -> dict[str, str]:
 def _open_plan(asked: StudyPlan, ask: Ask, reporter: Reporter) -> StudyPlan:
     """The plan that the folder has, or a new one with its steps frozen, if there is a budget."""
     if has_plan(ask.out):
+        if ask.budget_seconds is not None:
+            reporter.say("the study keeps the steps that it was begun with")
         return check_plan(ask.out, asked)
     for arm in asked.settings.arms:  # an arm that no model can be built of is refused now, not in an hour
         resolve_arm(asked, Unit(ask.out, arm, 0))

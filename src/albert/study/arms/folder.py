@@ -88,10 +88,25 @@ def check_plan(study_dir: Path, asked: StudyPlan) -> StudyPlan:
     change = find_change(_list_binding(known, common), _list_binding(asked, common))
     if change is not None:
         raise InputError(f"{study_dir}: {change}; a study goes on as it began. Choose another --out")
-    updated = known.model_copy(update={"settings": asked.settings})
+    steps = _extend_steps(study_dir, known, asked)
+    updated = known.model_copy(update={"settings": asked.settings, "num_steps": steps})
     if updated != known:
         write_plan(study_dir, updated)
     return updated
+
+
+def _extend_steps(study_dir: Path, known: StudyPlan, asked: StudyPlan) -> dict[str, int]:
+    """The frozen steps, with those of arms that are new: as many as all others take, if they do."""
+    added = [arm for arm in asked.settings.arms if arm not in known.settings.arms]
+    if not known.num_steps or not added:
+        return known.num_steps
+    numbers = set(known.num_steps.values())
+    if len(numbers) > 1:
+        raise InputError(
+            f"{study_dir}: its arms take equal time, measured when it began, and {added[0]} was not among "
+            "them; leave it out, or choose another --out"
+        )
+    return {**known.num_steps, **dict.fromkeys(added, numbers.pop())}
 
 
 def _list_binding(plan: StudyPlan, arm_names: Collection[str]) -> dict[str, Any]:

@@ -1,0 +1,32 @@
+"""A package index of one folder, and archives to put there."""
+
+import io
+import os
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def index_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The one folder in which pip looks for packages; no network, nobody's own settings."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+def build_tar(members: Mapping[str, bytes]) -> bytes:
+    """A compressed tar of plain files."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
