@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 
 import albert
 from albert.errors import InputError
+from albert.examples.settings import Objective
 from albert.pretrained.folder import load_model
 from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.training.checkpoints import CheckpointFolder
@@ -50,12 +52,12 @@ def test_a_finished_run_is_a_model_that_answers(train, tmp_path):
     assert "20 of 8 × 40 pieces" in card
 
 
-@pytest.mark.parametrize("objective", ["nsp", "none"])
+@pytest.mark.parametrize("objective", [name for name in get_args(Objective) if name != "sop"])
 def test_the_other_objectives(train, tmp_path, objective):
     done = train(f"examples.objective={objective}")
     heads = set(load_model(tmp_path / "run" / "model").model.heads)
-    assert heads == ({"mlm", "nsp"} if objective == "nsp" else {"mlm"})
-    assert ("nsp_accuracy" in done.outcome.progress.figures) == (objective == "nsp")
+    assert heads == ({"mlm"} if objective == "none" else {"mlm", objective})
+    assert (f"{objective}_accuracy" in done.outcome.progress.figures) == (objective != "none")
 
 
 def test_what_is_made_ahead_changes_nothing(train, tmp_path):
@@ -146,6 +148,14 @@ def test_a_warm_start_that_was_stopped_needs_its_folder_no_more(train, tmp_path)
     (tmp_path / "run").rename(tmp_path / "elsewhere")
     assert train(start, out="more", resume=True).outcome.is_finished
     assert weights(tmp_path / "more") == weights(tmp_path / "undisturbed")
+
+
+def test_muon_goes_on_to_the_bit(train, tmp_path):
+    muon = ("optimizer.name=muon", "model.hidden_size=32", "model.intermediate_size=64")
+    train(*muon, out="undisturbed")
+    train(*muon, out="stopped", reporter=Listener(stop_at=14))
+    assert train(*muon, out="stopped", resume=True).outcome.is_finished
+    assert weights(tmp_path / "stopped") == weights(tmp_path / "undisturbed")
 
 
 def test_every_evaluation_that_was_asked_for_happens(train, tmp_path):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field, PositiveFloat, model_validator
 
 from albert.model.runtime import RuntimeSettings
 from albert.settings import Settings
@@ -13,12 +13,13 @@ Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class OptimizerSettings(Settings):
-    """The defaults are the published ones, but for the learning rate, which belongs to a batch size.
+    """How weights are updated.
 
-    `max_grad_norm` 0 does not clip.
+    The defaults are the published ones, but for the learning rate, which belongs to a batch size.
+    `muon` takes AdamW's learning rates. `max_grad_norm` 0 does not clip.
     """
 
-    name: Literal["lamb", "adamw"] = "lamb"
+    name: Literal["lamb", "adamw", "muon"] = "lamb"
     learning_rate: PositiveFloat = 0.00176
     beta1: Beta = 0.9
     beta2: Beta = 0.999
@@ -28,9 +29,10 @@ class OptimizerSettings(Settings):
 
 
 class GuardSettings(Settings):
-    """A loss is a spike when it exceeds the running mean by `spike_factor` mean deviations and by half.
+    """Which steps are left out: those whose loss or gradient is no number, or a spike.
 
-    After `max_skipped` steps left out in a row, the run stops with advice. 0 watches for no spikes.
+    A spike exceeds the running mean by `spike_factor` mean deviations and by half; 0 watches for none. After
+    `max_skipped` steps left out in a row, the run stops with advice.
     """
 
     spike_factor: Annotated[float, Field(ge=0.0)] = 10.0
@@ -57,3 +59,12 @@ class LoopSettings(Settings):
     gradient_checkpointing: bool = False
     strategy: Strategy = "ddp"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+    @model_validator(mode="after")
+    def _check_strategy(self) -> "LoopSettings":
+        if self.strategy == "fsdp" and self.optimizer.name == "muon":
+            raise ValueError(
+                "optimizer.name muon needs whole matrices, and strategy fsdp gives each process a part of them; "
+                "take strategy ddp, or optimizer.name adamw"
+            )
+        return self

@@ -1,4 +1,4 @@
-"""Optimisers: a model and settings come in, LAMB or AdamW over its weights goes out."""
+"""Optimisers: a model and settings come in, LAMB, AdamW or Muon over its weights goes out."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from albert.training.loop_settings import OptimizerSettings
+from albert.training.muon import Muon
 
 # lr carries this through param_groups; what has no decay has no layer adaptation either.
 NO_DECAY = {"weight_decay": 0.0, "is_adapted": False}
@@ -27,8 +28,16 @@ def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str,
 
 def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
     """The optimiser of the settings over all trainable weights of the model."""
-    groups = group_parameters(model, weight_decay=settings.weight_decay)
     betas = (settings.beta1, settings.beta2)
+    if settings.name == "muon":
+        return Muon(
+            model,
+            lr=settings.learning_rate,
+            betas=betas,
+            eps=settings.eps,
+            weight_decay=settings.weight_decay,
+        )
+    groups = group_parameters(model, weight_decay=settings.weight_decay)
     if settings.name == "lamb":
         return Lamb(groups, lr=settings.learning_rate, betas=betas, eps=settings.eps)
     return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=betas, eps=settings.eps, fused=True)

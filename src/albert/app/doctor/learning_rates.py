@@ -1,6 +1,6 @@
 """Learning rates that fit a batch size: settings come in; the band that is known to work goes out.
 
-LAMB's is the published rule. AdamW's is what small models are trained with on few cores.
+LAMB's is the published rule. AdamW's and Muon's are what small models are trained with on few cores (docs/log.md).
 """
 
 import math
@@ -36,6 +36,7 @@ _PUBLISHED = 0.00176  # at 4096 sequences of 512 pieces (section 4.1)
 BANDS = {
     "lamb": RateBand(4096 * 512, low=_PUBLISHED, best=_PUBLISHED, high=_PUBLISHED),
     "adamw": RateBand(8192, low=1e-4, best=1e-3, high=3e-3, max_scale=2.0),
+    "muon": RateBand(2048, low=5e-4, best=4e-3, high=7e-3, max_scale=1.5),
 }
 
 

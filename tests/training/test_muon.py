@@ -1,0 +1,88 @@
+"""Muon: equal steps in all directions for maps, AdamW for the rest, the same after a resume."""
+
+import pytest
+import torch
+from torch import nn
+
+from albert.settings import build_settings
+from albert.training.loop_settings import LoopSettings, OptimizerSettings
+from albert.training.muon import Muon, orthogonalize
+from albert.training.optimizers import build_optimizer
+
+
+class Small(nn.Module):
+    """A table, a map, vectors and an answer of two numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Embedding(50, 64)
+        self.map = nn.Linear(64, 48)
+        self.answer = nn.Linear(48, 2)
+
+    def forward(self, ids):
+        return self.answer(torch.tanh(self.map(self.table(ids))))
+
+
+def build(**changes):
+    return Muon(Small(), **{"lr": 0.01, "betas": (0.9, 0.98), "eps": 1e-6, "weight_decay": 0.1, **changes})
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (32, 128), (128, 32)])
+def test_all_directions_are_made_equal(shape):
+    torch.manual_seed(1)
+    left, _, right = torch.linalg.svd(torch.randn(shape), full_matrices=False)
+    uneven = left @ torch.diag(torch.logspace(0, -1.5, min(shape))) @ right  # 30 to 1
+    turned = orthogonalize(uneven)
+    sizes = torch.linalg.svdvals(turned)
+    assert 0.6 < sizes.min() and sizes.max() < 1.3
+    assert torch.dist(turned, left @ right) < 0.3 * torch.linalg.norm(left @ right)
+
+
+def test_a_map_takes_nesterovs_step_scaled_to_adamws_and_decays():
+    optimizer = build()
+    weight = optimizer.param_groups[-1]["params"][0]
+    before, mean = weight.detach().clone(), torch.zeros_like(weight)
+    for seed in range(3):
+        grad = torch.randn(weight.shape, generator=torch.Generator().manual_seed(seed))
+        weight.grad = grad.clone()
+        optimizer.step()
+        mean = 0.95 * mean + 0.05 * grad
+        turned = orthogonalize(0.05 * grad + 0.95 * mean)
+        before = before * (1 - 0.01 * 0.1) - 0.01 * 0.2 * 64**0.5 * turned
+    torch.testing.assert_close(weight.detach(), before, atol=1e-6, rtol=1e-5)
+
+
+def test_only_maps_are_turned_and_each_weight_is_trained_once():
+    optimizer = build()
+    tables, vectors, maps = (group["params"] for group in optimizer.param_groups)
+    assert [tuple(weight.shape) for weight in maps] == [(48, 64)]
+    assert [tuple(weight.shape) for weight in tables] == [(50, 64), (2, 48)]
+    assert all(weight.ndim == 1 for weight in vectors)
+    assert optimizer.param_groups[1]["weight_decay"] == 0.0
+
+
+def test_the_rest_moves_as_under_adamw():
+    torch.manual_seed(2)
+    models = [Small(), Small()]
+    ids = torch.randint(50, (16,))
+    settings = OptimizerSettings(name="adamw", learning_rate=0.01, weight_decay=0.1, beta2=0.98)
+    optimizers = [
+        build_optimizer(models[0], settings),
+        build_optimizer(models[1], settings.model_copy(update={"name": "muon"})),
+    ]
+    for model, optimizer in zip(models, optimizers, strict=True):
+        model(ids).square().sum().backward()
+        optimizer.step()
+    plain, muon = models
+    assert torch.equal(plain.table.weight, muon.table.weight)
+    assert torch.equal(plain.answer.weight, muon.answer.weight)
+    assert torch.equal(plain.map.bias, muon.map.bias)
+    assert not torch.equal(plain.map.weight, muon.map.weight)
+
+
+def test_spread_matrices_are_refused():
+    with pytest.raises(Exception, match="muon needs whole matrices.*take strategy ddp"):
+        build_settings(
+            LoopSettings, values={"strategy": "fsdp", "optimizer": {"name": "muon"}}, source="recipe"
+        )
