@@ -36,7 +36,7 @@ _PUBLISHED = 0.00176  # at 4096 sequences of 512 pieces (section 4.1)
 BANDS = {
     "lamb": RateBand(4096 * 512, low=_PUBLISHED, best=_PUBLISHED, high=_PUBLISHED),
     "adamw": RateBand(8192, low=1e-4, best=1e-3, high=3e-3, max_scale=2.0),
-    "muon": RateBand(2048, low=5e-4, best=4e-3, high=7e-3, max_scale=1.5),
+    "muon": RateBand(2048, low=5e-4, best=4e-3, high=7e-3, max_scale=1.0),
 }
 
 

@@ -73,6 +73,10 @@ def _judge_plateau(run: PretrainRun, trend: Trend, figures: dict[str, Figure]) -
 
 def _list_plateau_cures(run: PretrainRun) -> list[str]:
     settings, cures = run.settings, []
+    if settings.optimizer.name != "muon" and settings.strategy != "fsdp":
+        muon = settings.optimizer.model_copy(update={"name": "muon"})
+        rate = find_band(settings.model_copy(update={"optimizer": muon})).best
+        cures.append(f"Muon: optimizer.name=muon optimizer.learning_rate={rate:.2g}")
     best = find_band(settings).best
     if settings.optimizer.learning_rate < 0.7 * best:
         cures.append(f"a higher peak learning rate: optimizer.learning_rate={best:.2g}")

@@ -1,0 +1,122 @@
+"""Runs as `pretrain` leaves them, with made-up figures: a plan comes in, a folder or its findings go out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from albert.app.doctor.diagnosis import examine
+from albert.app.doctor.findings import SEVERITIES
+from albert.app.doctor.reading import open_run
+from albert.corpus.corpus import open_corpus
+from albert.training.checkpoints import TENSORS_NAME, Checkpoint, CheckpointFolder
+from albert.training.health import count_cores
+from albert.training.metrics import MetricsLog
+from albert.training.pretrain_facts import PretrainFacts, identify_corpus
+from albert.training.recipes import read_recipe
+from albert.training.run_folder import write_run
+
+UNIGRAM = 6.0
+NUM_STEPS, EVERY = 4000, 20
+HEALTHY = "nothing is wrong"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a synthetic run is like; unchanged, it is healthy. Figures of `train` may depend on the step."""
+
+    words: Callable[[int], float] = lambda step: 2.5 + 6.0 * float(np.exp(-step / 700))
+    held_out: Callable[[int], float] | None = None
+    pairs: Callable[[int], float] = lambda step: 0.5 + 0.3 * step / NUM_STEPS
+    noise: float = 0.02
+    train: dict[str, Any] = field(default_factory=dict)
+    skips: tuple[int, ...] = ()
+    num_done: int = NUM_STEPS
+    overrides: tuple[str, ...] = ()
+    threads: int = count_cores()
+    evaluation_seconds: float = 4.0
+    save_seconds: float = 0.5
+    num_pieces: int = 20_000_000
+
+
+# Spelled out, so that the symptoms do not change when the recipe finds a better way.
+CONSTANT = (
+    "batch_size=64", "micro_batch_tokens=4096", "optimizer.learning_rate=0.001", "depth_schedule=[]",
+    "length_schedule=[]", "position_init=normal", "optimizer.name=adamw", "schedule.name=linear",
+    "schedule.warmup_share=0.06",
+)  # fmt: skip
+
+
+def write_synthetic_run(folder: Path, plan: Plan, corpus: Path) -> Path:
+    overrides = (*CONSTANT, f"num_steps={NUM_STEPS}", f"log_every={EVERY}", *plan.overrides)
+    settings = read_recipe("nano", overrides=overrides)
+    facts = PretrainFacts(
+        data=str(corpus),
+        corpus=identify_corpus(open_corpus(corpus)),
+        num_pieces=plan.num_pieces,
+        vocabulary="",
+        unigram_loss=UNIGRAM,
+        num_threads=plan.threads,
+    )
+    write_run(folder, settings, facts)
+    log = MetricsLog(folder, first_step=0, say=print, has_tensorboard=False)
+    log.write("start", 0, threads=plan.threads, time=0.0)
+    draw = np.random.default_rng(0)
+    assert settings.model is not None
+    curriculum = settings.build_curriculum(settings.model)
+    for step in range(1, plan.num_done + 1):
+        if step in plan.skips:
+            log.write("skip", step, reason="the loss was nan", num_skipped=1)
+        if step % EVERY == 0:
+            write_train_record(log, step, plan, curriculum.find(step - 1), draw)
+        if step % (NUM_STEPS // settings.num_evaluations) == 0:
+            loss = (plan.held_out or plan.words)(step)
+            log.write(
+                "evaluate", step, mlm_loss=loss, mlm_accuracy=0.3, sop_accuracy=plan.pairs(step),
+                seconds=plan.evaluation_seconds,
+            )  # fmt: skip
+            log.write("save", step, seconds=plan.save_seconds)
+    checkpoints = CheckpointFolder(folder / "checkpoints")
+    for step in (plan.num_done // 2, plan.num_done):
+        checkpoints.save(Checkpoint(step, {"model.w": torch.arange(100.0)}, {}))
+    if plan.num_done == NUM_STEPS:
+        log.write("end", NUM_STEPS, is_finished=True, signal=None)
+        (folder / "model").mkdir()
+        (folder / "model" / "config.json").write_text("{}", encoding="utf-8")
+    log.close()
+    return folder
+
+
+def write_train_record(log, step, plan, shape, draw) -> None:
+    words = plan.words(step) + draw.normal(scale=plan.noise)
+    figures = {
+        "mlm_loss": words, "mlm_accuracy": 0.3, "sop_loss": 0.6, "sop_accuracy": plan.pairs(step),
+        "loss": words + 0.6, "grad_norm": 1.0, "learning_rate": 1e-3, "tokens_per_second": 8000.0,
+        "seconds": 20.0, "waited_seconds": 0.2, "model_seconds": 18.0, "optimizer_seconds": 1.5,
+        "major_faults": 9, "peak_mb": 900.0, "load": 1.0, "swap_mb": 0.0,
+    }  # fmt: skip
+    changes = {key: value(step) if callable(value) else value for key, value in plan.train.items()}
+    log.write(
+        "train", step, **{**figures, **changes}, depth=shape.depth, length=shape.length,
+        batch_size=shape.batch_size, tokens=step * 8192,
+    )  # fmt: skip
+
+
+def diagnose(folder: Path):
+    findings = examine(open_run(folder))
+    ranks = [SEVERITIES.index(found.severity) for found in findings]
+    assert ranks == sorted(ranks)
+    assert all(found.cure or found.kind == "healthy" for found in findings)
+    return findings
+
+
+def plateau(step: int) -> float:
+    return UNIGRAM + 4.0 * float(np.exp(-step / 100))
+
+
+def spoil_tensors(place: Path) -> None:
+    path = place / TENSORS_NAME
+    path.write_bytes(path.read_bytes()[:-10])

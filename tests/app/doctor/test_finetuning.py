@@ -1,0 +1,205 @@
+"""`albert doctor` on a run of fine-tuning: each symptom is named where it is, and nowhere else."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albert.app.doctor.diagnosis import examine
+from albert.app.doctor.findings import Finding
+from albert.app.doctor.reading import open_run
+from albert.tasks.finetune import finetune
+from albert.training.health import count_cores
+from albert.training.metrics import METRICS_NAME, iter_records
+from tests.tasks.tables import write_rows, write_tables
+
+WORDS = (
+    "num_steps=200", "batch_size=16", "optimizer.learning_rate=3e-3", "num_evaluations=8", "log_every=5",
+    "has_tensorboard=false",
+)  # fmt: skip
+QUIET = {"major_faults": 0, "swap_mb": 0.0, "load": 0.5, "tokens_per_second": 1000.0, "grad_norm": 1.0}
+
+
+@pytest.fixture(scope="module")
+def healthy(tiny_folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real run that learns its task; what the machine was doing at the time is taken out of its records."""
+    folder = tmp_path_factory.mktemp("healthy")
+    data = write_tables(folder / "data", "classification", num_train=200, num_dev=100)
+    finetune("classification", model=tiny_folder, data=data, out=folder / "run", overrides=WORDS)
+    rewrite(folder / "run", lambda record: record)
+    return folder / "run"
+
+
+def rewrite(run: Path, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Other records than the run has told; None takes one out."""
+    quiet: dict[str, dict[str, Any]] = {
+        "train": {
+            **QUIET, "seconds": 1.0, "waited_seconds": 0.0, "model_seconds": 0.9, "optimizer_seconds": 0.05,
+        },
+        "evaluate": {"seconds": 0.3},
+        "save": {"seconds": 0.1},
+        "start": {"threads": count_cores()},
+    }  # fmt: skip
+    records = [change({**record, **quiet.get(record["kind"], {})}) for record in iter_records(run)]
+    kept = [record for record in records if record is not None]
+    (run / METRICS_NAME).write_text("".join(json.dumps(record) + "\n" for record in kept))
+
+
+@pytest.fixture
+def run(healthy: Path, tmp_path: Path) -> Path:
+    """A copy of the healthy run that a test may make ill."""
+    return shutil.copytree(healthy, tmp_path / "run")
+
+
+def diagnose(run: Path) -> dict[str, Finding]:
+    return {finding.title: finding for finding in examine(open_run(run))}
+
+
+def find_one(run: Path) -> Finding:
+    """The only finding, beside that nothing is worse than a note."""
+    found = [finding for finding in examine(open_run(run)) if finding.kind != "healthy"]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def set_figures(kind: str, **figures: Callable[[int], float]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Figures of a kind of record as functions of the step."""
+
+    def change(record: dict[str, Any]) -> dict[str, Any]:
+        new = {name: figure(record["step"]) for name, figure in figures.items()}
+        return {**record, **new} if record["kind"] == kind else record
+
+    return change
+
+
+def test_a_healthy_run_has_nothing_but_its_figures(healthy):
+    (found,) = examine(open_run(healthy))
+    assert (found.kind, found.title) == ("healthy", "nothing is wrong")
+    assert found.figures["of_steps"] == 200
+    guess, best = found.figures["score_of_guessing"], found.figures["best_score"]
+    assert 30 < guess < 60 < best  # the majority's accuracy and macro F1, on average
+
+
+def test_what_is_found_is_printed_and_drawn(run, run_albert):
+    outcome = run_albert("doctor", run)
+    assert outcome.code == 0, outcome.err
+    assert "nothing is wrong" in outcome.out
+    assert (run / "doctor.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads(run_albert("doctor", run, "--json").out)["findings"][0]["kind"] == "healthy"
+
+
+def test_a_score_of_guessing_is_not_learned(run):
+    rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
+    rewrite(run, set_figures("train", loss=lambda step: 0.69))
+    found = find_one(run)
+    assert (found.kind, found.severity) == ("stuck", "serious")
+    assert "no better than by guessing" in found.title
+    assert "another learning rate than 0.003: 0.001 if all texts get the same answer" in found.cure
+
+
+def test_a_loss_that_falls_without_a_score_wants_more_examples(run):
+    rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
+    rewrite(run, set_figures("train", loss=lambda step: 0.7 - step / 400))
+    assert "more examples than 200" in find_one(run).cure
+
+
+def test_a_run_at_its_beginning_is_not_judged(run):
+    rewrite(run, lambda record: record if record["step"] <= 75 and record["kind"] != "end" else None)
+    rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
+    assert not [title for title in diagnose(run) if "guessing" in title]
+
+
+def test_what_is_learned_by_heart_is_told_and_nothing_lost(run):
+    rewrite(run, set_figures("evaluate", score=lambda step: 95.0 - step / 5))
+    rewrite(run, set_figures("train", loss=lambda step: 0.7 - step / 400))
+    found = find_one(run)
+    assert (found.severity, found.title) == ("note", "learned by heart since step 25")
+    assert "is that of step 25" in found.cure
+
+
+def test_a_score_that_still_rises_wants_a_longer_run(run):
+    rewrite(run, set_figures("evaluate", score=lambda step: 40.0 + step / 4))
+    found = find_one(run)
+    assert (found.severity, found.title) == ("note", "the score was still rising at the end")
+    assert "num_steps=400" in found.cure
+
+
+def test_steps_that_were_left_out_and_a_rising_loss_are_divergence(run):
+    rewrite(run, set_figures("train", loss=lambda step: 0.5 + step / 100))
+    found = find_one(run)
+    assert found.title == "diverging: the training loss rises"
+    assert "optimizer.learning_rate=0.0015" in found.cure
+
+
+@pytest.mark.parametrize(
+    ("figures", "title", "cure"),
+    [
+        ({"optimizer_seconds": 0.5}, "the optimiser takes much of each step", "batch_size="),
+        ({"waited_seconds": 0.5}, "steps wait for their examples", "`top`"),
+        ({"major_faults": 0}, "memory is short: parts of the run are on the disk", "micro_batch_tokens=1024"),
+        ({"load": 99.0}, "other processes compute on the same cores", "`top`"),
+    ],
+)
+def test_what_makes_it_slow_is_named(run, figures, title, cure):
+    rewrite(run, lambda record: {**record, **figures} if record["kind"] == "train" else record)
+    if "major_faults" in figures:
+        rewrite(run, set_figures("train", major_faults=lambda step: 1000 * step))
+    found = diagnose(run)
+    assert cure in found[title].cure
+
+
+def test_evaluations_may_take_too_long(run):
+    rewrite(run, set_figures("evaluate", seconds=lambda step: 20.0))
+    assert "fewer examples to be asked about or fewer evaluations (num_evaluations=8)" in find_one(run).cure
+
+
+def test_a_damaged_model_is_named_with_the_command_that_writes_it_again(run, run_albert):
+    path = run / "model" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-10])
+    found = find_one(run)
+    assert (found.severity, found.title) == ("serious", "the model cannot be opened")
+    assert "model.safetensors: truncated" in found.figures["reason"]
+    words = found.cure.split("`")[1].split()
+    assert words[:3] == ["albert", "finetune", "classification"]
+    assert run_albert(*words[1:]).code == 0
+    assert not [finding for finding in examine(open_run(run)) if finding.kind == "damaged"]
+
+
+def test_a_damaged_checkpoint_is_named(run):
+    path = run / "checkpoints" / "step-200" / "tensors.safetensors"
+    path.write_bytes(path.read_bytes()[:-10])
+    assert find_one(run).title == "damaged: checkpoint step-200"
+
+
+def test_an_unfinished_run_is_told_how_to_go_on(run):
+    rewrite(run, lambda record: None if record["kind"] == "end" else record)
+    shutil.rmtree(run / "model")
+    found = find_one(run)
+    assert (found.severity, found.title) == ("warning", "the run is unfinished")
+    assert "--resume" in found.cure
+
+
+def test_other_examples_than_it_began_with_would_be_refused(healthy, run):
+    rewrite(run, lambda record: None if record["kind"] == "end" else record)
+    shutil.rmtree(run / "model")
+    data = healthy.parent / "data" / "dev.jsonl"
+    before = data.read_text()
+    rows = [json.loads(line) for line in before.splitlines()]
+    try:
+        write_rows(data, rows[1:])
+        assert "the examples are not those that the run began with; resuming refuses them" in diagnose(run)
+        data.write_text("{")
+        assert "the examples cannot be read" in diagnose(run)
+    finally:
+        data.write_text(before)
+
+
+def test_a_folder_of_seeds_leads_to_one(run, tmp_path, run_albert):
+    (tmp_path / "seeds").mkdir()
+    run.rename(tmp_path / "seeds" / "seed-0")
+    error = run_albert("doctor", tmp_path / "seeds").error
+    assert f"give one of its seeds, such as {tmp_path / 'seeds' / 'seed-0'}" in error
+    assert "give the --out of `albert pretrain` or `albert finetune`" in run_albert("doctor", tmp_path).error
