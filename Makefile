@@ -4,13 +4,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup test test-all check format bench quickstart clean
+.PHONY: help setup test test-all check format api bench quickstart clean
 
 help:
 	@echo "make quickstart   the whole road in about ten minutes: pretrain, stop, resume, fine-tune; quickstart/report.html"
 	@echo "make test         the tests of every commit"
 	@echo "make test-all     those, and the ones too long for every commit"
 	@echo "make check        ruff and mypy"
+	@echo "make api          docs/api.md, the Python reference, from the docstrings"
 	@echo "make bench        side by side with the alternatives; writes docs/benchmarks.md"
 	@echo "make setup        only the .venv with the pinned versions"
 
@@ -41,6 +42,9 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+api: $(STAMP)
+	$(BIN)/python docs/make_api.py
 
 bench: $(STAMP)
 	$(BIN)/python -m bench

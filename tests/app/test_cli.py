@@ -68,6 +68,13 @@ def test_every_command_explains_itself_and_has_the_common_options(name, run_albe
     assert "--debug" in done.out
 
 
+def test_a_help_shows_its_brackets(run_albert, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    said = run_albert("vocab", "train", "--help").out
+    assert "hf:NAME[@CONFIG][:SPLIT]" in said
+    assert "[default: 30000; symbols: all]" in said
+
+
 def test_the_version_is_the_packages(run_albert):
     done = run_albert("--version")
     assert (done.code, done.out, done.err) == (0, f"albert {albert.__version__}\n", "")

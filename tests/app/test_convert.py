@@ -54,6 +54,17 @@ def test_a_weights_file_is_converted_with_what_lies_beside_it(
     assert read_tree(tmp_path / "copy") == read_tree(tiny_folder)
 
 
+def test_what_a_model_was_finetuned_for_comes_along(run_albert, tiny_copy, tmp_path):
+    facts = {"task": "classification", "kind": "texts", "labels": ["no", "yes"], "temperature": 2.5}
+    (tiny_copy / "task.json").write_text(json.dumps(facts), encoding="utf-8")
+    (tiny_copy / "1_Pooling").mkdir()
+    (tiny_copy / "1_Pooling" / "config.json").write_text("{}", encoding="utf-8")
+    done = run_albert("convert", tiny_copy, tmp_path / "copy", "--json")
+    assert read_tree(tmp_path / "copy") == read_tree(tiny_copy)
+    files = [file for file in tiny_copy.rglob("*") if file.is_file()]
+    assert json.loads(done.out)["bytes"] == sum(file.stat().st_size for file in files)
+
+
 def test_a_model_without_a_vocabulary_is_converted_without_one(run_albert, tiny_copy, tmp_path):
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
         (tiny_copy / name).unlink()

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from albert.pretrained.hub import resolve_source
 from albert.tasks.task_facts import read_facts
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import iter_records
@@ -129,6 +130,7 @@ def test_seeds_give_a_table_the_median_and_the_best_model(finetune, tmp_path):
     assert found["median"]["score"] == sorted(scores)[1]
     assert found["best_seed"] == scores.index(max(scores))
     assert (tmp_path / "run" / found["model"] / "model.safetensors").exists()
+    assert resolve_source(tmp_path / "run") == tmp_path / "run" / found["model"]  # --model RUN means the best
     rows = [line.split("│")[1:-1] for line in outcome.out.splitlines() if line.startswith("│")]
     assert [float(row[-1]) for row in rows] == pytest.approx(scores, abs=0.005)
     last = outcome.out.splitlines()[-1]

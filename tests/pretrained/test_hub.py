@@ -182,8 +182,9 @@ def test_fetches_only_what_is_read_and_then_needs_no_hub(hub: Hub, tmp_path: Pat
 
 
 def test_names_the_hub_does_not_hand_out_are_refused_with_the_cure(hub: Hub, tmp_path: Path) -> None:
-    typo, unknown, gated, private, broken, weightless, malformed = resolve(
+    typo, released, unknown, gated, private, broken, weightless, malformed = resolve(
         "albert/albert-bse-v2",
+        "nanno",
         "nobody/nothing",
         *REFUSALS,
         "albert/weightless",
@@ -195,6 +196,7 @@ def test_names_the_hub_does_not_hand_out_are_refused_with_the_cure(hub: Hub, tmp
         "InputError: 'albert/albert-bse-v2' is neither a folder here nor a model the hub knows; "
         "did you mean albert/albert-base-v2?"
     )
+    assert released.endswith("'nanno' is neither a folder here nor a model the hub knows; did you mean nano?")
     assert "'nobody/nothing' is neither" in unknown
     assert "check the spelling" in unknown
     assert "'albert/gated' is gated" in gated

@@ -49,6 +49,20 @@ def test_each_character_is_a_symbol():
     assert CHARACTERS.decode(encoding.ids) == "ðəʃɪp"
 
 
+@pytest.mark.parametrize(
+    ("text", "firsts"),
+    [
+        ("▁ ð ə ▁ ʃ ɪ p .", "▁ ▁"),  # a symbol between words
+        ("▁ð ə ▁ʃ ɪ p .", "▁ð ▁ʃ"),  # or a mark at the first symbol
+        ("ð ə ʃ ɪ p .", "ð ə ʃ ɪ p ."),  # without either, every symbol is a word of its own
+    ],
+)
+def test_words_begin_at_their_marks(text, firsts):
+    tokenizer = build_symbol_vocabulary([text])
+    ids = tokenizer.encode(text).ids
+    assert [tokenizer.piece(i) for i in ids if tokenizer.begins_word(i)] == firsts.split()
+
+
 def test_a_special_token_in_a_text_is_no_symbol_but_a_mask_asked_for_is():
     assert SPACED.encode("[CLS] <pad> DH").ids[:2] == (SPACED.unk_id, SPACED.unk_id)
     assert SPACED.encode("DH [MASK] DH", masks=True).ids[1] == SPACED.mask_id

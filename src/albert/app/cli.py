@@ -4,9 +4,11 @@ Exit codes: 0 done; 1 our own mistake; 2 the user's, told in one line; 130 inter
 SIGTERM after saving.
 """
 
+import copy
 import importlib
 import inspect
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -63,6 +65,9 @@ UsageError: Any = typer.BadParameter.__base__
 JsonFlag = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
 DebugFlag = Annotated[bool, typer.Option("--debug", help="show the traceback of an error")]
 
+# What rich would take for a style and leave out of a help: [default: 3].
+_STYLE_LIKE = re.compile(r"\[(?=[a-z#/@])")
+
 
 def build_app() -> typer.Typer:
     """The typer application of the table."""
@@ -116,7 +121,7 @@ def _with_common_options(function: Callable[..., CommandResult]) -> Callable[...
             print_result(result, as_json=as_json)
         return _Done(result.exit_code)
 
-    parameters = list(inspect.signature(function).parameters.values())
+    parameters = [_with_brackets(each) for each in inspect.signature(function).parameters.values()]
     for name, annotation in (("as_json", JsonFlag), ("debug", DebugFlag)):
         kind = inspect.Parameter.KEYWORD_ONLY
         parameters.append(inspect.Parameter(name, kind, default=False, annotation=annotation))
@@ -124,6 +129,16 @@ def _with_common_options(function: Callable[..., CommandResult]) -> Callable[...
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _with_brackets(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The parameter with a help, where it has one, whose brackets are shown."""
+    hint = parameter.annotation
+    if not getattr(hint, "__metadata__", None):
+        return parameter
+    info = copy.copy(hint.__metadata__[0])
+    info.help = info.help and _STYLE_LIKE.sub(r"\\[", info.help)
+    return parameter.replace(annotation=Annotated[hint.__origin__, info])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

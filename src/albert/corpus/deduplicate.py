@@ -12,8 +12,6 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-# Shorter paragraphs come back by right: "Yes.", "Chapter I", "What do you mean by that?" she asked.
-MIN_PARAGRAPH_CHARACTERS = 64
 Hashes = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
 

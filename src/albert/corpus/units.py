@@ -49,6 +49,7 @@ class PrepareSettings(Settings):
     language: str = "en"
     text_key: str = "text"
     layout: str | None = None
+    # Shorter paragraphs come back by right: "Yes.", "Chapter I", "What do you mean by that?" she asked.
     min_duplicate_characters: int = 64
     passage_characters: int | None = None
 

@@ -1,24 +1,27 @@
 """What pretraining examples are made of: the settings of this room."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
 from albert.settings import Settings
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Objective = Literal["sop", "nsp", "none"]
+# Each is the name of a head, too; `none` has no head.
+PAIR_OBJECTIVES = tuple(name for name in get_args(Objective) if name != "none")
 
 
 class ExampleSettings(Settings):
-    """The defaults are the paper's: segments, sentence order, n-gram masking of 15%.
+    """What pretraining examples are made of.
 
-    `max_length` counts [CLS] and both [SEP]. `objective` none makes ordered pairs without a sentence label,
-    so that an ablation differs in nothing but the loss. `unit` sentences pairs two neighbouring sentences,
-    as was done before segments.
+    The defaults are the paper's: segments, sentence order, n-gram masking of 15%. `max_length` counts [CLS]
+    and both [SEP]. `objective` none makes ordered pairs without a sentence label, so that an ablation differs
+    in nothing but the loss. `unit` sentences pairs two neighbouring sentences, as was done before segments.
     """
 
     max_length: Annotated[int, Field(ge=8, le=65_536)] = 512
-    objective: Literal["sop", "nsp", "none"] = "sop"
+    objective: Objective = "sop"
     unit: Literal["segments", "sentences"] = "segments"
     masking: Literal["ngram", "token"] = "ngram"
     mask_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.15

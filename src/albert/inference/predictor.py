@@ -31,10 +31,11 @@ MAX_BATCH_TOKENS = 4096
 
 
 class Predictor:
-    """A model, its tokenizer and a device, in evaluation mode.
+    """What any model answers: a model, its tokenizer and a device, in evaluation mode.
 
-    Every method takes many texts and sorts them into batches itself; `depth` runs fewer layers than the
-    model has, or more where they are all one.
+    Every method takes many texts, sorts them into batches itself and answers in their order. `depth` runs
+    fewer layers than the model has, or more where they are all one. Refused: one text that is not in a list,
+    one longer than the model reads, and a question that the model has no head for.
     """
 
     def __init__(
@@ -51,7 +52,10 @@ class Predictor:
     def fill_mask(
         self, texts: Iterable[str], *, top: int = 5, depth: int | None = None
     ) -> list[list[list[Candidate]]]:
-        """For each text, for each `[MASK]` in it, the `top` likeliest pieces."""
+        """For each text, for each `[MASK]` in it, the `top` likeliest pieces, the likeliest first.
+
+        Refused: a text without a `[MASK]`.
+        """
         self.model.head("mlm")
         texts = _as_texts(texts)
         if not 1 <= top <= self.tokenizer.vocab_size:
@@ -82,7 +86,10 @@ class Predictor:
     def sentence_order(
         self, pairs: Iterable[tuple[str, str]], *, depth: int | None = None
     ) -> list[OrderAnswer]:
-        """For each pair, how likely it is that the first text came before the second."""
+        """For each pair, how likely it is that the first text came before the second.
+
+        Refused: what is not a pair of texts, and a model with only one kind of segment.
+        """
         head = self.model.head("sop")
         if self.model.config.type_vocab_size < 2:
             raise InputError("this model has type_vocab_size 1 and cannot tell two texts apart; load another")
@@ -103,7 +110,11 @@ class Predictor:
         is_normalised: bool = False,
         depth: int | None = None,
     ) -> NDArray[np.float32]:
-        """One vector a text: the mean of its tokens, its [CLS], or the pooler's."""
+        """One vector a text, [texts, hidden_size]: the mean of its tokens, its [CLS], or the pooler's.
+
+        `pooling` is mean, cls or pooler. With `is_normalised` each has the length 1, and their products are
+        cosines.
+        """
         if pooling not in get_args(Pooling):
             raise InputError(f"pooling is {pooling!r}; there are {', '.join(get_args(Pooling))}")
         sequences = [self._frame(encoding) for encoding in self.tokenizer.encode_batch(_as_texts(texts))]
@@ -123,7 +134,7 @@ class Predictor:
         return stacked_BD
 
     def save(self, folder: str | Path) -> None:
-        """Write the model and its vocabulary as a folder that `transformers` opens."""
+        """Write the model and its vocabulary as a folder that `albert.load` and `transformers` open."""
         save_model(Path(folder), self.model, tokenizer=self.tokenizer)
 
     def _candidate(self, piece_id: int, probability: float) -> Candidate:

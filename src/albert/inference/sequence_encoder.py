@@ -17,7 +17,10 @@ Rows = Iterable[Any]
 
 
 class SequenceEncoder(nn.Module):
-    """An ordinary torch module: it trains, moves and saves like one. No tokenizer, no padding, no masks."""
+    """An encoder as an ordinary torch module: it trains, moves and saves like one.
+
+    It knows no tokenizer, no padding and no masks.
+    """
 
     def __init__(self, model: AlbertModel) -> None:
         super().__init__()
@@ -32,7 +35,8 @@ class SequenceEncoder(nn.Module):
     ) -> list[Tensor]:
         """The last hidden states, one tensor [length, hidden_size] for each sequence.
 
-        A sequence is a list of ids, or a tensor or array of them. Segments are 0 where none are given.
+        A sequence is a list of ids, or a tensor or array of them, of any length that the model reads.
+        Segments are 0 where none are given. `depth` is as in `Predictor`. Refused: unknown ids.
         """
         config = self.model.config
         tokens = Tokens.from_lists(
@@ -60,6 +64,10 @@ def _read_rows(rows: Rows, *, size: int, kind: str) -> list[list[int]]:
 
 
 def load_encoder(source: str | Path, *, device: str = "auto", revision: str | None = None) -> SequenceEncoder:
-    """Open a folder, a weights file or a hub name without its heads, in evaluation mode."""
+    """Open a model without its heads, in evaluation mode; the arguments are those of `load`.
+
+    >>> encoder = albert.load_encoder("folder")
+    >>> first, second = encoder([[2, 17, 45, 3], [2, 9, 3]])  # lists of ids in, [length, hidden_size] out
+    """
     pretrained = load_model(source, heads={}, revision=revision, device=select_device(device))
     return SequenceEncoder(pretrained.model).eval()

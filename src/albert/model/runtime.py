@@ -15,7 +15,10 @@ Precision = Literal["float32", "bf16"]
 
 
 class RuntimeSettings(Settings):
-    """`device` is auto, cpu, cuda, cuda:N or mps; bf16 means autocast: weights stay float32."""
+    """Where and how a model runs: bf16 means autocast, weights stay float32.
+
+    `device` is auto, cpu, cuda, cuda:N or mps.
+    """
 
     device: str = "auto"
     precision: Precision = "float32"

@@ -163,7 +163,7 @@ def save_model(
         write_weights(aside / SAFETENSORS_NAME, to_theirs(tensors, folder))
         write_json(aside / CONFIG_NAME, values)
         if tokenizer is not None:
-            save_tokenizer(tokenizer, aside)
+            save_tokenizer(tokenizer, aside, model_max_length=model.config.max_position_embeddings)
         write_text(aside / CARD_NAME, card or format_card(model))
         for name, text in (extras or {}).items():
             write_text(aside / name, text)

@@ -1,4 +1,4 @@
-"""A folder, a file or a model's name on the hub comes in; the path of what is now on this disk goes out."""
+"""A folder, a file, a released model's name or one on the hub comes in; a path on this disk goes out."""
 
 import difflib
 import errno
@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 from albert.errors import FileFormatError, InputError
+from albert.files import read_json
+from albert.pretrained.released import RELEASED, find_released, suggest_released
 
 SAFETENSORS = "model.safetensors"
 PICKLED = "pytorch_model.bin"
@@ -26,37 +28,48 @@ _DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.ERO
 
 
 def resolve_source(source: str | Path, *, revision: str | None = None) -> Path:
-    """Return the path of a local folder or file, or of the hub's model of that name, fetched if need be.
+    """Return the path of a local folder or file, of a released model, or of the hub's, fetched if need be.
 
-    What exists here wins over a name on the hub. Of a model on the hub only the files that are read
-    are fetched; huggingface_hub's own variables (HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE, HF_TOKEN) apply.
-    Refused: a path that does not exist, a name the hub does not know or does not hand out, a revision
-    of a local path.
+    What exists here wins over a released model's name, and that over a name on the hub. Of a model on the
+    hub only the files that are read are fetched; huggingface_hub's own variables (HF_HOME, HF_ENDPOINT,
+    HF_HUB_OFFLINE, HF_TOKEN) apply. Refused: a path that does not exist, a name the hub does not know or
+    does not hand out, a revision of a local path or a released model.
     """
     local = _find_local(source)
-    if local is None:
+    released = find_released(str(source)) if local is None else None
+    found = local or released
+    if found is None:
         return _fetch(str(source), revision)
     if revision is not None:
+        kind = "a local path" if released is None else "a model of this package"
         raise InputError(
-            f"{str(source)!r} is a local path and has no revision {revision!r}; leave the revision out"
+            f"{str(source)!r} is {kind} and has no revision {revision!r}; leave the revision out"
         )
-    return local
+    return found
 
 
 def _find_local(source: str | Path) -> Path | None:
-    """The existing path that `source` means, or None for what can only be a name on the hub."""
+    """The existing path that `source` means, or None for what can only be a name."""
     text = str(source)
     if not text.strip():
-        raise InputError("the model's name is empty; give a folder or a name such as albert/albert-base-v2")
+        raise InputError("the model's name is empty; give a folder or a name such as nano")
     path = os.path.expanduser(text)
     if os.path.exists(path):
-        # A run folder stands for the model that was trained in it.
-        inner = Path(path) / "model"
-        is_run = not (Path(path) / "config.json").exists() and (inner / "config.json").exists()
-        return inner if is_run else Path(path)
+        return _find_in_run(Path(path)) or Path(path)
     if isinstance(source, Path) or _looks_like_path(text):
         raise FileFormatError(f"{text!r} does not exist; check the path, or give a name on the hub")
     return None
+
+
+def _find_in_run(path: Path) -> Path | None:
+    """The model that a run folder stands for: the one trained in it, or the best of several seeds."""
+    if (path / "config.json").exists():
+        return None
+    seeds = path / "seeds.json"
+    values = read_json(seeds) if seeds.exists() else {}
+    best = values.get("model") if isinstance(values, dict) else None
+    inner = path / (best if isinstance(best, str) else "model")
+    return inner if (inner / "config.json").exists() else None
 
 
 def _looks_like_path(text: str) -> bool:
@@ -134,11 +147,12 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
         reason = f"cannot be written to the cache ({cause.strerror}); free space there, set HF_HOME"
     else:
         reason = f"is not in the cache and the hub cannot be read ({_first_line(cause)}); check the network"
-    return f"{reason}, or give a local folder"
+    meant = suggest_released(name)
+    return f"{reason}, or give a local folder" + ("" if meant is None else f"; did you mean {meant}?")
 
 
 def _suggest(name: str) -> str:
-    close = difflib.get_close_matches(name, PUBLISHED, n=1, cutoff=0.75)
+    close = difflib.get_close_matches(name, (*RELEASED, *PUBLISHED), n=1, cutoff=0.75)
     return f"did you mean {close[0]}?" if close else "check the spelling, or log in if the model is private"
 
 

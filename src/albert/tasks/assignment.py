@@ -98,13 +98,12 @@ def find_teachable(name: str) -> Task | OwnTask:
 
 def describe_published(task: Task) -> TaskFacts:
     """What is known of a published task before its data."""
-    kinds: dict[str, Any] = {"texts": "texts", "spans": "spans", "choices": "choices"}
     return TaskFacts(
         task=task.name,
-        kind=kinds[task.kind],
+        kind=task.kind,
         label_kind="number" if task.kind == "texts" and task.labels is None else "one",
         labels=task.label_names,
-        metrics=GLUE_METRICS.get(task.name, ()),
+        metrics=task.metrics or GLUE_METRICS.get(task.name, ()),
         max_length=task.max_length,
         has_impossible=task.has_impossible,
     )

@@ -23,7 +23,8 @@ class Task:
     `files` leads from splits to the names below `folder`. Of GLUE: `labels` are spelled as in the files, in
     the order of GLUE's outputs (None: the label is a number), and `label_names` say what they mean; `header`
     names the columns of the splits `headless`, whose files do not; `submissions` are the names under which
-    answers to a split are handed in. `model_of` is the task whose model answers this one.
+    answers to a split are handed in. `metrics` are those of texts that are not GLUE's. `model_of` is the task
+    whose model answers this one.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Task:
     header: tuple[str, ...] = ()
     headless: tuple[str, ...] = ()
     submissions: Mapping[str, str] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
     has_impossible: bool = False
     model_of: str | None = None
 

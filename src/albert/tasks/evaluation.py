@@ -29,7 +29,13 @@ class _Jury:
 
 
 def evaluate(task: str, *, model: Source | Sequence[Source], data: Source, **options: Any) -> Evaluation:
-    """Score a fine-tuned model, or several as an ensemble; the options are those of `evaluate_task`."""
+    """Score a fine-tuned model, or several as an ensemble; the options are those of `evaluate_task`.
+
+    `task` and `data` are as in `finetune`, `model` is one source or a list of them.
+
+    >>> found = albert.evaluate("classification", model="mood", data="reviews.csv")
+    >>> print(found.scores["score"], found.intervals["score"].low)
+    """
     models = [model] if isinstance(model, str | Path) else list(model)
     return evaluate_task(task, models=models, data=data, **options)
 
@@ -50,7 +56,8 @@ def evaluate_task(
 ) -> Evaluation:
     """Ask models about a split (the development set, unless one is named), and score what they say together.
 
-    With `select` the members of an ensemble are chosen on one half of the examples, and the scores are of
+    `depth` runs fewer layers, or more where they are all one; `seed` draws the intervals and the halves. With
+    `select` the members of an ensemble are chosen on one half of the examples, and the scores are of
     the other half; with `select_on` they are chosen on another split, and all is scored. `columns` are names
     in an own table that differ from those of the first model. A split without labels is answered and not
     scored. Refused: models of other tasks or with other labels, labels that they do not know, and a choice

@@ -20,13 +20,12 @@ from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_model import load_start
 from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
 from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.finetune_start import build_job, complete_facts
 from albert.tasks.finetuned import FinetuneScores, write_finetuned
 from albert.tasks.guessing import score_guessing
-from albert.tasks.kinds.embedding import EmbeddingKind, check_dropout
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.task_facts import TaskFacts, build_kind
-from albert.tasks.vocabulary_fit import check_known, load_own_vocabulary
-from albert.tasks.weights import count_class_weights
+from albert.tasks.vocabulary_fit import load_own_vocabulary
 from albert.text.tokenizer import Tokenizer
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.claim import claim_run
@@ -86,8 +85,18 @@ def finetune(
 ) -> FinetuneResult:
     """Teach a pretrained model a task; stopped anywhere, `resume` goes on exactly.
 
-    Refused: a folder with another run, data that cannot be read, a vocabulary that is not the model's, and on
-    resuming another model, other settings or other data.
+    `task` is a published one, as in sst-2, with the folder of its files as `data`; or one of classification,
+    multilabel, regression, words, questions, choice and embedding, with a table of yours. `dev` is another
+    table to be asked about; without one, a share of `data` is kept for that. `recipe` is a name or a YAML
+    file, chosen by the size of the model where none is given; `overrides` change its settings
+    (`FinetuneSettings`). `model` is what `load` opens; so is `out`, the folder of the run. A `reporter` hears
+    how far it is. Refused: a folder with another run, data that cannot be read, a vocabulary that is not the
+    model's, and on resuming another model, other settings or other data.
+
+    >>> done = albert.finetune("classification", model="folder", data="reviews.csv", out="mood")
+    >>> print(done.scores.score)
+    >>> answers = albert.load("mood").classify(["a warm day", "a cold night"])
+    >>> print(answers[0].label, answers[0].probability)
     """
     find_teachable(task)  # refused now, if at all
     run_dir, source = Path(out), resolve_source(model)
@@ -118,34 +127,6 @@ def finetune(
             kind=build_kind(facts),
         )
         return _run(run_dir, start, reporter=reporter, world=world)
-
-
-def complete_facts(
-    assignment: Assignment, settings: FinetuneSettings, *, limit: int, reporter: Reporter
-) -> TaskFacts:
-    """What the data says of the task, with the lengths and weights of the recipe."""
-    facts = assignment.facts
-    weights = None
-    if settings.class_weights == "balanced":
-        weights = count_class_weights(assignment.train, facts)
-    length = min(settings.max_length, limit)
-    completed = facts.model_copy(
-        update={
-            "max_length": length,
-            "class_weights": weights,
-            "has_exits": settings.has_exits,
-            # Short windows leave room for the text beside the question, and overlap.
-            "max_question": min(facts.max_question, length // 2),
-            "stride": min(facts.stride, max(1, length // 3)),
-            "max_ending": min(facts.max_ending, length // 2),
-        }
-    )
-    build_kind(completed)  # refused now, if at all
-    if length < settings.max_length:
-        reporter.say(
-            f"max_length is {length}, all the positions that the model has, not {settings.max_length}"
-        )
-    return completed
 
 
 def _run(run_dir: Path, start: _Start, *, reporter: Reporter, world: World) -> FinetuneResult:
@@ -227,39 +208,3 @@ def _check_run(run_dir: Path, settings: FinetuneSettings, facts: FinetuneFacts) 
             raise InputError(
                 f"{run_dir}: its run began with another {what}{was}; give that one, or choose another --out"
             )
-
-
-def build_job(
-    assignment: Assignment,
-    model: Any,
-    kind: Kind[Any, Any, Any, Any, Any],
-    settings: FinetuneSettings,
-    tokenizer: Tokenizer,
-    *,
-    reporter: Reporter,
-    world: World,
-) -> FinetuneJob[Any, Any]:
-    """The examples in pieces, and the job that learns from them; refused: nothing to learn from."""
-    reporter.show("reading", f"{len(assignment.train):,} examples to learn from")
-    items = kind.encode(assignment.train, tokenizer)
-    train = [item for item in items if kind.teaches(item)]
-    if not train:
-        raise InputError(
-            f"none of the {len(assignment.train):,} examples of {assignment.facts.task} has an answer that "
-            "can be learned, in its place; check the columns of the answers"
-        )
-    if isinstance(kind, EmbeddingKind):
-        check_dropout(train, model.config)
-    if len(train) < len(items):
-        number = f"{len(items) - len(train):,} of {len(items):,}"
-        reporter.say(f"left out {number} sequences: nothing is to be learned from them")
-    warning = check_known(kind, train, tokenizer)
-    if warning is not None:
-        reporter.say(warning)
-    dev = kind.encode(assignment.dev, tokenizer)
-    num_tokens = sum(map(kind.measure, train))
-    reporter.say(
-        f"{assignment.facts.task}: {len(assignment.train):,} examples to learn from, {num_tokens:,} pieces"
-        f" in {len(train):,} sequences; {len(assignment.dev):,} to be asked about"
-    )
-    return FinetuneJob(model, kind, settings, train, dev, assignment.dev, world)

@@ -11,7 +11,7 @@ Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class FinetuneSettings(LoopSettings):
-    """A recipe, complete; the defaults are for small models.
+    """A recipe of fine-tuning, complete; the defaults are for small models.
 
     `num_steps` stands where it is given, else `num_epochs`. `dropout` is that of the encoder and
     `head_dropout` that of the classifier; None keeps the model's own. `class_weights` balanced counts the

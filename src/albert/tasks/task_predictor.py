@@ -31,10 +31,10 @@ _NAME = "this model"
 
 
 class TaskPredictor(Predictor):
-    """A predictor that also answers what its model was fine-tuned for.
+    """A `Predictor` that also answers what its model was fine-tuned for; `load` gives one.
 
     `facts` are those of the folder's task.json, or what the head and the labels of a folder of others say;
-    None for a model that was only pretrained. A method that the model has no head for is refused.
+    None for a model that was only pretrained. Refused: a question that it was not fine-tuned for.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class TaskPredictor(Predictor):
     def classify(
         self, texts: Iterable[TextOrPair], *, depth: int | None = None, patience: int | None = None
     ) -> list[Classification]:
-        """The label of each text, or of each pair of texts.
+        """The label of each text, or of each pair (a tuple of two texts), and how likely each label is.
 
         What is longer than `facts.max_length` pieces is cut at its end, of a pair the longer text. With
         `patience`, a model that has a classifier after each layer stops where so many in a row agree.
@@ -190,9 +190,18 @@ def load(
     precision: Literal["float32", "bf16"] = "float32",
     revision: str | None = None,
 ) -> TaskPredictor:
-    """Open a folder, a weights file or a hub name for prediction, with the heads and vocabulary it has.
+    """Open a model for prediction, with the heads and the vocabulary it has.
 
-    A folder that was fine-tuned answers by its task.json; one of others by its head and its labels.
+    `source` is the folder of a model or of a run, a weights file with its config.json beside it, the folder
+    of an original TensorFlow checkpoint, a model that comes with the package, as in nano, or a name on the
+    hub, of which `revision` chooses a version. `device` is auto, cpu, cuda, cuda:N or mps; `precision` bf16
+    computes in half the bits where the hardware can. A folder that was fine-tuned answers by its task.json,
+    one of others by its head and its labels. Refused: what is not there, is damaged, or has no vocabulary.
+
+    >>> model = albert.load("folder")
+    >>> candidates = model.fill_mask(["the [MASK] was cold"])[0][0]  # of the first text, at its first mask
+    >>> print(candidates[0].text, candidates[0].probability)
+    >>> vectors = model.embed(["a ship", "a dog"], depth=2)
     """
     loaded = load_model(source, revision=revision)
     path = loaded.path if loaded.path.is_dir() else loaded.path.parent

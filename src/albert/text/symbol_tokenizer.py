@@ -19,6 +19,8 @@ from albert.text.tokenizer_json import add_frame
 from albert.text.wordpiece_tokenizer import read_pieces
 
 MAX_DISTINCT = 1_000_000
+# Before the first symbol of a word, or as a symbol by itself: what a space is between written words.
+WORD_MARK = "▁"
 # Unicode's white space, as `tokenizers` has it; Python's own adds the separators U+001C to U+001F.
 _SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _SPACED = re.compile(f"[^{_SPACE}]+")
@@ -40,7 +42,10 @@ DEFAULTS = SymbolOptions()
 
 
 class SymbolTokenizer(Tokenizer):
-    """One id for each symbol, spelled exactly as in the vocabulary: phonemes, notes, amino acids."""
+    """One id for each symbol, spelled exactly as in the vocabulary: phonemes, notes, amino acids.
+
+    Symbols that begin with `▁`, or the symbol `▁` itself, begin words, which masking then keeps together.
+    """
 
     vocab_name = "symbols.txt"
     special_tokens = SpecialTokens(pad="<pad>", unk="<unk>")
@@ -59,6 +64,7 @@ class SymbolTokenizer(Tokenizer):
             if not options.pattern.fullmatch(symbol):
                 kind = "one character" if options.is_per_character else "a text without white space"
                 raise FileFormatError(f"{source}: line {i + 1} is {symbol!r}; a symbol here is {kind}")
+        self._has_words = any(symbol.startswith(WORD_MARK) for symbol in self._id_of)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.vocab_bytes, self.options)
@@ -80,6 +86,10 @@ class SymbolTokenizer(Tokenizer):
     def piece(self, piece_id: int) -> str:
         """The symbol of an id."""
         return self._symbols[piece_id]
+
+    def begins_word(self, piece_id: int) -> bool:
+        """Whether a symbol begins a word; where none is marked as such, each is a word of its own."""
+        return not self._has_words or self._symbols[piece_id].startswith(WORD_MARK)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text that the ids spell; padding, [CLS] and [SEP] are left out, [MASK] is not."""

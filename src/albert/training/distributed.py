@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -15,10 +15,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from albert.model.runtime import select_device
 from albert.training.failures import Failures
+from albert.training.loop_settings import Strategy
 from albert.training.meeting import meet
 from albert.training.world import World
-
-Strategy = Literal["ddp", "fsdp"]
 
 
 class Processes(World):

@@ -10,11 +10,11 @@ import torch
 from albert.corpus.corpus import Corpus
 from albert.errors import InputError
 from albert.examples.batches import PretrainingBatch, cut_batch
-from albert.examples.settings import ExampleSettings
+from albert.examples.settings import PAIR_OBJECTIVES, ExampleSettings
 from albert.examples.source import ExampleSource, build_source
 from albert.model.albert_model import AlbertModel
 from albert.text.tokenizer import Tokenizer
-from albert.training.losses import PAIR_OBJECTIVES, WORDS, compute_pretraining_losses
+from albert.training.losses import WORDS, compute_pretraining_losses
 from albert.training.world import World
 
 # One seed for every run: what is asked is the same, whoever trained.

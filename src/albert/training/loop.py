@@ -80,7 +80,10 @@ class Job(Protocol[B]):
 
 @dataclass
 class Progress:
-    """Where a run is: all that a checkpoint keeps besides tensors and the guard's memory."""
+    """Where a run is: all that a checkpoint keeps besides tensors and the guard's memory.
+
+    `figures` are those of the last evaluation.
+    """
 
     step: int = 0
     num_tokens: int = 0

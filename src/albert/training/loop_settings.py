@@ -9,6 +9,7 @@ from albert.settings import Settings
 from albert.training.schedules import ScheduleSettings
 
 Strategy = Literal["ddp", "fsdp"]
+OptimizerName = Literal["lamb", "adamw", "muon"]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -19,7 +20,7 @@ class OptimizerSettings(Settings):
     `muon` takes AdamW's learning rates. `max_grad_norm` 0 does not clip.
     """
 
-    name: Literal["lamb", "adamw", "muon"] = "lamb"
+    name: OptimizerName = "lamb"
     learning_rate: PositiveFloat = 0.00176
     beta1: Beta = 0.9
     beta2: Beta = 0.999
@@ -64,7 +65,7 @@ class LoopSettings(Settings):
     def _check_strategy(self) -> "LoopSettings":
         if self.strategy == "fsdp" and self.optimizer.name == "muon":
             raise ValueError(
-                "optimizer.name muon needs whole matrices, and strategy fsdp gives each process a part of them; "
-                "take strategy ddp, or optimizer.name adamw"
+                "optimizer.name muon needs whole matrices, and strategy fsdp gives each process a part of "
+                "them; take strategy ddp, or optimizer.name adamw"
             )
         return self

@@ -16,8 +16,6 @@ from albert.model.albert_model import AlbertModel
 from albert.model.tokens import Tokens
 
 WORDS = "mlm"
-# The sentence objectives, as heads are named; `none` has no head.
-PAIR_OBJECTIVES = ("sop", "nsp")
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,16 @@ def pretrain(
 ) -> PretrainResult:
     """Train a model by a recipe on a prepared corpus; stopped anywhere, `resume` goes on exactly.
 
-    Refused: a folder with another run, a corpus of another vocabulary or smaller than a batch, and on
-    resuming other settings or another corpus.
+    `recipe` is a name, as in nano, or a YAML file; `overrides` change its settings (`PretrainSettings`).
+    `batch_size` takes another one and fits learning rate, warm-up and number of steps to it; `budget`, as in
+    90m or 2h, makes the number of steps what fits into that time. `data` is what `albert corpus prepare`
+    wrote. `out` becomes the folder of the run, which `load` opens. A `reporter` hears how far it is. Refused:
+    a folder with another run, a corpus of another vocabulary or smaller than a batch, and on resuming other
+    settings or another corpus.
+
+    >>> done = albert.pretrain("nano", data="corpus", out="run", overrides=["num_steps=2"])  # a trial
+    >>> print(done.outcome.progress.figures["mlm_loss"])
+    >>> model = albert.load("run")
     """
     began = time.monotonic()
     settings = read_recipe(recipe, overrides=overrides, batch_size=batch_size)

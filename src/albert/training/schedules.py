@@ -12,9 +12,10 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class ScheduleSettings(Settings):
-    """`linear` is the published one. Warm-up is a number of steps, or a share of all of them.
+    """How the learning rate rises and falls; `linear` is the published way.
 
-    `stable` stays at the peak and falls over the last `decay_share` of the steps.
+    Warm-up is a number of steps, or a share of all of them. `stable` stays at the peak and falls over the
+    last `decay_share` of the steps.
     """
 
     name: Literal["linear", "cosine", "stable", "constant"] = "linear"

@@ -12,7 +12,7 @@ from albert.training.loop_settings import LoopSettings
 
 
 class PretrainSettings(LoopSettings):
-    """A recipe, complete.
+    """A recipe of pretraining, complete.
 
     `model` is left out where `init_from`, a model folder, brings one. `batch_size` counts sequences of
     `examples.max_length`. A step is computed in shares of about `micro_batch_tokens`. A stage of

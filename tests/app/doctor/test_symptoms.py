@@ -47,7 +47,10 @@ SYMPTOMS = {
     ),
     "plateau under AdamW": (
         {"words": plateau},
-        ("stuck", "serious", "stuck since step", "(1) Muon: optimizer.name=muon optimizer.learning_rate=0.004"),
+        (
+            "stuck", "serious", "stuck since step",
+            "(1) Muon: optimizer.name=muon optimizer.learning_rate=0.004",
+        ),
         {},
     ),
     "flat above the plateau": (

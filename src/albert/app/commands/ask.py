@@ -10,7 +10,7 @@ import typer
 from albert.app.results import CommandResult
 from albert.errors import InputError
 
-Model = Annotated[str, typer.Option("--model", "-m", help="a folder, a weights file or a hub name")]
+Model = Annotated[str, typer.Option("--model", "-m", help="a folder, a weights file, nano, or a hub name")]
 Texts = Annotated[list[str], typer.Argument(metavar="TEXT…", help="texts, or - to read one from each line")]
 Depth = Annotated[int | None, typer.Option("--depth", help="layers to run; fewer is faster")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps")]

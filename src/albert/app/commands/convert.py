@@ -34,13 +34,14 @@ def convert(
         labels=loaded.folder.labels if set(loaded.model.heads) & _LABELLED else (),
         problem_type=loaded.folder.problem_type,
         dtype=torch.float16 if half else torch.float32,
+        extras=_read_extras(loaded.path),
     )
     data = {
         "folder": str(target),
         "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
         "heads": list(loaded.model.heads),
         "has_vocabulary": tokenizer is not None,
-        "bytes": sum(file.stat().st_size for file in target.iterdir()),
+        "bytes": sum(file.stat().st_size for file in target.rglob("*") if file.is_file()),
     }
     return CommandResult(data, lambda console: _render(console, data))
 
@@ -55,6 +56,18 @@ def _check_target(target: Path, overwrite: bool) -> None:
         raise InputError(f"{target} exists; choose another folder, or add --overwrite")
     if not (target / "config.json").is_file():
         raise InputError(f"{target} is no model folder; --overwrite replaces only those, so choose another")
+
+
+def _read_extras(path: Path) -> dict[str, str]:
+    """The files that say what a model was fine-tuned for: without them it would answer nothing."""
+    from albert.files import read_text
+    from albert.pretrained.sentence_transformers import SENTENCE_NAMES
+    from albert.tasks.task_facts import TASK_NAME
+
+    folder = path if path.is_dir() else path.parent
+    places = [folder / name for name in (TASK_NAME, *SENTENCE_NAMES)]
+    files = [file for place in places for file in (place, *place.rglob("*")) if file.is_file()]
+    return {file.relative_to(folder).as_posix(): read_text(file) for file in files}
 
 
 def _render(console: Any, data: dict[str, Any]) -> None:

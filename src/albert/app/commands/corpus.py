@@ -44,6 +44,7 @@ def prepare(
     """Clean, deduplicate, split and tokenize text into shards; started again, it goes on where it stopped."""
     from albert.corpus.prepare import prepare_corpus
     from albert.corpus.units import PrepareSettings
+    from albert.pretrained.released import find_vocabulary_place
     from albert.settings import build_settings
 
     values = {
@@ -59,7 +60,7 @@ def prepare(
     with ProgressDisplay() as display:
         manifest = prepare_corpus(
             corpus,
-            vocab=vocab,
+            vocab=find_vocabulary_place(vocab),
             out=out,
             settings=build_settings(PrepareSettings, values=values, source="corpus prepare"),
             num_workers=workers,

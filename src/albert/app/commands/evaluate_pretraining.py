@@ -59,7 +59,7 @@ def _evaluate(
     tokenizer = load_vocabulary(found.path)
     check_vocabulary(found.config, tokenizer)
     found.model.head("mlm")
-    run = _find_run(model)
+    run = _find_run(found.path)
     asked = HeldOutSettings() if run is None else run.held_out
     objective = "sop" if run is None else run.examples.objective
     with ProgressDisplay() as display:
@@ -96,12 +96,12 @@ def _evaluate(
         )
 
 
-def _find_run(model: str) -> Any:
+def _find_run(model: Path) -> Any:
     """The settings that a model was trained with, where its run folder is still around it."""
     from albert.training.pretrain_facts import read_pretrain_run
     from albert.training.run_folder import has_run
 
-    for folder in (Path(model), Path(model).resolve().parent):
+    for folder in (model, model.resolve().parent):
         if has_run(folder):
             return read_pretrain_run(folder)[0]
     return None

@@ -25,7 +25,7 @@ def finetune(
             "questions, choice, embedding on a table of your own",
         ),
     ],
-    model: Annotated[str, typer.Option("--model", help="a pretrained folder, a run, or a hub name")],
+    model: Annotated[str, typer.Option("--model", help="a pretrained folder, a run, nano, or a hub name")],
     data: Annotated[Path, typer.Option("--data", help="the task's folder; or a table, or a folder of two")],
     out: Annotated[Path, typer.Option("--out", help="the folder of the run; its model is in OUT/model")],
     settings: Annotated[

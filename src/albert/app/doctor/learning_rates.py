@@ -1,6 +1,7 @@
 """Learning rates that fit a batch size: settings come in; the band that is known to work goes out.
 
-LAMB's is the published rule. AdamW's and Muon's are what small models are trained with on few cores (docs/log.md).
+LAMB's is the published rule. AdamW's and Muon's are what small models are trained with on few cores
+(docs/log.md).
 """
 
 import math

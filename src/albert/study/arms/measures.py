@@ -16,7 +16,6 @@ from albert.training.metrics import iter_records
 from albert.training.pretrain_data import PretrainData
 
 _MAX_TOKENS = 4096
-PAIR_HEADS = ("sop", "nsp")
 
 
 def open_arm(model_dir: Path, objective: str) -> AlbertModel:

@@ -10,16 +10,17 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 from albert.errors import InputError
 from albert.model.config import ModelConfig
 from albert.model.parameters import count_parameters
 from albert.study.steps.machine import read_available_bytes
+from albert.training.loop_settings import OptimizerName
 
 CHILD = "albert.study.steps.step_child"
-OptimizerName = Literal["lamb", "adamw"]
-# Weights, their gradients and two moments, each in float32: no training step takes less.
+# Weights, their gradients and two moments, each in float32: what a training step takes before any text comes
+# (Muon: a little less, its maps have one moment).
 MIN_BYTES_EACH = 16
 # How the system, or a library that is given no memory, ends a process.
 _OUT_OF_MEMORY = ("SIGKILL", "SIGABRT", "SIGSEGV", "SIGBUS")

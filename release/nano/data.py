@@ -1,0 +1,134 @@
+"""Text to learn from: novels and CC BY textbooks come in; a vocabulary and prepared corpora go out."""
+
+import argparse
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from albert.app.commands.vocab import iter_texts
+from albert.corpus.corpus import open_corpus
+from albert.corpus.manifest import Manifest
+from albert.corpus.overlap import find_overlap
+from albert.corpus.prepare import prepare_corpus
+from albert.corpus.units import PrepareSettings
+from albert.errors import FileFormatError, InputError
+from albert.files import atomic_dir, write_json, write_text
+from albert.reporting import Reporter
+from albert.tasks.catalogue import find_split, find_task
+from albert.tasks.metrics.glue import AVERAGED
+from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
+from albert.text.train_vocabulary import VocabularyProgress, VocabularySettings, train_sentencepiece
+from release.nano.books import Book, select_books
+
+# The corpora: their folder, the books they are made of, and whether these are cut into passages.
+_CORPORA = (("corpus", "train", True), ("held-out", "held-out", True), ("windows", "held-out", False))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the step takes."""
+    parser.add_argument(
+        "--data", type=Path, required=True, help="unpacked: novels/, textbooks/ and, for overlaps, glue/"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="the folder to write; stopped, it goes on")
+    parser.add_argument("--vocab-size", type=int, default=8000)
+    parser.add_argument("--passages", type=int, default=450, help="characters of a passage, at least")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+
+
+def run(args: argparse.Namespace, reporter: Reporter) -> str:
+    """Write text/, vocab/, corpus/, held-out/, windows/ and, last, data.json."""
+    books = select_books(args.data)
+    split = {"train": books.train, "held-out": books.held_out}
+    for name, chosen in split.items():
+        _write_texts(chosen, args.out / "text" / name)
+    vocab = _train_vocabulary(
+        args.out / "text" / "train", args.out / "vocab", size=args.vocab_size, reporter=reporter
+    )
+    manifests = {
+        name: _prepare(
+            args.out / name,
+            text=args.out / "text" / source,
+            vocab=vocab,
+            passages=args.passages if has_passages else None,
+            workers=args.workers,
+            reporter=reporter,
+        )
+        for name, source, has_passages in _CORPORA
+    }
+    reporter.show("overlap", "looking for the development sets of tasks")
+    facts = {
+        "vocab_size": args.vocab_size,
+        "passages": args.passages,
+        "books": {name: [_describe(book) for book in chosen] for name, chosen in split.items()},
+        "corpora": {name: _count(manifest) for name, manifest in manifests.items()},
+        "overlap": measure_overlap(args.out / "corpus", args.data / "glue"),
+    }
+    write_json(args.out / "data.json", facts)
+    pieces = manifests["corpus"].num_pieces
+    return f"{args.out / 'data.json'}: {pieces:,} pieces of {len(books.train)} books to learn from"
+
+
+def _write_texts(books: Sequence[Book], folder: Path) -> None:
+    """A copy of each book, or of the part of one."""
+    with atomic_dir(folder) as aside:
+        for book in books:
+            place = aside / f"{book.name}.txt"
+            if book.text is None:
+                shutil.copyfile(book.path, place)
+            else:
+                write_text(place, book.text)
+
+
+def _train_vocabulary(text: Path, out: Path, *, size: int, reporter: Reporter) -> Path:
+    """A vocabulary of the training books alone, unless it is there."""
+    if has_tokenizer(out):
+        if load_tokenizer(out).vocab_size != size:
+            raise InputError(f"{out}: is a vocabulary of another size than {size}; choose another --out")
+        return out
+
+    def show(progress: VocabularyProgress) -> None:
+        reporter.show(progress.stage, progress.message, fraction=progress.fraction)
+
+    texts = iter_texts([str(text)], text_key="text")
+    tokenizer = train_sentencepiece(texts, settings=VocabularySettings(size=size), on_progress=show)
+    with atomic_dir(out) as aside:
+        save_tokenizer(tokenizer, aside)
+    return out
+
+
+def _prepare(
+    out: Path, *, text: Path, vocab: Path, passages: int | None, workers: int, reporter: Reporter
+) -> Manifest:
+    settings = PrepareSettings(passage_characters=passages)
+    return prepare_corpus(
+        [text], vocab=vocab, out=out, settings=settings, num_workers=workers, reporter=reporter
+    )
+
+
+def measure_overlap(corpus_dir: Path, glue: Path) -> list[dict[str, Any]]:
+    """How much of each task's development set stands in the corpus; of the tasks that are at hand."""
+    corpus = open_corpus(corpus_dir)
+    tokenizer = load_tokenizer(corpus_dir / "vocab")
+    files = {}
+    for name in AVERAGED:
+        with suppress(FileFormatError):  # not at hand
+            files[name] = find_split(find_task(name), glue, split="dev")
+    if not files:
+        return []
+    found = find_overlap(corpus, list(files.values()), tokenizer)
+    return [{**asdict(each), "name": name} for name, each in zip(files, found, strict=True)]
+
+
+def _describe(book: Book) -> dict[str, Any]:
+    size = book.path.stat().st_size if book.text is None else len(book.text.encode())
+    credit = None if book.attribution is None else asdict(book.attribution)
+    return {"name": book.name, "num_bytes": size, "licence": book.licence, "attribution": credit}
+
+
+def _count(manifest: Manifest) -> dict[str, Any]:
+    counts = ("num_documents", "num_sentences", "num_pieces", "num_unknown", "num_characters", "dropped")
+    return {**{name: getattr(manifest, name) for name in counts}, "vocabulary": manifest.vocabulary}

@@ -1,0 +1,41 @@
+"""A model in half precision and its card come in; the folder in the package goes out, if it is light."""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from albert.errors import InputError
+from albert.files import atomic_dir
+from albert.pretrained.folder import CARD_NAME, MODEL_FILES, load_model
+from albert.pretrained.vocabulary import load_vocabulary
+from albert.reporting import Reporter
+from release.nano.card import FIGURES
+
+MAX_BYTES = 6_000_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the step takes."""
+    parser.add_argument("--model", type=Path, required=True, help="what `albert convert RUN … --half` wrote")
+    parser.add_argument("--card", type=Path, required=True, help="the folder that the step card wrote")
+    parser.add_argument("--out", type=Path, required=True, help="src/albert/released/nano; it is replaced")
+
+
+def run(args: argparse.Namespace, reporter: Reporter) -> str:
+    """Put both together, whole or not at all; refused: what cannot be opened, and too many bytes."""
+    load_model(args.model)
+    load_vocabulary(args.model)
+    with atomic_dir(args.out) as aside:
+        for file in sorted(args.model.iterdir()):
+            if file.name in MODEL_FILES - {CARD_NAME}:
+                shutil.copyfile(file, aside / file.name)
+        shutil.copyfile(args.card / CARD_NAME, aside / CARD_NAME)
+        if (args.card / FIGURES).exists():
+            shutil.copytree(args.card / FIGURES, aside / FIGURES)
+        size = sum(file.stat().st_size for file in aside.rglob("*") if file.is_file())
+        if size > MAX_BYTES:
+            raise InputError(
+                f"{args.out}: would hold {size / 1e6:.2f} MB, and {MAX_BYTES / 1e6:.0f} MB are allowed; "
+                "convert with --half, or choose a smaller vocabulary"
+            )
+    return f"{args.out}: {size / 1e6:.2f} MB"

@@ -1,0 +1,110 @@
+"""A run comes in, finished or under way; models of its checkpoints go out, in half precision."""
+
+import argparse
+import time
+from pathlib import Path
+
+import torch
+
+from albert.errors import AlbertError, InputError
+from albert.pretrained.folder import save_model
+from albert.reporting import Reporter
+from albert.text.tokenizer import Tokenizer
+from albert.training.checkpoints import CheckpointFolder
+from albert.training.metrics import iter_records
+from albert.training.pretrain_data import open_data
+from albert.training.pretrain_facts import read_pretrain_run
+from albert.training.pretrain_model import build_pretrain_model
+from albert.training.run_folder import CHECKPOINTS_DIR, has_run
+from albert.training.settings import PretrainSettings
+
+PREFIX = "model-"
+_SECONDS = 20.0  # between two looks
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the step takes."""
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="a folder for model-STEP/")
+    parser.add_argument("--number", type=int, default=16, help="how many, spread over the steps")
+    parser.add_argument("--watch", action="store_true", help="go on until the run has taken its last step")
+
+
+def run(args: argparse.Namespace, reporter: Reporter) -> str:
+    """Save what is there; watching, what comes, before the run removes its older checkpoints."""
+    while not has_run(args.run):
+        if not args.watch:
+            raise InputError(f"{args.run}: no run was begun there; give one, or wait for it with --watch")
+        time.sleep(_SECONDS)
+    settings, facts = read_pretrain_run(args.run)
+    tokenizer = open_data(facts.data, settings.held_out).tokenizer
+    _save(args.out, 0, settings, tokenizer, weights=None)
+    while True:
+        save_new(args.run, args.out, settings, tokenizer, number=args.number, reporter=reporter)
+        steps = list_steps(args.out)
+        reporter.show(
+            "snapshots",
+            f"step {steps[-1]:,} of {settings.num_steps:,}",
+            fraction=steps[-1] / settings.num_steps,
+        )
+        if steps[-1] == settings.num_steps or not args.watch:
+            return f"{args.out}: models of steps {', '.join(f'{step:,}' for step in steps)}"
+        time.sleep(_SECONDS)
+
+
+def list_steps(folder: Path) -> list[int]:
+    """The steps that a model was saved of, in order."""
+    names = [path.name.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*")]
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def save_new(
+    run_dir: Path,
+    out: Path,
+    settings: PretrainSettings,
+    tokenizer: Tokenizer,
+    *,
+    number: int,
+    reporter: Reporter,
+) -> None:
+    """Save the first evaluated checkpoint of each of `number` stretches of the run."""
+    asked = {record["step"] for record in iter_records(run_dir) if record["kind"] == "evaluate"}
+    checkpoints = CheckpointFolder(run_dir / CHECKPOINTS_DIR)
+    for step in (step for step in checkpoints.list_steps() if step in asked):
+        taken = {known * number // settings.num_steps for known in list_steps(out) if known}
+        if step * number // settings.num_steps in {0, *taken}:
+            continue
+        try:
+            tensors = checkpoints.load(step).tensors
+        except (AlbertError, OSError) as error:  # the run has just removed it
+            reporter.say(f"step {step:,} is left out: {error}")
+            continue
+        weights = {
+            name.removeprefix("model."): tensor
+            for name, tensor in tensors.items()
+            if name.startswith("model.")
+        }
+        _save(out, step, settings, tokenizer, weights=weights)
+
+
+def _save(
+    out: Path,
+    step: int,
+    settings: PretrainSettings,
+    tokenizer: Tokenizer,
+    *,
+    weights: dict[str, torch.Tensor] | None,
+) -> None:
+    """Write the model of a step, as deep as it was being trained; without weights, that of the beginning."""
+    folder = out / f"{PREFIX}{step}"
+    if folder.exists() or settings.model is None:
+        return
+    depth = settings.build_curriculum(settings.model).find(max(0, step - 1)).depth
+    shape = settings.model.model_copy(
+        update={"num_hidden_layers": depth} if settings.model.is_fully_shared and step else {}
+    )
+    plain = settings.model_copy(update={"model": shape, "is_compiled": False})
+    model = build_pretrain_model(plain, tokenizer, is_resumed=weights is not None).eval()
+    if weights is not None:
+        model.load_state_dict(weights)
+    save_model(folder, model, tokenizer=tokenizer, dtype=torch.float16)

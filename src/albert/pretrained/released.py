@@ -1,0 +1,31 @@
+"""The name of a model that comes with the package comes in; the folder where it lies goes out."""
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+
+from albert.errors import InputError
+
+RELEASED_DIR = Path(__file__).resolve().parents[1] / "released"
+RELEASED: Mapping[str, Path] = {"nano": RELEASED_DIR / "nano", "albert-nano-en": RELEASED_DIR / "nano"}
+
+
+def find_released(name: str) -> Path | None:
+    """The folder of a released model; None for any other name. Refused: a package that was built without."""
+    folder = RELEASED.get(name)
+    if folder is not None and not (folder / "config.json").exists():
+        raise InputError(
+            f"{name!r} comes with the package, but this one was built without it; install a release of "
+            "albert-encoder, or give a local folder"
+        )
+    return folder
+
+
+def suggest_released(name: str) -> str | None:
+    """The released name that was perhaps meant."""
+    return next(iter(difflib.get_close_matches(name, RELEASED, n=1, cutoff=0.75)), None)
+
+
+def find_vocabulary_place(place: Path) -> Path:
+    """The folder of a vocabulary: an existing path as it is, else that of a released model of that name."""
+    return place if place.exists() else find_released(str(place)) or place

@@ -1,0 +1,70 @@
+"""Vocabularies that are damaged, or another model's: refused in one line with the piece and the cure."""
+
+import shutil
+
+import pytest
+
+import albert
+from albert.model.albert_model import build_model
+from albert.model.config import ModelConfig
+from albert.pretrained.folder import load_model, save_model
+from tests.conftest import WORDS, read_tree, write_vocabulary
+from tests.faults.damages import NOISE, Fault, check_refused, remove, write
+
+VOCABULARIES = [
+    Fault(
+        "too many pieces",
+        lambda f: write_vocabulary(f / "vocab.txt", [*WORDS, "more"]),
+        (f"the vocabulary has {len(WORDS) + 1} pieces", f"embedding table {len(WORDS)} rows", "trained with"),
+    ),
+    Fault(
+        "a piece twice",
+        lambda f: write_vocabulary(f / "vocab.txt", [*WORDS[:-1], "ship"]),
+        ("vocab.txt", "repeats 'ship'", "may stand once"),
+    ),
+    Fault(
+        "no special tokens",
+        lambda f: write_vocabulary(f / "vocab.txt", WORDS[5:]),
+        ("vocab.txt", "has no [PAD], [UNK], [CLS], [SEP], [MASK]", "use the model's own vocabulary"),
+    ),
+    Fault("empty", write("vocab.txt", b""), ("vocab.txt", "empty", "fetch the vocabulary again")),
+    Fault("no text", write("vocab.txt", b"\xff\xfe"), ("vocab.txt", "not UTF-8", "fetch it again")),
+    Fault(
+        "no SentencePiece",
+        write("spiece.model", NOISE),
+        ("spiece.model", "not a SentencePiece model", "fetch the vocabulary again"),
+    ),
+    Fault(
+        "wrong options",
+        write("tokenizer_config.json", b'{"do_lower_case": "yes"}'),
+        ("tokenizer_config.json", "do_lower_case is 'yes'", "valid boolean"),
+    ),
+]
+
+
+@pytest.mark.parametrize("fault", VOCABULARIES, ids=lambda fault: fault.name)
+def test_a_damaged_vocabulary_is_refused_and_nothing_is_written(fault, run_albert, tiny_copy):
+    check_refused(fault, run_albert, tiny_copy)
+
+
+def test_a_vocabulary_far_too_small_for_the_table_is_refused(run_albert, tiny_folder, tmp_path):
+    shape = load_model(tiny_folder).config.model_dump() | {"vocab_size": 1000}
+    save_model(tmp_path / "model", build_model(ModelConfig(**shape), heads={}))
+    shutil.copy(tiny_folder / "vocab.txt", tmp_path / "model")
+    before = read_tree(tmp_path)
+    expected = (
+        f"the vocabulary has {len(WORDS)} pieces and the embedding table 1000 rows; "
+        "use the vocabulary that the model was trained with"
+    )
+    assert run_albert("embed", "--model", tmp_path / "model", "a").error == expected
+    assert run_albert("convert", tmp_path / "model", tmp_path / "out").error == expected
+    assert read_tree(tmp_path) == before
+
+
+def test_a_folder_without_a_vocabulary_cannot_read_texts(run_albert, tiny_copy):
+    remove("vocab.txt", "tokenizer.json", "tokenizer_config.json")(tiny_copy)
+    error = run_albert("embed", "--model", tiny_copy, "a").error
+    assert error.startswith(
+        f"{tiny_copy}: has no vocabulary (spiece.model, vocab.txt or tokenizer.json); copy"
+    )
+    assert albert.load_encoder(tiny_copy)([[2, 3]])[0].shape == (2, 32)

@@ -1,0 +1,110 @@
+"""A guide comes in as Markdown; its blocks go out in their order, and are run as a person would run them.
+
+A comment right before a block says openly what a test does otherwise, one change in each:
+
+    <!-- test: --budget 1h → num_steps=20 -->     less of the same: the right words for the left
+    <!-- test: skip: needs two machines -->       not run, and why
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+GUIDES = ROOT / "docs" / "guides"
+RUNNERS = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
+# What a guide only shows: what is seen on the screen, and files.
+SHOWN = ("text", "yaml")
+_COMMENT = re.compile(r"<!-- test: (.+) -->")
+_FENCE = re.compile(r"```(\w*)")
+_SECONDS = 900  # a journey takes a minute; a machine may be busy
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text as it is run, and the line where it begins in the guide."""
+
+    guide: str
+    line: int
+    language: str
+    text: str
+    skip_reason: str | None = None
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a test runs it."""
+        return self.language in RUNNERS and self.skip_reason is None
+
+
+def list_guides() -> list[str]:
+    """The names of the journeys."""
+    return sorted(path.stem for path in GUIDES.glob("*.md") if path.stem != "README")
+
+
+def read_blocks(path: Path, *, is_changed: bool = True) -> list[Block]:
+    """The fenced blocks of a page; `is_changed=False` leaves them as the reader sees them."""
+    blocks: list[Block] = []
+    wishes: list[str] = []
+    lines = iter(enumerate(path.read_text(encoding="utf-8").splitlines(), start=1))
+    for number, line in lines:
+        if comment := _COMMENT.fullmatch(line):
+            wishes.append(comment[1])
+        elif fence := _FENCE.fullmatch(line):
+            text = "".join(f"{inner}\n" for inner in _iter_fenced(lines))
+            blocks.append(_build_block(path.stem, number, fence[1], text, wishes if is_changed else []))
+            wishes = []
+        elif wishes:
+            raise AssertionError(f"{path.name}, line {number}: a comment for tests stands before its block")
+    return blocks
+
+
+def _iter_fenced(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+    for _, line in lines:
+        if line == "```":
+            return
+        yield line
+    raise AssertionError("a block has no end")
+
+
+def _build_block(guide: str, number: int, language: str, text: str, wishes: list[str]) -> Block:
+    reason = None
+    for wish in wishes:
+        if wish.startswith("skip: "):
+            reason = wish.removeprefix("skip: ")
+            continue
+        words, arrow, others = wish.partition(" → ")
+        assert arrow, f"{guide}, line {number}: {wish!r} is neither `skip: reason` nor `words → others`"
+        assert words in text, f"{guide}, line {number}: {words!r} does not stand there"
+        text = text.replace(words, others)
+    return Block(guide, number, language, text, reason)
+
+
+def run_guide(name: str, folder: Path) -> str:
+    """Run all blocks of a guide in a folder, one after the other; what they printed goes out.
+
+    A block that does not exit with 0 is an error that shows it and all that it printed.
+    """
+    return "\n".join(run_block(block, folder) for block in read_blocks(GUIDES / f"{name}.md") if block.is_run)
+
+
+def run_block(block: Block, folder: Path) -> str:
+    """Run one block with `albert`, `torchrun` and `python` of this environment first on the path."""
+    paths = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [*RUNNERS[block.language], block.text],
+        cwd=folder,
+        env={**os.environ, "PATH": paths, "HF_HUB_OFFLINE": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_SECONDS,
+    )
+    assert done.returncode == 0, (
+        f"{block.guide}, line {block.line}: exit code {done.returncode}\n\n{block.text}\n{done.stdout}"
+    )
+    return done.stdout

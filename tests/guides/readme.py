@@ -1,0 +1,19 @@
+"""The README comes in; the commands and the Python that it shows go out, as they are written."""
+
+import re
+
+from tests.guides.journeys import ROOT, read_blocks
+
+README = ROOT / "README.md"
+_COMMENT = re.compile(r"\s{2,}.*|\s+#.*")
+
+
+def list_commands() -> list[str]:
+    """Every line of a block that begins with `albert`, without the words that explain it behind the gap."""
+    lines = [line for block in read_blocks(README) for line in block.text.splitlines()]
+    return [_COMMENT.sub("", line) for line in lines if line.startswith("albert ")]
+
+
+def list_scripts() -> list[str]:
+    """The blocks of Python."""
+    return [block.text for block in read_blocks(README) if block.language == "python"]

@@ -1,0 +1,54 @@
+"""Which text a released model learns from: whole books are kept apart, and licences are kept."""
+
+import pytest
+
+from albert.corpus.corpus import open_corpus
+from albert.errors import InputError
+from albert.files import read_json
+from release.nano.books import Chapter, cut_chapter, select_books
+from tests.release.conftest import CHAPTER, Made, run_step
+
+
+def test_whole_books_and_a_chapter_are_held_out(shelf):
+    found = select_books(shelf)
+    assert [book.name for book in found.held_out] == ["Author_15_1900", "introduction-anthropology-chapter"]
+    assert len(found.train) == 19 + 2
+    rest = next(book for book in found.train if book.name == "introduction-anthropology")
+    for text, is_train in (("The Sea", True), ("The Hill", True), (CHAPTER, False), ("More Food", False)):
+        assert (text in rest.text) is is_train
+        assert (text in found.held_out[-1].text) is not is_train
+
+
+def test_only_free_licences(shelf):
+    found = select_books(shelf)
+    assert "astronomy" not in {book.name for book in (*found.train, *found.held_out)}
+    credited = [book.attribution.publisher for book in found.train if book.licence == "CC BY 4.0"]
+    assert credited == ["OpenStax, Rice University"] * 2
+
+
+def test_too_few_novels_are_refused(tmp_path):
+    (tmp_path / "novels").mkdir()
+    with pytest.raises(InputError, match="has 0 novels, and every 32th from the 16th on"):
+        select_books(tmp_path)
+
+
+def test_a_chapter_that_is_not_there_is_refused():
+    with pytest.raises(InputError, match="book: has no section 'Tea'"):
+        cut_chapter(["Introduction\na", "Milk\nb"], Chapter("book", "Tea"), name="book")
+
+
+def test_everything_is_written_down(made: Made):
+    facts = read_json(made.out / "data.json")
+    assert facts["vocab_size"] == 80
+    assert facts["books"]["held-out"][0]["name"] == "Author_15_1900"
+    assert facts["corpora"]["corpus"]["num_pieces"] == open_corpus(made.out / "corpus").num_pieces
+    assert facts["corpora"]["windows"]["num_documents"] < facts["corpora"]["held-out"]["num_documents"]
+    assert [found["name"] for found in facts["overlap"]] == ["sst-2", "mrpc"]
+    assert all(found["num_whole"] <= found["num_texts"] for found in facts["overlap"])
+
+
+def test_done_again_nothing_changes(made: Made, shelf):
+    before = (made.out / "corpus" / "manifest.json").read_bytes()
+    words = ("--vocab-size", 80, "--passages", 60, "--workers", 1)
+    run_step("data", "--data", shelf, "--out", made.out, *words)
+    assert (made.out / "corpus" / "manifest.json").read_bytes() == before
