@@ -151,7 +151,12 @@ def test_killed_in_the_middle_it_goes_on_without_repeating_an_arm(tiny_study, st
     assert {path: after[path] for path in kept} == kept
 
 
-@pytest.mark.parametrize("name", list_ablations())
+def by_the_clock(name):
+    """The study whose arms are as long as its budget says needs the machine to itself."""
+    return pytest.param(name, marks=pytest.mark.alone) if name == "same-time" else name
+
+
+@pytest.mark.parametrize("name", [by_the_clock(name) for name in list_ablations()])
 def test_every_study_of_the_paper_runs_at_a_toy_size(name, story_corpus, tmp_path):
     ask = Ask(
         out=tmp_path / "study",
