@@ -193,8 +193,19 @@ def _format_item(item: Item) -> str:
 
 def _format_class(item: Item, node: ast.ClassDef) -> str:
     bases = ", ".join(map(item.write, node.bases))
-    fields = [f"    {item.write(each)}" for each in node.body if isinstance(each, ast.AnnAssign)]
+    fields = [f"    {_write_field(item, each)}" for each in node.body if isinstance(each, ast.AnnAssign)]
     return "\n".join([f"class {node.name}({bases})" if bases else f"class {node.name}", *fields])
+
+
+def _write_field(item: Item, field: ast.AnnAssign) -> str:
+    """A field with its values spelled out, where its type is a name for a choice of words."""
+    choices = {
+        ast.unparse(node.targets[0]): item.write(node.value)
+        for node in ast.parse(item.source).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("Literal[")
+    }
+    kind, written = item.write(field.annotation), item.write(field)
+    return written.replace(f": {kind}", f": {choices[kind]}", 1) if kind in choices else written
 
 
 def format_signature(item: Item, node: ast.ClassDef | ast.FunctionDef) -> str:
