@@ -19,7 +19,6 @@ from albert.examples.source import ExampleSource, build_source
 from albert.files import write_json
 from albert.model.albert_model import AlbertModel
 from albert.model.config import ModelConfig
-from albert.model.presets import build_preset
 from albert.pretrained.folder import load_model
 from albert.training.budget import parse_duration
 from albert.training.evaluation import build_held_out_source, evaluate_pass
@@ -40,8 +39,9 @@ def ask(model: AlbertModel, data: PretrainData, *, length: int) -> dict[str, Any
 
 
 def train_plainly(args: argparse.Namespace, data: PretrainData) -> dict[str, Any]:
-    """The plain loop: constant depth and length, linear warm-up and decay."""
-    config = build_preset("nano", overrides=[f"vocab_size={data.tokenizer.vocab_size}"])
+    """The plain loop over the recipe's model: constant depth and length, linear warm-up and decay."""
+    config = read_recipe(args.recipe, overrides=[f"model.vocab_size={data.tokenizer.vocab_size}"]).model
+    assert config is not None, "a recipe for continuing has no model to begin with"
     settings = ExampleSettings(max_length=args.length)
     source = build_source(data.train, data.tokenizer, settings=settings, seed=args.seed)
     num_steps = args.steps or count_plain_steps(args, config, source)
