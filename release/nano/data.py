@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, help="the folder to write; stopped, it goes on")
     parser.add_argument("--vocab-size", type=int, default=8000)
-    parser.add_argument("--passages", type=int, default=450, help="characters of a passage, at least")
+    parser.add_argument("--passages", type=int, default=200, help="characters of a passage, at least")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
 
 

@@ -1,9 +1,11 @@
 """How pretraining went comes in; charts of what was learned when go out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from albert.app.quickstart.pretraining import Point, PretrainingResult
 from albert.pages.content import Chart, Level, Series
+from albert.study.agreement.significance import find_wilson
 
 _MAX_POINTS = 200
 
@@ -25,10 +27,11 @@ def draw_loss(run: PretrainingResult) -> Chart:
 
 
 def draw_order(run: PretrainingResult) -> Chart | None:
-    """How many pairs are put in order; None where the recipe has no such objective."""
-    held_out = _draw("held-out text", [run.start, *run.held_out], "sop_accuracy", scale=100.0)
-    if not held_out.xs:
+    """How many pairs are put in order, and how far so few pairs may err; None without such an objective."""
+    drawn = _draw("held-out text", [run.start, *run.held_out], "sop_accuracy", scale=100.0)
+    if not drawn.xs:
         return None
+    held_out = _add_intervals(drawn, num_pairs=run.num_asked)
     return Chart(
         name="order",
         title="The order of two pieces of text",
@@ -36,8 +39,23 @@ def draw_order(run: PretrainingResult) -> Chart | None:
         y_label="right answers, %",
         series=[held_out],
         levels=[Level(50.0, "chance")],
-        told=f"Held-out text: from {held_out.ys[0]:.1f}% to {held_out.ys[-1]:.1f}%; chance is 50%.",
+        told=f"Held-out text, {run.num_asked:,} pairs: from {held_out.ys[0]:.1f}% to {held_out.ys[-1]:.1f}%; "
+        f"chance is 50%. {_judge(held_out)}",
     )
+
+
+def _judge(held_out: Series) -> str:
+    assert held_out.lows is not None and held_out.highs is not None
+    low, high = held_out.lows[-1], held_out.highs[-1]
+    found = "that is more than chance" if low > 50 else "from so few pairs that can't be told from chance"
+    return f"The interval of the last is {low:.0f} to {high:.0f}%: {found}."
+
+
+def _add_intervals(series: Series, *, num_pairs: int) -> Series:
+    """95% intervals around shares, by Wilson: without them, chance drawn at this scale looks like news."""
+    ends = [find_wilson(round(y / 100 * num_pairs), num_pairs) for y in series.ys]
+    lows, highs = ([100.0 * end[side] for end in ends] for side in (0, 1))
+    return replace(series, lows=lows, highs=highs)
 
 
 def _draw(name: str, points: Sequence[Point], figure: str, *, scale: float = 1.0) -> Series:

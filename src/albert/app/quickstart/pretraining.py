@@ -33,7 +33,7 @@ class Point:
 class PretrainingResult:
     """How it went: `start` is what the model knew before its first step, `resumed_at` where it was stopped.
 
-    `training` are points of the text that is learned from, `held_out` of the other.
+    `training` are points of the text that is learned from, `held_out` of the other, of `num_asked` pairs each.
     """
 
     run_dir: Path
@@ -44,6 +44,7 @@ class PretrainingResult:
     num_tokens: int
     seconds: float
     unigram_loss: float
+    num_asked: int
     resumed_at: tuple[int, ...]
     start: Point
     training: tuple[Point, ...]
@@ -164,6 +165,7 @@ def _read_result(corpus_dir: Path, run_dir: Path, outcome: Any) -> PretrainingRe
         num_tokens=outcome.progress.num_tokens,
         seconds=outcome.progress.seconds,
         unigram_loss=facts.unigram_loss,
+        num_asked=settings.held_out.num_examples,
         resumed_at=tuple(sorted({record["step"] for record in records if _is_resumed(record, settings)})),
         start=_ask_untrained(corpus_dir, settings),
         training=_list_points(records, "train"),
