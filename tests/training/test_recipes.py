@@ -21,7 +21,8 @@ def test_the_papers_sizes_and_more_have_recipes():
         for version in ("", "-v2")
     ]
     assert set(list_recipes()) == {
-        *sizes, "bert-base", "bert-large", "bert-xlarge", "small", "nano", "albert-nano-en", "study", "continue",
+        *sizes, "bert-base", "bert-large", "bert-xlarge", "small", "nano", "albert-nano-en", "study",
+        "continue",
     }  # fmt: skip
 
 

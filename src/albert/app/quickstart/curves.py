@@ -45,7 +45,8 @@ def draw_order(run: PretrainingResult) -> Chart | None:
 
 
 def _judge(held_out: Series) -> str:
-    assert held_out.lows is not None and held_out.highs is not None
+    assert held_out.lows is not None
+    assert held_out.highs is not None
     low, high = held_out.lows[-1], held_out.highs[-1]
     found = "that is more than chance" if low > 50 else "from so few pairs that can't be told from chance"
     return f"The interval of the last is {low:.0f} to {high:.0f}%: {found}."

@@ -33,7 +33,8 @@ class Point:
 class PretrainingResult:
     """How it went: `start` is what the model knew before its first step, `resumed_at` where it was stopped.
 
-    `training` are points of the text that is learned from, `held_out` of the other, of `num_asked` pairs each.
+    `training` are points of the text that is learned from, `held_out` of `num_asked` pairs of the
+    other.
     """
 
     run_dir: Path
