@@ -1,0 +1,40 @@
+"""The chart of sentence order: a share of few pairs comes with its interval, and with what it says."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from albert.app.quickstart.curves import draw_order
+from albert.app.quickstart.pretraining import Point, PretrainingResult
+
+
+def build_result(*shares: float, num_asked: int) -> PretrainingResult:
+    start, *later = [Point(step, {"sop_accuracy": share}) for step, share in enumerate(shares)]
+    return PretrainingResult(
+        run_dir=Path("run"), num_pieces=1000, vocab_size=100, num_parameters=10, num_steps=len(later),
+        num_tokens=100, seconds=1.0, unigram_loss=5.0, num_asked=num_asked, resumed_at=(),
+        start=start, training=(), held_out=tuple(later),
+    )  # fmt: skip
+
+
+def test_a_few_points_above_a_half_are_not_news_when_few_pairs_were_asked() -> None:
+    chart = draw_order(build_result(0.48, 0.55, num_asked=160))
+    assert chart is not None
+    (series,) = chart.series
+    assert series.lows is not None
+    assert series.highs is not None
+    assert series.lows[-1] < 50 < series.ys[-1] < series.highs[-1]
+    assert "can't be told from chance" in chart.told
+
+
+def test_the_same_share_of_many_pairs_is() -> None:
+    chart = draw_order(build_result(0.48, 0.55, num_asked=4000))
+    assert chart is not None
+    assert "more than chance" in chart.told
+
+
+def test_without_sentence_order_there_is_no_chart() -> None:
+    run = build_result(0.5, num_asked=160)
+    bare = PretrainingResult(
+        **{**vars(run), "start": Point(0, {}), "held_out": (Point(1, {"mlm_loss": 5.0}),)}
+    )
+    assert draw_order(bare) is None
