@@ -34,7 +34,5 @@ def test_the_same_share_of_many_pairs_is() -> None:
 
 def test_without_sentence_order_there_is_no_chart() -> None:
     run = build_result(0.5, num_asked=160)
-    bare = PretrainingResult(
-        **{**vars(run), "start": Point(0, {}), "held_out": (Point(1, {"mlm_loss": 5.0}),)}
-    )
+    bare = replace(run, start=Point(0, {}), held_out=(Point(1, {"mlm_loss": 5.0}),))
     assert draw_order(bare) is None
