@@ -15,6 +15,7 @@ from albert.pretrained.hub import resolve_source
 from albert.reporting import Reporter
 from albert.tasks.catalogue import find_task
 from albert.training.budget import parse_duration
+from albert.training.recipes import read_recipe
 from bench.downstream.ensembles import Ensemble, measure_ensemble
 from bench.downstream.facts import ENSEMBLES, LARGE
 from bench.downstream.plan import list_tasks, make_plan, parse_cuts
@@ -34,7 +35,7 @@ def compare(args: argparse.Namespace, *, command: str, reporter: Reporter) -> st
         out=Path(args.out),
         max_train=parse_cuts(args.max_train, tasks),
         overrides=tuple(args.settings),
-        has_waves=args.positions == "sinusoidal",
+        start=read_recipe(args.start).fresh_start,
     )
     for name, _ in map(split_setting, shop.overrides):
         find_task(name or tasks[0])  # an unknown one is refused now
@@ -50,9 +51,8 @@ def compare(args: argparse.Namespace, *, command: str, reporter: Reporter) -> st
         measure_ensemble(task, seeds[task], shop, reporter=reporter) for task in tasks if task in ENSEMBLES
     )
     ensembles: list[Ensemble] = [each for each in found if each is not None]
-    start = "positions as waves" if shop.has_waves else "positions at random"
     results = collect(plan.trials, shop)
-    report = format_report(results, ensembles, command=command, start=start, missed=missed)
+    report = format_report(results, ensembles, command=command, start=str(shop.start), missed=missed)
     write_text(shop.out / "table.md", report)
     return report
 
@@ -75,8 +75,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="N examples of large tasks, or TASK=N; may be repeated",
     )
     parser.add_argument("--budget", help="begin no run that would not end within it, such as 6h")
-    parser.add_argument("--positions", choices=["sinusoidal", "normal"], default="sinusoidal",
-                        help="how the untrained model's positions start; as in the recipe nano")  # fmt: skip
+    parser.add_argument("--start", default="albert-nano-en",
+                        help="the pretraining recipe as whose models the untrained one begins")  # fmt: skip
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--estimate", action="store_true", help="only say how long it will take")
     parser.add_argument("settings", nargs="*", help="key=value for all runs, or TASK:key=value for some")

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from albert.errors import InputError
 from albert.files import read_json, write_json
+from albert.model.fresh_start import PUBLISHED_START, FreshStart
 from albert.pretrained.folder import load_model
 from albert.pretrained.untrained import save_untrained
 from albert.tasks.catalogue import find_task
@@ -40,7 +41,7 @@ class Workshop:
     out: Path
     max_train: Mapping[str, int]
     overrides: tuple[str, ...] = ()
-    has_waves: bool = True
+    start: FreshStart = PUBLISHED_START
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -48,7 +49,7 @@ class Workshop:
         return {
             "weights": identify_weights(load_model(self.model, heads={}).model),
             "overrides": list(self.overrides),
-            "has_waves": self.has_waves,
+            "start": str(self.start),
         }
 
     def list_overrides(self, task: str) -> tuple[str, ...]:
@@ -78,7 +79,7 @@ class Workshop:
             return self.model
         place = self.out / "untrained" / f"seed-{trial.seed}"
         if not place.exists():
-            save_untrained(self.model, place, seed=trial.seed, has_waves=self.has_waves)
+            save_untrained(self.model, place, seed=trial.seed, start=self.start)
         return place
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from albert.files import hold, read_json
+from albert.model.fresh_start import FreshStart
 from albert.pretrained.folder import load_model
 from albert.pretrained.untrained import save_untrained
 from albert.reporting import Silence
@@ -172,7 +173,7 @@ def test_an_estimate_trains_nothing(tiny_folder, data, tmp_path, capsys):
 
 def test_the_untrained_model_is_the_same_but_for_its_weights(tiny_folder, tmp_path):
     for name, seed in (("one", 0), ("same", 0), ("other", 1)):
-        save_untrained(tiny_folder, tmp_path / name, seed=seed, has_waves=False)
+        save_untrained(tiny_folder, tmp_path / name, seed=seed, start=FreshStart())
     one, same, other = (load_model(tmp_path / name, heads={}).model for name in ("one", "same", "other"))
     assert one.config == load_model(tiny_folder, heads={}).config
     word = "encoder.embeddings.word.weight"

@@ -3,7 +3,6 @@
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import ModelConfig
-from albert.model.init import spread_positions
 from albert.model.runtime import select_device
 from albert.pretrained.card import format_card
 from albert.pretrained.folder import load_model
@@ -82,8 +81,7 @@ def build_pretrain_model(
     heads = {"mlm": None} if objective == "none" else {"mlm": None, objective: None}
     checkpointing = settings.gradient_checkpointing
     model = build_model(settings.model, heads=heads, seed=settings.seed, gradient_checkpointing=checkpointing)
-    if settings.position_init == "sinusoidal":
-        spread_positions(model.encoder.embeddings.position.weight, std=settings.model.initializer_range)
+    settings.fresh_start.apply(model)
     if settings.init_from is not None and not is_resumed:
         start = load_model(settings.init_from, heads=heads, seed=settings.seed).model
         model.load_state_dict(start.state_dict())

@@ -6,6 +6,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from albert.examples.settings import ExampleSettings
 from albert.model.config import ModelConfig
+from albert.model.fresh_start import FreshStart
 from albert.training.curriculum import Curriculum, Stages
 from albert.training.evaluation_settings import HeldOutSettings
 from albert.training.loop_settings import LoopSettings
@@ -18,7 +19,8 @@ class PretrainSettings(LoopSettings):
     `examples.max_length`. A step is computed in shares of about `micro_batch_tokens`. A stage of
     `length_schedule` has shorter sequences and as many more of them; one of `depth_schedule` fewer layers.
     Of the corpus, the first `data_share` is learned from (table 7 asks what more text is worth).
-    `position_init` sinusoidal starts the position embeddings as waves instead of at random.
+    `position_init` sinusoidal starts the position embeddings as waves instead of at random, and
+    `num_matching_heads` so many heads of each block as ones that look for the same word.
     """
 
     model: ModelConfig | None = None
@@ -32,6 +34,7 @@ class PretrainSettings(LoopSettings):
     held_out: HeldOutSettings = HeldOutSettings()
     data_share: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     position_init: Literal["normal", "sinusoidal"] = "normal"
+    num_matching_heads: Annotated[int, Field(ge=0)] = 0
     is_compiled: bool = False
     num_workers: Annotated[int, Field(ge=0, le=256)] = 1
 
@@ -68,6 +71,12 @@ class PretrainSettings(LoopSettings):
                 "layers of their own; only one shared block can be looped more often"
             )
         return self
+
+    @property
+    def fresh_start(self) -> FreshStart:
+        """How its weights begin."""
+        has_waves = self.position_init == "sinusoidal"
+        return FreshStart(has_waves=has_waves, num_matching_heads=self.num_matching_heads)
 
     def build_curriculum(self, model: ModelConfig) -> Curriculum:
         """The shape of every step."""

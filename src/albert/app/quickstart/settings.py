@@ -8,6 +8,7 @@ from albert.settings import Settings
 
 # The model that comes with the package, and that a quickstart does without where it is not there.
 RELEASED = "nano"
+RECIPE_OF_RELEASED = "albert-nano-en"
 
 
 class QuickstartSettings(Settings):

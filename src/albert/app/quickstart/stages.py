@@ -16,7 +16,7 @@ from albert.app.quickstart.pretraining import (
 from albert.app.quickstart.questions import iter_sentences, spread
 from albert.app.quickstart.reviews import ReviewSource, find_reviews, write_tables
 from albert.app.quickstart.scores import RELEASED, UNTRAINED, ReviewScores, score_reviews
-from albert.app.quickstart.settings import QuickstartSettings
+from albert.app.quickstart.settings import RECIPE_OF_RELEASED, QuickstartSettings
 from albert.app.quickstart.sources import TextSource, find_text
 from albert.errors import AlbertError, InputError
 from albert.files import write_text
@@ -103,6 +103,7 @@ class Stages:
             self.tell(4, "fine-tuning is left out")
             return None
         from albert.pretrained.untrained import save_untrained
+        from albert.training.recipes import read_recipe
 
         self.tell(4, f"fine-tuning {settings.model} on reviews, and the same model untrained")
         tables = self.folder.path(REVIEWS)
@@ -118,7 +119,8 @@ class Stages:
         self._begin("fine-tuning", stamp, REVIEWS)
         write_tables(found.reviews.reviews, tables, settings=settings)
         if not (tables / UNTRAINED).exists():
-            save_untrained(found.model, tables / UNTRAINED, seed=settings.seed)
+            start = read_recipe(RECIPE_OF_RELEASED).fresh_start
+            save_untrained(found.model, tables / UNTRAINED, seed=settings.seed, start=start)
         models = {UNTRAINED: tables / UNTRAINED, RELEASED: found.model}
         return score_reviews(tables, models=models, settings=settings, reporter=self.reporter)
 
