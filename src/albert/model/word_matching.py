@@ -1,9 +1,9 @@
 """Heads that begin by looking for the same word: an encoder with fresh weights comes in and leaves with them.
 
 To compare two texts a model must first see which words they share. A head whose queries and keys are the same
-map of the word alone, wherever it stands, sees just that: it looks at itself and at every other occurrence, and
-what it brings back tells whether any of these lies in the other segment. Small models hardly find such heads
-by themselves (docs/log.md); begun with them they keep them.
+map of the word alone, wherever it stands, sees just that: it looks at itself and at every other occurrence,
+and what it brings back tells whether any of these lies in the other segment. Small models hardly find such
+heads by themselves (docs/log.md).
 
 Shapes: E embedding width, D hidden width, H width of a head, R directions that are left out.
 """
@@ -18,7 +18,7 @@ from albert.model.blocks import AttentionBlock
 from albert.model.embeddings import Embeddings
 from albert.model.encoder import Encoder
 
-# What a word and itself have before the softmax: against a hundred others, about half of what the head looks at.
+# What a word and itself have before the softmax: against a hundred others, about half of all that is seen.
 _OWN_WORD = 5.0
 # The share of the embedding's directions that positions take up most, and that matching leaves out.
 _POSITION_SHARE = 1 / 3

@@ -1,0 +1,79 @@
+"""Heads that begin by looking for the same word, in whichever segment it stands."""
+
+import pytest
+import torch
+
+from albert.errors import InputError
+from albert.model.albert_model import AlbertModel, build_model
+from albert.model.config import ModelConfig
+from albert.model.fresh_start import FreshStart
+from albert.model.tokens import Tokens
+
+CONFIG = ModelConfig(
+    vocab_size=500, embedding_size=64, hidden_size=128, num_hidden_layers=2, num_attention_heads=4,
+    intermediate_size=128, max_position_embeddings=64, initializer_range=0.05,
+)  # fmt: skip
+# The words 7 and 8 stand in both segments, at other places.
+FIRST, SECOND = [2, 11, 7, 12, 8, 13, 3], [21, 22, 8, 23, 24, 25, 7, 3]
+SEGMENTS = [0] * len(FIRST) + [1] * len(SECOND)
+
+
+def build(num_matching_heads: int, **changes: object) -> AlbertModel:
+    model = build_model(CONFIG.model_copy(update=changes), heads={}, seed=0)
+    FreshStart(has_waves=True, num_matching_heads=num_matching_heads).apply(model)
+    return model
+
+
+def look(model: AlbertModel, *, head: int, step: int = 0) -> torch.Tensor:
+    """How much each token looks at each other one, [length, length]."""
+    tokens = Tokens.from_lists([FIRST + SECOND], [SEGMENTS])
+    with torch.inference_mode():
+        attentions = model.encoder(tokens, with_attentions=True).attentions
+    assert attentions is not None
+    return attentions[step][0][head]
+
+
+@pytest.mark.parametrize("head", [0, 1])
+def test_a_word_looks_at_its_other_occurrence_more_than_at_any_other_word(head: int) -> None:
+    seen = look(build(2), head=head)
+    places = {word: (FIRST.index(word), len(FIRST) + SECOND.index(word)) for word in (7, 8)}
+    for here, there in places.values():
+        others = [place for place in range(len(SEGMENTS)) if place not in (here, there)]
+        for one, other in ((here, there), (there, here)):
+            assert seen[one, other] > 2 * seen[one, others].max()
+
+
+def test_the_heads_that_were_not_asked_for_look_anywhere() -> None:
+    plain, started = build(0), build(2)
+    for part in ("query", "key"):
+        before, after = (dict(model.named_parameters()) for model in (plain, started))
+        (name,) = [name for name in before if name.endswith(f"{part}.weight")]
+        assert torch.equal(before[name][64:], after[name][64:])
+        assert not torch.equal(before[name][:64], after[name][:64])
+    assert look(plain, head=0)[2].max() < 0.2
+
+
+def test_it_is_the_same_for_the_same_seed_and_for_embeddings_as_wide_as_the_layers() -> None:
+    for first, second in zip(build(1).parameters(), build(1).parameters(), strict=True):
+        assert torch.equal(first, second)
+    seen = look(build(2, embedding_size=128), head=0)
+    assert seen[2, len(FIRST) + SECOND.index(7)] > 0.2
+
+
+def test_every_block_of_a_model_that_shares_nothing_has_such_heads() -> None:
+    model = build(1, sharing="none")
+    for layer in range(2):
+        maps = [
+            (dict(part.named_parameters())["query.weight"], dict(part.named_parameters())["key.weight"])
+            for part in model.modules()
+            if type(part).__name__ == "AttentionBlock"
+        ]
+        query, key = maps[layer]
+        assert torch.equal(query[:32], key[:32])
+
+
+def test_more_heads_than_there_are_and_too_wide_embeddings_are_refused() -> None:
+    with pytest.raises(InputError, match="num_matching_heads 5 exceeds the model's 4 heads"):
+        build(5)
+    with pytest.raises(InputError, match="embedding_size 256 is wider than hidden_size 128"):
+        build(1, embedding_size=256)
