@@ -58,7 +58,10 @@ SECTIONS = (
         "Build on the encoder",
         "For those who want hidden states, and bring their own ids and losses. `Rows` are lists of ids for "
         "each sequence, or tensors or arrays of them.",
-        ("inference.sequence_encoder: load_encoder SequenceEncoder",),
+        (
+            "inference.sequence_encoder: load_encoder SequenceEncoder",
+            "model.padded: PaddedModel PaddedOutput",
+        ),
     ),
     Section(
         "Train",
@@ -68,7 +71,7 @@ SECTIONS = (
             "training.pretrain: pretrain PretrainResult",
             "tasks.finetune: finetune FinetuneResult",
             "tasks.finetuned: FinetuneScores",
-            "training.loop: LoopOutcome Progress",
+            "training.job: LoopOutcome Progress",
             "reporting: Reporter",
         ),
     ),

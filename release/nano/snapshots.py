@@ -104,7 +104,7 @@ def _save(
         update={"num_hidden_layers": depth} if settings.model.is_fully_shared and step else {}
     )
     plain = settings.model_copy(update={"model": shape, "is_compiled": False})
-    model = build_pretrain_model(plain, tokenizer, is_resumed=weights is not None).eval()
+    model = build_pretrain_model(plain, is_resumed=weights is not None).eval()
     if weights is not None:
         model.load_state_dict(weights)
     save_model(folder, model, tokenizer=tokenizer, dtype=torch.float16)

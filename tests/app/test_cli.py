@@ -16,6 +16,7 @@ import albert
 from albert.app import cli
 from albert.app.results import CommandResult
 from albert.errors import InputError
+from albert.training.recipe_shelf import RecipeShelf
 
 NAMES = [command.name for command in cli.COMMANDS]
 
@@ -66,6 +67,11 @@ def test_every_command_explains_itself_and_has_the_common_options(name, run_albe
     assert (done.code, done.err) == (0, "")
     assert "--json" in done.out
     assert "--debug" in done.out
+
+
+def test_help_names_the_recipes_to_pretrain_by(run_albert):
+    said, names = run_albert("pretrain", "--help").out, RecipeShelf("pretrain").list_names()
+    assert [name for name in names if name.removesuffix("-v2") not in said] == []
 
 
 def test_a_help_shows_its_brackets(run_albert, monkeypatch):

@@ -77,6 +77,11 @@ def test_progress_is_told_on_stderr(finetune):
     assert " pieces/s, 0s left (100%)" in said
     assert said.count(", held out: accuracy ") == 2
     assert "scoring: the model of step" in said
+    assert "are cut" not in said
+
+
+def test_texts_that_are_too_long_are_counted(finetune):
+    assert "30 of 30 sequences are cut to 8 pieces; max_length=40 keeps more" in finetune("max_length=8").err
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.corpus.deduplicate import SeenHashes, hash_document, hash_paragraphs, hash_text, iter_duplicates
+from albert.corpus.deduplicate import SeenHashes, hash_document, hash_paragraphs, hash_text
 
 
 @given(st.lists(st.lists(st.integers(0, 40), max_size=30), max_size=12))
 def test_the_first_in_order_stays_and_every_other_is_marked(units):
-    seen = set()
-    for numbers, flags in zip(
-        units, iter_duplicates(np.array(unit, dtype=np.uint64) for unit in units), strict=True
-    ):
-        for number, flag in zip(numbers, flags, strict=True):
-            assert flag == (number in seen)
-            seen.add(number)
+    seen, before = SeenHashes(), set()
+    for unit in units:
+        for number, flag in zip(unit, seen.mark(np.array(unit, dtype=np.uint64)), strict=True):
+            assert flag == (number in before)
+            before.add(number)
 
 
 def test_short_paragraphs_are_not_compared():
@@ -23,8 +21,8 @@ def test_short_paragraphs_are_not_compared():
 
 
 def test_a_document_is_its_paragraphs_and_their_borders():
-    assert hash_document(["a b", "c"]) == hash_document(["a b", "c"])
-    assert hash_document(["a b", "c"]) != hash_document(["a", "b c"])
+    assert hash_document(["a b", "c "]) == hash_document(["a b", "c"])
+    assert len({hash_document(paragraphs) for paragraphs in (["a b", "c"], ["a", "b c"], ["a b c"])}) == 3
 
 
 def test_memory_is_sixteen_bytes_for_each_distinct_hash():

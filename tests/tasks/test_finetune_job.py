@@ -12,7 +12,7 @@ from albert.tasks.asking import ask_items
 from albert.tasks.examples import Label, TextExample
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.kinds.texts import TextKind
-from albert.training.loop import LoopOutcome
+from albert.training.job import LoopOutcome
 from albert.training.metrics import iter_records
 from tests.tasks.kinds.learning import finetune
 

@@ -4,8 +4,10 @@ import pytest
 
 from albert.errors import AlbertError
 from albert.tasks.assignment import list_tasks
-from albert.tasks.finetune_recipes import choose_recipe, list_finetune_recipes, read_finetune_recipe
+from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
+from albert.training.recipe_shelf import RecipeShelf
 
+RECIPES = RecipeShelf("finetune").list_names()
 # Table 14 of the paper, for xxlarge: learning rate, batch size, dropout of the encoder and of the classifier,
 # steps, steps of warm-up, length.
 TABLE_14 = {
@@ -24,11 +26,9 @@ TABLE_14 = {
 }
 
 
-@pytest.mark.parametrize("name", list_finetune_recipes())
+@pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_can_be_read(name):
-    settings = read_finetune_recipe(name)
-    assert settings.optimizer.name == "adamw"
-    assert settings.num_steps or settings.num_epochs
+    assert read_finetune_recipe(name).optimizer.name == "adamw"
 
 
 @pytest.mark.parametrize("task", TABLE_14)
@@ -51,7 +51,7 @@ def test_the_papers_recipes_say_what_the_paper_says(task):
 
 
 def test_every_task_of_the_table_has_a_recipe_and_no_other():
-    named = {name.removeprefix("paper-") for name in list_finetune_recipes() if name.startswith("paper-")}
+    named = {name.removeprefix("paper-") for name in RECIPES if name.startswith("paper-")}
     assert named == set(TABLE_14)
     assert named <= set(list_tasks())
 

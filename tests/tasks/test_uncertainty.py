@@ -11,10 +11,11 @@ from albert.tasks.decisions import find_classes, find_confusion
 from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample, TokenExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
 from albert.tasks.metrics.entities import score_entities, word_accuracy
-from albert.tasks.metrics.intervals import bootstrap_metric
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.uncertainty import find_intervals
 from albert.tasks.verdicts import list_verdicts
+
+from .metrics.plain_bootstrap import bootstrap_metric
 
 TAGS = ("O", "B-X", "I-X", "B-Y", "I-Y")
 CONTEXT = "one two three four five six seven eight"

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import albert
-from albert.errors import InputError
+from albert.errors import InputError, SettingsError
 from albert.examples.settings import Objective
+from albert.model.blocks import AttentionBlock
 from albert.pretrained.folder import load_model
 from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.training.checkpoints import CheckpointFolder
@@ -156,6 +157,24 @@ def test_muon_goes_on_to_the_bit(train, tmp_path):
     train(*muon, out="stopped", reporter=Listener(stop_at=14))
     assert train(*muon, out="stopped", resume=True).outcome.is_finished
     assert weights(tmp_path / "stopped") == weights(tmp_path / "undisturbed")
+
+
+def test_heads_that_look_for_the_same_word_are_held_to_it_and_go_on_to_the_bit(train, tmp_path):
+    held = ("num_matching_heads=1", "optimizer.name=muon")
+    train(*held, out="undisturbed")
+    train(*held, out="stopped", reporter=Listener(stop_at=14))
+    assert train(*held, out="stopped", resume=True).outcome.is_finished
+    assert weights(tmp_path / "stopped") == weights(tmp_path / "undisturbed")
+    model = load_model(tmp_path / "stopped" / "model").model
+    (block,) = [part for part in model.modules() if isinstance(part, AttentionBlock)]
+    width = block.query.weight.shape[0] // block.num_heads
+    assert torch.equal(block.query.weight[:width], block.key.weight[:width])
+    assert not torch.equal(block.query.weight[width:], block.key.weight[width:])
+
+
+def test_held_heads_need_whole_matrices(train):
+    with pytest.raises(SettingsError, match="num_matching_heads 1 needs whole matrices.*take strategy ddp"):
+        train("num_matching_heads=1", "strategy=fsdp")
 
 
 def test_every_evaluation_that_was_asked_for_happens(train, tmp_path):

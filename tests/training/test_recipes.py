@@ -4,10 +4,11 @@ import pytest
 
 from albert.errors import InputError, SettingsError
 from albert.model.parameters import count_parameters
-from albert.training.recipes import list_recipes, read_recipe, rescale
+from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import read_recipe, rescale
 
 
-@pytest.mark.parametrize("name", list_recipes())
+@pytest.mark.parametrize("name", RecipeShelf("pretrain").list_names())
 def test_every_recipe_parses(name):
     settings = read_recipe(name)
     assert (settings.model is None) == (name == "continue")
@@ -20,7 +21,7 @@ def test_the_papers_sizes_and_more_have_recipes():
         for size in ("base", "large", "xlarge", "xxlarge")
         for version in ("", "-v2")
     ]
-    assert set(list_recipes()) == {
+    assert set(RecipeShelf("pretrain").list_names()) == {
         *sizes, "bert-base", "bert-large", "bert-xlarge", "small", "nano", "albert-nano-en", "study",
         "continue",
     }  # fmt: skip

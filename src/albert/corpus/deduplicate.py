@@ -6,7 +6,7 @@ Among n different paragraphs, about n² / 2^65 share a 64-bit hash with another 
 million, 0.0003 are dropped by mistake.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -58,10 +58,3 @@ class SeenHashes:
             run.sort(kind="stable")  # two sorted halves: a merge
         if len(run):
             self._runs.append(run)
-
-
-def iter_duplicates(units: Iterable[Hashes]) -> Iterator[Flags]:
-    """For each unit's hashes, which of them are duplicates of an earlier one."""
-    seen = SeenHashes()
-    for hashes in units:
-        yield seen.mark(hashes)

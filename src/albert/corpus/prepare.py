@@ -16,8 +16,10 @@ from typing import TypeVar
 import numpy as np
 
 from albert.corpus.deduplicate import SeenHashes
+from albert.corpus.finished import describe_source, find_missing, is_same, read_finished
 from albert.corpus.layouts import LAYOUTS
-from albert.corpus.manifest import MANIFEST_NAME, Manifest, SourceEntry, read_manifest, write_manifest
+from albert.corpus.manifest import MANIFEST_NAME, Manifest, write_manifest
+from albert.corpus.passes import hash_unit, write_unit
 from albert.corpus.progress import Meter
 from albert.corpus.remote import Place, is_url, to_path
 from albert.corpus.resume import choose_scratch, read_hash_record, read_unit_record, survey_sources
@@ -32,8 +34,6 @@ from albert.corpus.units import (
     UnitTask,
     build_key,
     describe_unit,
-    hash_unit,
-    write_unit,
 )
 from albert.corpus.vocabulary import save_vocabulary
 from albert.corpus.workers import Engine, build_engine
@@ -109,13 +109,19 @@ def _make_absolute(place: Place) -> Place:
 
 
 def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, *, overwrite: bool) -> Manifest:
-    before = _read_finished(run, overwrite=overwrite)
-    if before is not None:
-        _refuse_other_sources(before, sources, run)
+    before = read_finished(
+        run.out, vocabulary=run.tokenizer.fingerprint, settings=run.settings, overwrite=overwrite
+    )
+    if before is not None and (missing := find_missing(before, sources)) is not None:
+        run.scratch.clear()
+        raise InputError(
+            f"{run.out.place}: holds a corpus of other sources ({missing} is not among these); choose "
+            "another --out, or add --overwrite"
+        )
     surveys = survey_sources(
         sources, run.scratch, run.settings, unit_bytes=unit_bytes, engine=run.engine, reporter=run.reporter
     )
-    if before is not None and _is_same(before, surveys, run.reporter):
+    if before is not None and is_same(before, surveys, run.reporter):
         run.reporter.say(f"{run.out.place}: is prepared already, and nothing has changed")
         return before
     _say_layouts(surveys, run.reporter)
@@ -143,54 +149,6 @@ def _check_settings(settings: PrepareSettings) -> None:
         raise InputError(
             f"min_duplicate_characters {settings.min_duplicate_characters} is too small; at least 1"
         )
-
-
-def _is_whole(out: Storage, manifest: Manifest) -> bool:
-    """Whether all shards are there and are what the manifest says."""
-    return all(
-        out.is_whole(shard.name, num_bytes=shard.num_bytes, sha256=shard.sha256) for shard in manifest.shards
-    )
-
-
-def _refuse_other_sources(before: Manifest, sources: Sequence[Source], run: _Run) -> None:
-    """More sources, or changed ones, are another state of the same corpus; fewer are another corpus."""
-    names = {source.name for source in sources}
-    missing = [entry.name for entry in before.sources if entry.name not in names]
-    if missing:
-        run.scratch.clear()
-        raise InputError(
-            f"{run.out.place}: holds a corpus of other sources ({missing[0]} is not among these); choose "
-            "another --out, or add --overwrite"
-        )
-
-
-def _read_finished(run: _Run, *, overwrite: bool) -> Manifest | None:
-    """The manifest of a corpus that is finished already, if it was made with these settings."""
-    if run.out.find_size(MANIFEST_NAME) is None:
-        return None
-    manifest = read_manifest(run.out)
-    if overwrite:
-        return None
-    if manifest.vocabulary == run.tokenizer.fingerprint and manifest.settings == run.settings.model_dump():
-        return manifest if _is_whole(run.out, manifest) else None
-    if not overwrite:
-        is_vocabulary = manifest.vocabulary != run.tokenizer.fingerprint
-        what = "another vocabulary" if is_vocabulary else "other settings"
-        raise InputError(
-            f"{run.out.place}: holds a corpus of {what}; choose another --out, or add --overwrite"
-        )
-    return None
-
-
-def _is_same(before: Manifest, surveys: Sequence[SourceSurvey], reporter: Reporter) -> bool:
-    sources = tuple(map(_describe_source, surveys))
-    old, new = ({entry.name: entry for entry in entries} for entries in (before.sources, sources))
-    for name in old.keys() | new.keys():
-        if name not in old:
-            reporter.say(f"{name}: is new")
-        elif old[name] != new[name]:
-            reporter.say(f"{name}: changed since the corpus was prepared")
-    return before.sources == sources
 
 
 def _say_layouts(surveys: Sequence[SourceSurvey], reporter: Reporter) -> None:
@@ -261,16 +219,6 @@ def _write(run: _Run, tasks: Sequence[UnitTask]) -> list[UnitRecord]:
     return _run_pass(run, "writing", write_unit, tasks, read_unit_record)
 
 
-def _describe_source(survey: SourceSurvey) -> SourceEntry:
-    return SourceEntry(
-        name=survey.name,
-        num_bytes=survey.num_bytes,
-        sha256=survey.sha256,
-        layout=survey.layout,
-        skipped=survey.skipped,
-    )
-
-
 def _build_manifest(run: _Run, surveys: Sequence[SourceSurvey], records: Sequence[UnitRecord]) -> Manifest:
     dropped = Counter(_SKIPPED[survey.skipped] for survey in surveys if survey.skipped)
     for record in records:
@@ -291,7 +239,7 @@ def _build_manifest(run: _Run, surveys: Sequence[SourceSurvey], records: Sequenc
         num_characters=sum(record.num_characters for record in records),
         dropped=dict(sorted(dropped.items())),
         settings=run.settings.model_dump(),
-        sources=tuple(map(_describe_source, surveys)),
+        sources=tuple(map(describe_source, surveys)),
         shards=tuple(shard for record in records for shard in record.shards),
     )
 

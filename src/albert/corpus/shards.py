@@ -4,7 +4,7 @@ A shard is an Arrow IPC file, uncompressed, in bounded record batches, with one 
 `document: list<list<uint16 | uint32>>`. The nested offsets are the borders of sentences and documents.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -40,11 +40,6 @@ class ShardPart:
 def choose_id_type(vocab_size: int) -> pa.DataType:
     """Two bytes an id where they suffice."""
     return pa.uint16() if vocab_size <= 1 << 16 else pa.uint32()
-
-
-def write_shard(path: Path, documents: Iterable[Sequence[Sequence[int]]], *, id_type: pa.DataType) -> None:
-    """Write documents (lists of sentences, each a list of ids), whole or not at all."""
-    write_parts(path, _iter_parts(documents, id_type), id_type=id_type)
 
 
 def write_parts(path: Path, parts: Iterable[ShardPart], *, id_type: pa.DataType) -> None:
@@ -86,19 +81,6 @@ def find_starts(lengths: ArrayLike) -> NDArray[np.int32]:
     """Where things of these lengths begin when they lie end to end, and where the last one ends."""
     counts = np.asarray(lengths, dtype=np.int64)
     return np.concatenate([[0], counts.cumsum()]).astype(np.int32)
-
-
-def _iter_parts(documents: Iterable[Sequence[Sequence[int]]], id_type: pa.DataType) -> Iterator[ShardPart]:
-    gathered: list[Sequence[Sequence[int]]] = []
-    num_pieces = 0
-    for document in documents:
-        gathered.append(document)
-        num_pieces += sum(map(len, document))
-        if num_pieces >= MAX_BATCH_PIECES:
-            yield build_part(gathered, id_type=id_type)
-            gathered, num_pieces = [], 0
-    if gathered:
-        yield build_part(gathered, id_type=id_type)
 
 
 def build_part(documents: Sequence[Sequence[Sequence[int]]], *, id_type: pa.DataType) -> ShardPart:

@@ -15,6 +15,8 @@ from torch.utils.data import DataLoader, Dataset
 from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.examples.source import ExampleSource
 
+_AHEAD = 4  # steps that each worker makes before they are asked for
+
 
 @dataclass(frozen=True)
 class _Steps(Dataset[list[PretrainingBatch]]):
@@ -47,7 +49,6 @@ def iter_steps(
     first_step: int,
     num_steps: int,
     num_workers: int = 1,
-    ahead: int = 4,
     max_tokens: int | None = None,
     rank: int = 0,
     world_size: int = 1,
@@ -62,7 +63,7 @@ def iter_steps(
         batch_size=None,
         shuffle=False,
         num_workers=num_workers,
-        prefetch_factor=ahead if num_workers else None,
+        prefetch_factor=_AHEAD if num_workers else None,
         collate_fn=_as_is,
         worker_init_fn=_begin_worker,
     )

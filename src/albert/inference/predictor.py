@@ -16,11 +16,10 @@ from albert.errors import InputError
 from albert.inference.answers import Candidate, OrderAnswer
 from albert.inference.batching import iter_batches
 from albert.model.albert_model import AlbertModel
-from albert.model.runtime import RuntimeSettings, autocast, select_device
+from albert.model.runtime import RuntimeSettings, autocast, build_runtime, select_device
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import check_vocabulary, load_model, save_model
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.settings import build_settings
 from albert.text.encoding import Encoding, InputSequence
 from albert.text.tokenizer import MASK, Tokenizer
 
@@ -200,10 +199,7 @@ def load(
     precision: Literal["float32", "bf16"] = "float32",
     revision: str | None = None,
 ) -> Predictor:
-    """Open a folder, a weights file or a hub name for prediction, with the heads and vocabulary it has."""
-    pretrained = load_model(source, revision=revision)
-    tokenizer = load_vocabulary(pretrained.path)
-    runtime = build_settings(
-        RuntimeSettings, values={"device": device, "precision": precision}, source="albert.load"
-    )
-    return Predictor(pretrained.model, tokenizer, runtime=runtime)
+    """Open a model as `albert.load` does, without what it was fine-tuned for."""
+    loaded = load_model(source, revision=revision)
+    runtime = build_runtime(device, precision, source="albert.load")
+    return Predictor(loaded.model, load_vocabulary(loaded.path), runtime=runtime)

@@ -21,12 +21,12 @@ class FreshStart:
     def apply(self, model: "AlbertModel") -> None:
         """Change the fresh weights of a model."""
         from albert.model.init import spread_positions
-        from albert.model.word_matching import match_words
+        from albert.model.word_matching import WordMatching
 
         if self.has_waves:
             spread_positions(model.encoder.embeddings.position.weight, std=model.config.initializer_range)
         if self.num_matching_heads:
-            match_words(model.encoder, num_heads=self.num_matching_heads)
+            WordMatching(model.encoder, num_heads=self.num_matching_heads).apply()
 
     def __str__(self) -> str:
         parts = ["positions as waves" if self.has_waves else "positions at random"]

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from albert.errors import InputError
-from albert.settings import Settings
+from albert.settings import Settings, build_settings
 
 if TYPE_CHECKING:
     import torch
@@ -22,6 +22,11 @@ class RuntimeSettings(Settings):
 
     device: str = "auto"
     precision: Precision = "float32"
+
+
+def build_runtime(device: str, precision: str, *, source: str) -> RuntimeSettings:
+    """The settings by their names; refused: another precision than there is. `source` asked for them."""
+    return build_settings(RuntimeSettings, values={"device": device, "precision": precision}, source=source)
 
 
 def select_device(name: str = "auto") -> "torch.device":

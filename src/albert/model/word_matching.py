@@ -1,16 +1,20 @@
-"""Heads that begin by looking for the same word: an encoder with fresh weights comes in and leaves with them.
+"""Heads that look for the same word: an encoder comes in; some of its heads are made, and held, to it.
 
 To compare two texts a model must first see which words they share. A head whose queries and keys are the same
 map of the word alone, wherever it stands, sees just that: it looks at itself and at every other occurrence,
-and what it brings back tells whether any of these lies in the other segment. Small models hardly find such
-heads by themselves (docs/log.md).
+and what it brings back tells whether any of these lies in the other segment. Small models do not find such
+heads by themselves, and masked words soon make something else of heads that only began as such (docs/log.md):
+so they are held to it, in step with the embeddings, for as long as a model is pretrained.
 
-Shapes: E embedding width, D hidden width, H width of a head, R directions that are left out.
+Shapes: V words, L positions, S segments, E embedding width, D hidden width, H width of a head, R directions
+that are left out.
 """
 
 import math
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from albert.errors import InputError
@@ -22,55 +26,103 @@ from albert.model.encoder import Encoder
 _OWN_WORD = 5.0
 # The share of the embedding's directions that positions take up most, and that matching leaves out.
 _POSITION_SHARE = 1 / 3
+# So many words tell how large they are.
+_NUM_WORDS = 1000
 
 
-@torch.no_grad()
-def match_words(encoder: Encoder, *, num_heads: int) -> None:
-    """Start the first `num_heads` heads of every block as ones that look for the same word.
+class WordMatching:
+    """The first `num_heads` heads of every block, and the directions in which each compares words.
 
-    Refused: more heads than there are, and embeddings that are wider than the hidden layers.
+    Directions are the same for every model of a shape, so that pretraining may go on in another run. Refused:
+    more heads than there are, and embeddings that are wider than the hidden layers.
     """
-    tables = encoder.embeddings
-    blocks = [part for part in encoder.modules() if isinstance(part, AttentionBlock)]
-    word_ED = _find_word(tables)
-    if word_ED.shape[0] > word_ED.shape[1]:
-        raise InputError(
-            f"num_matching_heads needs embeddings no wider than the hidden layers, and embedding_size "
-            f"{word_ED.shape[0]} is wider than hidden_size {word_ED.shape[1]}; set num_matching_heads=0"
-        )
-    for block in blocks:
-        if num_heads > block.num_heads:
+
+    def __init__(self, encoder: Encoder, *, num_heads: int) -> None:
+        self.tables: Embeddings = encoder.embeddings
+        self.blocks = [part for part in encoder.modules() if isinstance(part, AttentionBlock)]
+        width, hidden_size = self.tables.word.weight.shape[1], self.blocks[0].query.weight.shape[0]
+        most = self.blocks[0].num_heads
+        if num_heads > most:
+            raise InputError(f"num_matching_heads {num_heads} exceeds the model's {most} heads; lower it")
+        if width > hidden_size:
             raise InputError(
-                f"num_matching_heads {num_heads} exceeds the model's {block.num_heads} heads; lower it"
+                f"num_matching_heads needs embeddings no wider than the hidden layers, and embedding_size "
+                f"{width} is wider than hidden_size {hidden_size}; set num_matching_heads=0"
             )
-        _match(block, word_ED, num_heads=num_heads, scale=_find_scale(tables, block))
+        head_width = hidden_size // most
+        shape, generator = (num_heads, head_width, width), torch.Generator().manual_seed(0)
+        self._directions_NHE = torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    @torch.no_grad()
+    def apply(self) -> None:
+        """Make the heads of what the embeddings are now."""
+        map_RD = self._find_map()
+        for block in self.blocks:
+            for part in (block.query, block.key):
+                part.weight[: len(map_RD)] = map_RD.to(part.weight)
+                part.bias[: len(map_RD)] = 0.0
+
+    def hold(self, optimizer: torch.optim.Optimizer) -> None:
+        """Let no step of the optimiser move the heads but with the embeddings."""
+        num_rows = self._directions_NHE.shape[0] * self._directions_NHE.shape[1]
+
+        def clear(*_: Any) -> None:
+            for block in self.blocks:
+                for part in (block.query, block.key):
+                    for tensor in (part.weight.grad, part.bias.grad):
+                        if tensor is not None:
+                            tensor[:num_rows] = 0.0
+
+        optimizer.register_step_pre_hook(clear)
+        optimizer.register_step_post_hook(lambda *_: self.apply())
+
+    def _find_map(self) -> Tensor:
+        """From hidden vectors to the queries of all matching heads, which are their keys too.
+
+        Words are compared as they come out of the embeddings' map, in its own directions. Undoing the map
+        instead would blow up whatever it hardly lets through (gradients of 263 after 890 steps).
+        """
+        basis_DE, inside_EE = torch.linalg.qr(self._read_map())
+        word_VE, position_LE, segment_SE = (_center(table) @ inside_EE.T for table in self._read_tables())
+        word_EE = _leave_out(position_LE, torch.cat([segment_SE, word_VE.mean(0, keepdim=True)]))
+        queries_NHV = self._directions_NHE @ word_EE @ (self._list_vectors() @ inside_EE.T).T
+        own = float(queries_NHV.square().sum(1).mean()) / math.sqrt(queries_NHV.shape[1])
+        directions_NHE = math.sqrt(_OWN_WORD / own) * self._directions_NHE
+        map_RD: Tensor = (directions_NHE @ word_EE @ basis_DE.T).flatten(0, 1)
+        return map_RD
+
+    def _list_vectors(self) -> Tensor:
+        """Words somewhere, as the norm of the embeddings scales them."""
+        word_VE, position_LE, segment_SE = self._read_tables()
+        number_V = torch.arange(len(word_VE))
+        x_VE = word_VE + position_LE[number_V % len(position_LE)] + segment_SE[number_V % len(segment_SE)]
+        return F.layer_norm(x_VE, x_VE.shape[1:])
+
+    def _read_tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Some of the words, all positions and all segments."""
+        tables = self.tables
+        stride = max(1, tables.word.weight.shape[0] // _NUM_WORDS)
+        weights = (tables.word.weight[::stride], tables.position.weight, tables.segment.weight)
+        word_VE, position_LE, segment_SE = (weight.detach().double().cpu() for weight in weights)
+        return word_VE, position_LE, segment_SE
+
+    def _read_map(self) -> Tensor:
+        """From the embeddings, once they are scaled, to hidden vectors."""
+        gain_E = self.tables.norm.weight.detach().double().cpu()
+        if self.tables.map is None:
+            return torch.diag(gain_E)
+        return self.tables.map.weight.detach().double().cpu() * gain_E
 
 
-def _match(block: AttentionBlock, word_ED: Tensor, *, num_heads: int, scale: float) -> None:
-    width = block.query.weight.shape[0] // block.num_heads
-    for head in range(num_heads):
-        rows = slice(head * width, (head + 1) * width)
-        # The weights that were drawn for the head, of which only the spread changes.
-        drawn_HE = block.query.weight[rows, : word_ED.shape[0]].double()
-        map_HD = scale * drawn_HE / drawn_HE.std() @ word_ED
-        for part in (block.query, block.key):
-            part.weight[rows] = map_HD.to(part.weight)
+def _center(table: Tensor) -> Tensor:
+    """As the norm does it: what all numbers of a vector have in common is lost."""
+    return table - table.mean(1, keepdim=True)
 
 
-def _find_word(tables: Embeddings) -> Tensor:
-    """The map from hidden vectors to what they say of the word, and nothing of its place and its segment."""
-    position_LE, segment_SE = (table.weight.double() for table in (tables.position, tables.segment))
-    num_left_out = round(position_LE.shape[1] * _POSITION_SHARE)
-    place_RE = torch.linalg.svd(position_LE, full_matrices=False).Vh[:num_left_out]
-    other_ER = torch.linalg.qr(torch.cat([place_RE, segment_SE]).T).Q
-    word_EE = torch.eye(position_LE.shape[1], dtype=torch.float64) - other_ER @ other_ER.T
-    return word_EE if tables.map is None else word_EE @ torch.linalg.pinv(tables.map.weight.double())
-
-
-def _find_scale(tables: Embeddings, block: AttentionBlock) -> float:
-    """The spread of a head's weights at which a word and itself have `_OWN_WORD` before the softmax."""
-    spreads = [float(table.weight.double().var()) for table in (tables.word, tables.position, tables.segment)]
-    num_directions = tables.word.weight.shape[1] * (1 - _POSITION_SHARE)
-    of_word = num_directions * spreads[0] / sum(spreads)  # of a vector that its norm has scaled
-    head_width = block.query.weight.shape[0] // block.num_heads
-    return math.sqrt(_OWN_WORD / (math.sqrt(head_width) * of_word))
+def _leave_out(position_LE: Tensor, others_RE: Tensor) -> Tensor:
+    """The projection on what tells neither places nor those others."""
+    num_places = round(position_LE.shape[1] * _POSITION_SHARE)
+    place_RE = torch.linalg.eigh(position_LE.T @ position_LE).eigenvectors.T[-num_places:]
+    other_ER = torch.linalg.qr(torch.cat([place_RE, others_RE]).T).Q
+    word_EE: Tensor = torch.eye(len(other_ER), dtype=torch.float64) - other_ER @ other_ER.T
+    return word_EE

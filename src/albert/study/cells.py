@@ -19,15 +19,16 @@ def count_cell(number: int) -> Cell:
     return Cell(f"{number:,}", float(number))
 
 
-def number_cell(value: float, *, digits: int = 3) -> Cell:
-    """A figure with so many significant digits."""
-    return Cell(format_number(value, digits=digits), value)
+def number_cell(value: float | None) -> Cell:
+    """A figure, or the place of one that is missing."""
+    return MISSING if value is None else Cell(format_number(value), value)
 
 
-def interval_cell(interval: Interval, *, digits: int = 3, suffix: str = "") -> Cell:
-    """A figure and the ends of its interval."""
-    numbers = (interval.value, interval.low, interval.high)
-    value, low, high = (format_number(each, digits=digits) for each in numbers)
+def interval_cell(interval: Interval | None, *, suffix: str = "") -> Cell:
+    """A figure and the ends of its interval, or the place of one that is missing."""
+    if interval is None:
+        return MISSING
+    value, low, high = map(format_number, (interval.value, interval.low, interval.high))
     return Cell(f"{value}{suffix} ({low}–{high})", interval.value, interval.low, interval.high)
 
 
@@ -41,12 +42,12 @@ def seconds_cell(seconds: float) -> Cell:
     return Cell(format_time(seconds), seconds)
 
 
-def format_number(value: float, *, digits: int = 3) -> str:
-    """So many significant digits."""
+def format_number(value: float) -> str:
+    """Three significant digits."""
     if value == 0:
         return "0"
-    rounded = float(f"{value:.{digits}g}")
-    return f"{rounded:,.0f}" if abs(rounded) >= 10 ** (digits - 1) else f"{value:#.{digits}g}".rstrip(".")
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{value:#.3g}".rstrip(".")
 
 
 def format_bytes(number: float) -> str:

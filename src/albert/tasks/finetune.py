@@ -29,8 +29,8 @@ from albert.tasks.vocabulary_fit import load_own_vocabulary
 from albert.text.tokenizer import Tokenizer
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.claim import claim_run
+from albert.training.job import LoopOutcome
 from albert.training.launch import list_launchers, open_world, run_on_main
-from albert.training.loop import LoopOutcome
 from albert.training.run_folder import (
     CHECKPOINTS_DIR,
     FREE_KEYS,

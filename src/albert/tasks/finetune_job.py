@@ -6,6 +6,7 @@ from functools import cache, cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import torch
 from torch import nn
 
 from albert.examples.order import ExampleOrder, share_step
@@ -16,6 +17,7 @@ from albert.tasks.batches import TaskBatch
 from albert.tasks.examples import Example
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.kind import Kind, Terms
+from albert.training.optimizers import build_optimizer
 from albert.training.step import Objective
 from albert.training.world import World
 
@@ -89,6 +91,10 @@ class FinetuneJob(Generic[I, A]):
     def count_tokens(self, batch: TaskBatch[A]) -> int:
         """Tokens; all of them are real."""
         return len(batch.ids_T)
+
+    def build_optimizer(self) -> torch.optim.Optimizer:
+        """The one of the recipe."""
+        return build_optimizer(self.model, self.settings.optimizer)
 
     def find_options(self, step: int) -> dict[str, Any]:
         """The model's own depth."""

@@ -12,11 +12,6 @@ _SHELF = RecipeShelf("finetune")
 _WIDE = 512
 
 
-def list_finetune_recipes() -> list[str]:
-    """The names of the recipes that come with the package."""
-    return _SHELF.list_names()
-
-
 def choose_recipe(task: str, *, hidden_size: int) -> str:
     """The recipe for a task and a model: the paper's for wide models, ours for small ones."""
     known = _SHELF.list_names()

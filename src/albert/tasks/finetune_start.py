@@ -71,6 +71,11 @@ def build_job(
     warning = check_known(kind, train, tokenizer)
     if warning is not None:
         reporter.say(warning)
+    num_cut = sum(map(kind.is_cut, train))
+    if num_cut:
+        limit = model.config.max_position_embeddings
+        told = f"{num_cut:,} of {len(train):,} sequences are cut to {min(settings.max_length, limit)} pieces"
+        reporter.say(f"{told}; max_length={limit} keeps more" if settings.max_length < limit else told)
     dev = kind.encode(assignment.dev, tokenizer)
     num_tokens = sum(map(kind.measure, train))
     reporter.say(

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from albert.errors import FileFormatError, InputError
-from albert.files import format_json, write_json
+from albert.files import write_json
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.card import format_card
 from albert.pretrained.folder import save_model
@@ -21,10 +21,10 @@ from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_model import load_start
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.foreign_folder import PROBLEM_TYPES
-from albert.tasks.task_facts import TASK_NAME, TaskFacts, build_kind
+from albert.tasks.task_facts import TASK_NAME, TaskFacts, build_kind, format_facts
 from albert.tasks.tuning import tune_facts
 from albert.text.tokenizer import Tokenizer
-from albert.training.loop import LoopOutcome
+from albert.training.job import LoopOutcome
 from albert.training.run_folder import MODEL_DIR
 from albert.training.run_job import load_best
 
@@ -76,7 +76,7 @@ def write_finetuned(
             labels=tuned.labels if tuned.kind in ("texts", "words") else (),
             problem_type=PROBLEM_TYPES[tuned.label_kind] if tuned.kind == "texts" else None,
             card=card,
-            extras={TASK_NAME: format_json(tuned.model_dump(mode="json")), **_list_extras(model, tuned)},
+            extras={TASK_NAME: format_facts(tuned), **_list_extras(model, tuned)},
         )
         write_json(run_dir / RESULT_NAME, {"metrics": metrics, "step": step})
     return FinetuneScores(metrics, step)

@@ -10,6 +10,7 @@ from albert.errors import FileFormatError
 
 # A file of which more than this share is left out is not what it was taken for.
 MAX_SKIPPED_SHARE = 0.1
+_MAX_QUOTED = 40  # characters
 
 
 class BadRow(Exception):  # noqa: N818 - no error yet: it may be counted and left out
@@ -121,6 +122,6 @@ def iter_good(rows: Iterable[R], build: Callable[[R], T], *, problems: Problems)
             yield built
 
 
-def quote(text: str, *, limit: int = 40) -> str:
+def quote(text: str) -> str:
     """A text as an error shows it: in quotes, and not all of a long one."""
-    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+    return repr(text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + "…")

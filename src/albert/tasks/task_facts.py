@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from albert.errors import InputError
-from albert.files import read_json, write_json
+from albert.files import format_json, read_json
 from albert.settings import Settings, build_settings
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.kinds.logits import LabelKind
@@ -121,9 +121,9 @@ def _check_exits(facts: TaskFacts) -> None:
         )
 
 
-def write_facts(folder: Path, facts: TaskFacts) -> None:
-    """Put the facts beside the weights."""
-    write_json(folder / TASK_NAME, facts.model_dump(mode="json"))
+def format_facts(facts: TaskFacts) -> str:
+    """What task.json says, beside the weights."""
+    return format_json(facts.model_dump(mode="json"))
 
 
 def read_facts(folder: Path) -> TaskFacts | None:

@@ -5,20 +5,25 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from albert.errors import InputError
-from albert.files import format_json
 from albert.inference.predictor import Predictor
 from albert.model.albert_model import AlbertModel
-from albert.model.runtime import RuntimeSettings
+from albert.model.runtime import RuntimeSettings, build_runtime
 from albert.pretrained.folder import load_model, save_model
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.settings import build_settings
 from albert.tasks.answering import Answerer, check_heads
 from albert.tasks.examples import Example, TokenExample
 from albert.tasks.foreign_folder import PROBLEM_TYPES, guess_facts
 from albert.tasks.kinds.logits import LabelKind
 from albert.tasks.predicted import Choice, Classification, ContextAnswer, LabelSet, Tagging
 from albert.tasks.python_questions import TextOrPair, read_choices, read_questions, read_texts, read_words
-from albert.tasks.task_facts import TASK_NAME, KindName, TaskFacts, build_kind, read_facts
+from albert.tasks.task_facts import (
+    TASK_NAME,
+    KindName,
+    TaskFacts,
+    build_kind,
+    format_facts,
+    read_facts,
+)
 from albert.text.tokenizer import Tokenizer
 
 # Not any sequence of texts: one text is such a sequence, too.
@@ -148,7 +153,7 @@ class TaskPredictor(Predictor):
             tokenizer=self.tokenizer,
             labels=facts.labels if facts.kind in ("texts", "words") else (),
             problem_type=PROBLEM_TYPES[facts.label_kind] if facts.kind == "texts" else None,
-            extras={TASK_NAME: format_json(facts.model_dump(mode="json"))},
+            extras={TASK_NAME: format_facts(facts)},
         )
 
     def _ask_texts(
@@ -205,8 +210,6 @@ def load(
     """
     loaded = load_model(source, revision=revision)
     path = loaded.path if loaded.path.is_dir() else loaded.path.parent
-    runtime = build_settings(
-        RuntimeSettings, values={"device": device, "precision": precision}, source="albert.load"
-    )
+    runtime = build_runtime(device, precision, source="albert.load")
     facts = read_facts(path) or guess_facts(loaded)
     return TaskPredictor(loaded.model, load_vocabulary(loaded.path), facts=facts, runtime=runtime)

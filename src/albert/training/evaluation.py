@@ -20,6 +20,7 @@ from albert.training.world import World
 # One seed for every run: what is asked is the same, whoever trained.
 _SEED = 20_190_926
 _BATCH_SIZE = 64
+_MAX_COUNTED = 20_000_000  # pieces
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,10 @@ def find_unigram_loss(corpus: Corpus, source: ExampleSource, *, num_examples: in
     return total / count
 
 
-def count_pieces(corpus: Corpus, *, size: int, max_pieces: int = 20_000_000) -> "np.typing.NDArray[np.int64]":
+def count_pieces(corpus: Corpus, *, size: int) -> "np.typing.NDArray[np.int64]":
     """How often each piece occurs; of a large corpus, in parts spread over it."""
     counts = np.zeros(size, dtype=np.int64)
-    stride = max(1, corpus.num_pieces // max_pieces)
+    stride = max(1, corpus.num_pieces // _MAX_COUNTED)
     for number in range(0, len(corpus.parts), stride):
         counts += np.bincount(corpus.parts[number].pieces, minlength=size)
         corpus.let_go(number)

@@ -13,8 +13,8 @@ from albert.pretrained.folder import save_model
 from albert.reporting import Reporter, Silence
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.claim import claim_run
+from albert.training.job import LoopOutcome
 from albert.training.launch import list_launchers, open_world, run_on_main
-from albert.training.loop import LoopOutcome
 from albert.training.pretrain_data import PretrainData, open_data
 from albert.training.pretrain_facts import PretrainFacts, read_pretrain_run
 from albert.training.pretrain_job import PretrainJob
@@ -88,7 +88,7 @@ def _run(
     world: World,
 ) -> PretrainResult:
     newest = CheckpointFolder(run_dir / CHECKPOINTS_DIR).load_newest(say=reporter.say)
-    model = build_pretrain_model(settings, data.tokenizer, is_resumed=newest is not None)
+    model = build_pretrain_model(settings, is_resumed=newest is not None)
     job = PretrainJob(model, settings, data, world)
     outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, world=world)
     if not outcome.is_finished:
@@ -109,7 +109,7 @@ def _write_models(
 ) -> None:
     """The model of the last step; and the best one apart where that is another."""
     plain = settings.model_copy(update={"runtime": RuntimeSettings(device="cpu"), "is_compiled": False})
-    model = build_pretrain_model(plain, data.tokenizer, is_resumed=True).eval()
+    model = build_pretrain_model(plain, is_resumed=True).eval()
     model.load_state_dict(state)
     card = format_training_card(model, settings, facts, outcome.progress)
     save_model(run_dir / MODEL_DIR, model, tokenizer=data.tokenizer, card=card)

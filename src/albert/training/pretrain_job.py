@@ -5,14 +5,18 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
+import torch
+
 from albert.errors import InputError
 from albert.examples.batches import PretrainingBatch, build_placeholder
 from albert.examples.loader import iter_steps
 from albert.examples.source import ExampleSource, build_piece_table, build_source
 from albert.model.albert_model import AlbertModel
+from albert.model.word_matching import WordMatching
 from albert.training.curriculum import Curriculum, StepShape
 from albert.training.evaluation import PassScores, build_held_out_source, evaluate_pass
 from albert.training.losses import WORDS, PretrainLosses, count_terms
+from albert.training.optimizers import build_optimizer
 from albert.training.pretrain_data import PretrainData
 from albert.training.settings import PretrainSettings
 from albert.training.step import Objective
@@ -63,6 +67,14 @@ class PretrainJob:
     def build_network(self) -> PretrainLosses:
         """The model with its questions, as the loop trains it."""
         return PretrainLosses(self.model, pair_head=self.pair_head)
+
+    def build_optimizer(self) -> torch.optim.Optimizer:
+        """The one of the recipe; heads that look for the same word are held to it."""
+        optimizer = build_optimizer(self.model, self.settings.optimizer)
+        if self.settings.num_matching_heads:
+            matching = WordMatching(self.model.encoder, num_heads=self.settings.num_matching_heads)
+            matching.hold(optimizer)
+        return optimizer
 
     def find_options(self, step: int) -> dict[str, Any]:
         """The depth of that step."""

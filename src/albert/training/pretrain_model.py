@@ -11,7 +11,7 @@ from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import format_seconds
 from albert.settings import build_settings
 from albert.text.tokenizer import Tokenizer
-from albert.training.loop import Progress
+from albert.training.job import Progress
 from albert.training.pretrain_facts import PretrainFacts
 from albert.training.settings import PretrainSettings
 
@@ -69,9 +69,7 @@ def _resolve_warm_start(source: str, asked: ModelConfig | None, tokenizer: Token
     return found.model_copy(update=changes)
 
 
-def build_pretrain_model(
-    settings: PretrainSettings, tokenizer: Tokenizer, *, is_resumed: bool = False
-) -> AlbertModel:
+def build_pretrain_model(settings: PretrainSettings, *, is_resumed: bool = False) -> AlbertModel:
     """The model with the heads of its objectives on its device, compiled if asked for.
 
     Its weights are fresh from the seed, or those of `init_from`, unless a checkpoint brings them.

@@ -14,11 +14,6 @@ from albert.training.settings import PretrainSettings
 _SHELF = RecipeShelf("pretrain")
 
 
-def list_recipes() -> list[str]:
-    """The names of the recipes that come with the package."""
-    return _SHELF.list_names()
-
-
 def read_recipe(
     recipe: str | Path, *, overrides: Iterable[str] = (), batch_size: int | None = None
 ) -> PretrainSettings:

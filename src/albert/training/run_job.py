@@ -11,9 +11,9 @@ from albert.model.albert_model import AlbertModel
 from albert.model.runtime import build_autocast
 from albert.reporting import Reporter
 from albert.training.checkpoints import Checkpoint, CheckpointFolder
-from albert.training.loop import Job, LoopOutcome, TrainingLoop
+from albert.training.job import Job, LoopOutcome
+from albert.training.loop import TrainingLoop
 from albert.training.loop_settings import LoopSettings
-from albert.training.optimizers import build_optimizer
 from albert.training.run_folder import CHECKPOINTS_DIR
 from albert.training.world import World
 
@@ -42,7 +42,7 @@ def run_job(
         job,
         model=model,
         network=network,
-        optimizer=build_optimizer(model, settings.optimizer),  # of the parameters as they are spread
+        optimizer=job.build_optimizer(),  # of the parameters as they are spread
         settings=settings,
         run_dir=run_dir,
         seed=settings.seed,

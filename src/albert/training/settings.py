@@ -20,7 +20,7 @@ class PretrainSettings(LoopSettings):
     `length_schedule` has shorter sequences and as many more of them; one of `depth_schedule` fewer layers.
     Of the corpus, the first `data_share` is learned from (table 7 asks what more text is worth).
     `position_init` sinusoidal starts the position embeddings as waves instead of at random, and
-    `num_matching_heads` so many heads of each block as ones that look for the same word.
+    `num_matching_heads` makes so many heads of each block ones that look for the same word, and holds them.
     """
 
     model: ModelConfig | None = None
@@ -69,6 +69,15 @@ class PretrainSettings(LoopSettings):
             raise ValueError(
                 f"depth_schedule has a stage of depth {deepest} and the model {self.model.num_hidden_layers} "
                 "layers of their own; only one shared block can be looped more often"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_matching(self) -> "PretrainSettings":
+        if self.num_matching_heads and self.strategy == "fsdp":
+            raise ValueError(
+                f"num_matching_heads {self.num_matching_heads} needs whole matrices, and strategy fsdp gives "
+                "each process a part of them; take strategy ddp, or num_matching_heads 0"
             )
         return self
 

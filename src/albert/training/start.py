@@ -55,7 +55,7 @@ def _begin_run(
     reporter: Reporter,
 ) -> None:
     """Check everything and write the run down; its files come last."""
-    job = PretrainJob(build_pretrain_model(settings, data.tokenizer), settings, data)
+    job = PretrainJob(build_pretrain_model(settings), settings, data)
     dropped = job.check()
     if dropped > _MANY_DROPPED:
         reporter.say(

@@ -16,7 +16,6 @@ from albert.reporting import Reporter, format_seconds
 from albert.training.budget import ShapeCost, fit_steps
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.guard import Guard
-from albert.training.optimizers import build_optimizer
 from albert.training.pretrain_data import PretrainData
 from albert.training.pretrain_job import PretrainJob
 from albert.training.pretrain_model import build_pretrain_model
@@ -84,7 +83,7 @@ def time_recipe(
 
     The model is thrown away. Refused: a corpus that does not fill a batch.
     """
-    model = build_pretrain_model(settings, data.tokenizer)
+    model = build_pretrain_model(settings)
     long = settings.model_copy(update={"num_steps": 1_000_000})
     job = PretrainJob(model, long, data, world)
     job.check()
@@ -120,7 +119,7 @@ def _time_shapes(job: PretrainJob, network: nn.Module, *, limit: float) -> list[
     settings = job.settings
     taker = StepTaker(
         network,
-        build_optimizer(job.model, settings.optimizer),
+        job.build_optimizer(),
         job.objective,
         Guard(settings.guard),
         settings.optimizer.max_grad_norm,
@@ -175,7 +174,7 @@ def _time_evaluations(job: PretrainJob) -> float:
 
 def _time_save(job: PretrainJob, run_dir: Path) -> float:
     """Seconds of a checkpoint, written where those of the run will be."""
-    optimizer = build_optimizer(job.model, job.settings.optimizer)
+    optimizer = job.build_optimizer()
     began = time.perf_counter()
     tensors = list_tensors(job.model, optimizer)
     moments = {f"{number}.{name}": value.clone() for number in (1, 2) for name, value in tensors.items()}

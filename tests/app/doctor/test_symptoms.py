@@ -8,7 +8,8 @@ import pytest
 from albert.app.doctor.reading import open_run
 from albert.app.doctor.stuck import check_learning_rate
 from albert.training.health import count_cores
-from albert.training.recipes import list_recipes, read_recipe
+from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import read_recipe
 from tests.app.doctor.synthetic import EVERY, HEALTHY, UNIGRAM, diagnose, plateau
 
 
@@ -225,5 +226,5 @@ def test_one_step_left_out_long_ago_is_forgotten(build):
 
 def test_the_learning_rate_of_every_recipe_fits_its_batches(build):
     run = open_run(build())
-    for name in list_recipes():
+    for name in RecipeShelf("pretrain").list_names():
         assert check_learning_rate(dataclasses.replace(run, settings=read_recipe(name))) is None, name

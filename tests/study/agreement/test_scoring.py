@@ -77,19 +77,18 @@ def test_who_knows_no_preference_is_not_right(words_tokenizer):
 def test_margins_are_those_of_fill_mask(tiny, words_tokenizer):
     margins = find_margins(tiny, words_tokenizer, PAIRS)
     predictor = Predictor(tiny, words_tokenizer)
-    for place in (0, 57, 130, 250, 319):
-        if margins[place] is not None:
-            assert margins[place] == pytest.approx(ask_fill_mask(predictor, PAIRS[place]), abs=1e-4)
+    asked = [place for place in (0, 57, 130, 250, 319) if margins[place] is not None]
+    assert len(asked) > 2
+    for place in asked:
+        assert margins[place] == pytest.approx(ask_fill_mask(predictor, PAIRS[place]), abs=1e-4)
 
 
 def test_depth_is_that_of_the_question(tiny, words_tokenizer):
     settings = SMALL.model_copy(update={"depth": 1})
-    by_settings = score_agreement(tiny, words_tokenizer, settings=settings)
-    by_argument = score_agreement(tiny, words_tokenizer, settings=SMALL, depth=1)
-    assert by_settings == by_argument
+    shallow = score_agreement(tiny, words_tokenizer, settings=settings)
     wanted = ask_fill_mask(Predictor(tiny, words_tokenizer), PAIRS[0], depth=1)
-    assert by_settings.margins[0] == pytest.approx(wanted, abs=1e-4)
-    assert by_settings != score_agreement(tiny, words_tokenizer, settings=SMALL)
+    assert shallow.margins[0] == pytest.approx(wanted, abs=1e-4)
+    assert shallow != score_agreement(tiny, words_tokenizer, settings=SMALL)
 
 
 def test_all_pieces_of_a_word_are_masked_and_summed(tmp_path):

@@ -43,8 +43,8 @@ def test_the_last_pieces_of_a_question_and_the_first_of_a_passage_stay(tokenizer
         assert len(sequence.ids) == 200
         assert sequence.ids[-129:-1] == tuple(ending[-128:])
         assert sequence.ids[1 : sequence.num_first - 1] == tuple(passage[: 197 - 128])
-    assert encoded.num_cut == sum(len(ending) - 128 for ending in whole)
-    assert encoded.num_passage_cut == len(passage) - (197 - 128)
+    assert encoded.num_lost == sum(len(ending) - 128 for ending in whole)
+    assert encoded.num_cut == encoded.num_lost + len(passage) - (197 - 128)
 
 
 def test_a_shorter_option_leaves_more_of_the_passage(tokenizer):

@@ -211,8 +211,8 @@ def test_a_step_is_one_batch_however_many_tokens_it_has(tiny_folder):
     job = build_job(
         tiny_folder, write_pairs(40, seed=1), dev=[], num_steps=3, batch_size=16, micro_batch_tokens=8
     )
-    for batches in job.iter_batches(0):
-        assert [len(batch.lengths) for batch in batches] == [32]
+    steps = list(job.iter_batches(0))
+    assert [[len(batch.lengths) for batch in batches] for batches in steps] == [[32]] * 3
 
 
 def test_of_many_processes_each_compares_its_own_share(tiny_folder):

@@ -19,7 +19,7 @@ from albert.tasks.asking import ask_items
 from albert.tasks.examples import TextExample
 from albert.tasks.kinds.exits import ExitTextKind
 from albert.tasks.kinds.texts import TextKind
-from albert.tasks.task_facts import TaskFacts, build_kind, write_facts
+from albert.tasks.task_facts import TASK_NAME, TaskFacts, build_kind, format_facts
 
 from .learning import finetune, load_for
 
@@ -61,7 +61,7 @@ def trained(tiny_folder, tmp_path_factory):
     facts = TaskFacts(
         task="one", kind="texts", labels=ANIMATE.labels, metrics=ANIMATE.metrics, has_exits=True, patience=1
     )
-    write_facts(place / "best", facts)
+    (place / "best" / TASK_NAME).write_text(format_facts(facts))
     return place / "best"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from albert.errors import InputError
-from albert.tasks.metrics.glue import AVERAGED, GLUE_METRICS, average_glue, combine_mnli, score_glue
+from albert.tasks.metrics.glue import AVERAGED, GLUE_METRICS
 from albert.tasks.metrics.task_score import METRICS, combine, score_task
 
 # The column of the label (CoLA's file has no header line) and the classes in the order of their numbers.
@@ -18,6 +18,10 @@ FILES = {
     "RTE/dev.tsv": ("rte", -1, ["entailment", "not_entailment"]),
     "WNLI/dev.tsv": ("wnli", -1, ["0", "1"]),
 }
+
+
+def score_glue(task, *, predictions, golds):
+    return score_task(predictions, golds=golds, metrics=GLUE_METRICS[task])
 
 
 def read_golds(path, text):
@@ -44,18 +48,9 @@ def test_cola_and_the_diagnostic_set_are_judged_by_correlation():
     assert set(score_glue("ax", predictions=[0, 1, 2], golds=[0, 2, 1]).values) == {"matthews"}
 
 
-def test_mnli_is_one_task_of_two_parts():
-    matched, mismatched = (score_glue("mnli", predictions=[0, 1, 2, x], golds=[0, 1, 2, 0]) for x in (0, 1))
-    outcome = combine_mnli(matched, mismatched=mismatched)
-    assert outcome.values == {"accuracy_matched": 100.0, "accuracy_mismatched": 75.0}
-    assert outcome.score == 87.5
-
-
-def test_the_average_counts_every_task_once_and_the_diagnostic_set_never():
+def test_the_average_counts_every_task_but_the_diagnostic_set():
+    assert set(GLUE_METRICS) - set(AVERAGED) == {"ax"}
     assert len(AVERAGED) == 9
-    assert average_glue({"cola": 60.0, "mnli": 90.0, "ax": 0.0}) == 75.0
-    with pytest.raises(InputError, match="0 tasks"):
-        average_glue({"ax": 40.0})
 
 
 def test_golds_as_predictions_give_100_in_every_task():
@@ -88,8 +83,6 @@ def test_real_development_files(glue_files):
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(InputError, match="no GLUE task 'SST2'; there are cola, sst-2"):
-        score_glue("SST2", predictions=[1], golds=[1])
     with pytest.raises(InputError, match="no metric 'bleu'; there are accuracy"):
         score_task([1], golds=[1], metrics=["bleu"])
     with pytest.raises(InputError, match="0 metrics"):

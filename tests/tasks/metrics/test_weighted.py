@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from albert.tasks.metrics.intervals import bootstrap_metric, bootstrap_times
+from albert.tasks.metrics.intervals import bootstrap_times
 from albert.tasks.metrics.task_score import METRICS
 from albert.tasks.metrics.weighted import WEIGHTED_METRICS
+
+from .plain_bootstrap import bootstrap_metric
 
 
 def draw_pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

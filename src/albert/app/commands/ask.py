@@ -41,7 +41,8 @@ def fill_mask(
         for text, masks in zip(words, answers, strict=True):
             console.print(text, markup=False, soft_wrap=True)
             for number, mask in enumerate(masks, start=1):
-                guesses = "  ".join(f"{guess.text} {guess.probability:.1%}" for guess in mask)
+                # The piece that begins a word and is nothing else has no text.
+                guesses = "  ".join(f"{guess.text or '▁'} {guess.probability:.1%}" for guess in mask)
                 console.print(f"  mask {number}: {guesses}", markup=False, soft_wrap=True)
 
     return CommandResult(data, render)

@@ -34,7 +34,8 @@ def finetune(
     ] = None,
     dev: Annotated[Path | None, typer.Option("--dev", help="another table to be asked about")] = None,
     recipe: Annotated[
-        str | None, typer.Option("--recipe", help="the name of a recipe, or a YAML file")
+        str | None,
+        typer.Option("--recipe", help="small, paper, paper-mnli … (else by task and model); or a YAML file"),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", help="train so many times; median and spread")] = 1,
     seed: Annotated[

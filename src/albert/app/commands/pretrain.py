@@ -13,7 +13,15 @@ EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
 
 
 def pretrain(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="the name of a recipe, or a YAML file")],
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECIPE",
+            help="nano, small; albert-base, albert-large, albert-xlarge, albert-xxlarge, each also as -v2; "
+            "bert-base, bert-large, bert-xlarge; continue (with init_from=MODEL); study; albert-nano-en; "
+            "or a YAML file",
+        ),
+    ],
     data: Annotated[str, typer.Option("--data", help="a prepared corpus, or its URL")],
     out: Annotated[Path, typer.Option("--out", help="the folder of the run; its model is in OUT/model")],
     settings: Annotated[

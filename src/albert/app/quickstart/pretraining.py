@@ -199,6 +199,6 @@ def _ask_untrained(corpus_dir: Path, settings: Any) -> Point:
     from albert.training.pretrain_model import build_pretrain_model
 
     data = open_data(corpus_dir, settings.held_out, share=settings.data_share)
-    model = build_pretrain_model(settings, data.tokenizer).eval()
+    model = build_pretrain_model(settings).eval()
     with torch.inference_mode():
         return Point(0, PretrainJob(model, settings, data).evaluate(0))

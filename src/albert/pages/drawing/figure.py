@@ -4,7 +4,7 @@ import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 from matplotlib import style as matplotlib_style
 from matplotlib.axes import Axes
@@ -47,13 +47,13 @@ _STYLE: dict[str, Any] = {
 }
 
 
-def save_figure(chart: Chart, *, file_format: Literal["svg", "png"]) -> bytes:
+def save_svg(chart: Chart) -> bytes:
     """Draw a chart, untouched by what a user has set up for matplotlib."""
     file = io.BytesIO()
     # What is stamped on files by default: who made them, with what, and when.
-    blank = dict.fromkeys(("Creator", "Date", "Format", "Type") if file_format == "svg" else ("Software",))
+    blank = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with _use_style():
-        _build_figure(clean_chart(chart)).savefig(file, format=file_format, dpi=_DPI, metadata=blank)
+        _build_figure(clean_chart(chart)).savefig(file, format="svg", dpi=_DPI, metadata=blank)
     return file.getvalue()
 
 

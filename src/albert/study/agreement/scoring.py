@@ -96,17 +96,13 @@ def score_agreement(
     tokenizer: Tokenizer,
     *,
     settings: AgreementSettings,
-    depth: int | None = None,
-    advance: Advance | None = None,
 ) -> AgreementScores:
-    """Ask the pairs of the settings; `advance` is told how many more are done.
+    """Ask the pairs of the settings.
 
-    `depth` stands over that of the settings. Refused: a model without an MLM head, and a vocabulary that cuts
-    the words of every pair unlike.
+    Refused: a model without an MLM head, and a vocabulary that cuts the words of every pair unlike.
     """
     pairs = generate_pairs(settings)
-    depth = settings.depth if depth is None else depth
-    return summarise(pairs, find_margins(model, tokenizer, pairs, depth=depth, advance=advance))
+    return summarise(pairs, find_margins(model, tokenizer, pairs, depth=settings.depth))
 
 
 def summarise(pairs: Sequence[Pair], margins: Sequence[float | None]) -> AgreementScores:

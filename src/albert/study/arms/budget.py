@@ -72,7 +72,7 @@ def _time_arm(plan: StudyPlan, unit: Unit, *, limit: float, reporter: Reporter) 
     with tempfile.TemporaryDirectory() as name:
         cost = time_recipe(settings, data, Path(name), limit=limit, reporter=reporter, world=World())
         model = Path(name) / "untrained"
-        save_model(model, build_pretrain_model(settings, data.tokenizer), tokenizer=data.tokenizer)
+        save_model(model, build_pretrain_model(settings), tokenizer=data.tokenizer)
         tasks = sum(
             _time_task(plan, unit, task, model=model, reporter=reporter) for task in plan.settings.tasks
         )

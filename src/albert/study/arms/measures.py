@@ -1,6 +1,5 @@
 """A pretrained arm comes in; what it knows of held-out and of training text goes out."""
 
-from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, pstdev
 
@@ -30,7 +29,6 @@ def ask_intrinsic(
     *,
     settings: ExampleSettings,
     num_examples: int,
-    advance: Callable[[int], None] | None = None,
 ) -> dict[str, Score]:
     """Masked words, order and next sentence of held-out text; masked words of training text as well.
 
@@ -44,7 +42,6 @@ def ask_intrinsic(
         settings=asked,
         num_examples=num_examples,
         max_tokens=_MAX_TOKENS,
-        advance=advance,
     )
     train = ask_words(model, data.train, data.tokenizer, settings=asked, num_examples=num_examples)
     return {**scores, "train_loss": train}

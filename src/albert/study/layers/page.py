@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from albert.pages.content import Cell, Chart, Column, Level, Page, Section, Series, Table
-from albert.study.cells import MISSING, count_cell, interval_cell, number_cell, text_cell
+from albert.study.cells import count_cell, interval_cell, number_cell, text_cell
 from albert.study.layers.findings import list_findings
 from albert.study.layers.shape import DRIFTING_CHANGE, MIN_LAYERS, NOTHING, SETTLING_CHANGE
 from albert.study.layers.states import DISTANCES, LEVEL, Curve, Distance, ModelCurves
@@ -103,7 +103,7 @@ def _tabulate_models(models: Models) -> Table:
                 count_cell(found.hidden_size),
                 number_cell(_mean(l2)),
                 number_cell(_mean(angle)),
-                *(MISSING if figure is None else interval_cell(figure) for figure in figures),
+                *map(interval_cell, figures),
                 text_cell(l2.course),
                 text_cell(angle.course),
                 count_cell(found.num_sequences),

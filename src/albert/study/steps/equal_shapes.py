@@ -44,10 +44,9 @@ def build_pair(shape: str, *, changes: Mapping[str, Any] | None = None) -> dict[
     return {"ALBERT": albert, "BERT": bert}
 
 
-def count_pair(shape: str, *, changes: Mapping[str, Any] | None = None) -> dict[Family, ParameterCount]:
+def count_pair(shape: str) -> dict[Family, ParameterCount]:
     """Their weights, with both pretraining heads."""
-    pair = build_pair(shape, changes=changes)
-    return {family: count_parameters(config) for family, config in pair.items()}
+    return {family: count_parameters(config) for family, config in build_pair(shape).items()}
 
 
 def count_operations(config: ModelConfig, *, length: int) -> float:

@@ -76,10 +76,10 @@ class StepTime:
         return self.compute_seconds + self.exposed_seconds + self.small_seconds
 
 
-def predict_ddp(job: Job, link: Link, *, num_processes: int, overlaps: bool = True) -> StepTime:
+def predict_ddp(job: Job, link: Link, *, num_processes: int) -> StepTime:
     """Buckets leave one after another, each when it is ready and the one before it is through."""
     model_seconds = job.model_seconds / num_processes
-    backward = BACKWARD_SHARE * min(model_seconds, job.micro_batch_seconds) if overlaps else 0.0
+    backward = BACKWARD_SHARE * min(model_seconds, job.micro_batch_seconds)
     clock, total = 0.0, 0.0
     for bucket in job.buckets if num_processes > 1 else ():
         seconds = link.find_ring_seconds(bucket.num_bytes, num_processes=num_processes)

@@ -93,8 +93,7 @@ def _tabulate_ratios(found: Sequence[ShapeMemory]) -> Table:
         parameters = each.parameter_ratio
         for size in sorted({*plain, *checkpointed}):
             figures = [parameters, plain.get(size), checkpointed.get(size)]
-            cells = [MISSING if figure is None else number_cell(figure) for figure in figures]
-            rows.append([text_cell(each.shape), count_cell(size), *cells])
+            rows.append([text_cell(each.shape), count_cell(size), *map(number_cell, figures)])
     return Table("memory-ratios", columns, rows, note="Above 1, ALBERT takes less.")
 
 

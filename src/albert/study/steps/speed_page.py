@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from albert.pages.content import Chart, Column, Level, Page, Section, Series, Table
 from albert.study.cells import (
-    MISSING,
     count_cell,
     format_time,
     interval_cell,
@@ -105,13 +104,12 @@ def _tabulate_ratios(measured: Sequence[ShapeSpeed], *, length: int) -> Table:
     ]
     rows = []
     for each in measured:
-        paper = find_paper_ratio(each.shape)
         sizes = {family: each.rounds[0].footprints[family].num_parameters for family in FAMILIES}
         work = {family: count_operations(each.pair[family], length=length) for family in FAMILIES}
         rows.append(
             [
                 text_cell(each.shape),
-                MISSING if paper is None else number_cell(paper),
+                number_cell(find_paper_ratio(each.shape)),
                 *(interval_cell(each.find_ratio(time), suffix="×") for time in TIMES.values()),
                 number_cell(sizes["BERT"] / sizes["ALBERT"]),
                 number_cell(work["BERT"] / work["ALBERT"]),
@@ -195,7 +193,7 @@ def _tabulate_column(measured: Sequence[ShapeSpeed]) -> Table:
             paper = PAPER_SPEEDS.get((family, each.shape))
             speed = base.find_median("BERT", read_step) / each.find_median(family, read_step)
             name = text_cell(f"{family} {each.shape}")
-            rows.append([name, MISSING if paper is None else number_cell(paper), number_cell(speed)])
+            rows.append([name, number_cell(paper), number_cell(speed)])
     return Table("column", columns, rows, note="Of nano and small the vocabulary is smaller, too.")
 
 

@@ -17,7 +17,7 @@ class EncodedChoice:
     """A passage in pieces, and those of the question with each option; the sequences are made when asked for.
 
     The passage, which questions on it share, is whole here and cut to what each option leaves of `room`.
-    `num_cut` pieces of questions and options did not fit.
+    `num_lost` pieces of questions and options did not fit.
     """
 
     id: str
@@ -27,7 +27,7 @@ class EncodedChoice:
     room: int
     label: int | None
     level: str
-    num_cut: int
+    num_lost: int
 
     @property
     def sequences(self) -> tuple[TaskSequence, ...]:
@@ -37,10 +37,10 @@ class EncodedChoice:
         )
 
     @property
-    def num_passage_cut(self) -> int:
-        """How many pieces the passage loses with its longest option."""
+    def num_cut(self) -> int:
+        """How many pieces are lost: of questions and options, and of the passage with its longest option."""
         longest = max(len(ending) for ending in self.endings)
-        return max(0, len(self.passage) + longest - self.room)
+        return self.num_lost + max(0, len(self.passage) + longest - self.room)
 
 
 def iter_encoded_choices(
@@ -68,7 +68,7 @@ def iter_encoded_choices(
                 room=max_length - 3,
                 label=example.label,
                 level=example.level,
-                num_cut=sum(max(0, len(ending) - max_ending) for ending in whole),
+                num_lost=sum(max(0, len(ending) - max_ending) for ending in whole),
             )
 
 

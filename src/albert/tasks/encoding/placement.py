@@ -29,7 +29,7 @@ class ContextPieces:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The pieces `first` to `last` of a context, and how their characters differ from the answer's.
+    """The pieces `first` to `last` of a context.
 
     An answer that begins or ends inside a piece takes the whole piece; white space at its ends, for which no
     piece stands, is lost.
@@ -37,14 +37,6 @@ class Placement:
 
     first: int
     last: int
-    begins_inside: bool
-    ends_inside: bool
-    loses_space: bool
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the pieces' characters are the answer's, no more and no less."""
-        return not (self.begins_inside or self.ends_inside or self.loses_space)
 
 
 def place_answer(answer: Answer, context: ContextPieces) -> Placement | None:
@@ -54,13 +46,4 @@ def place_answer(answer: Answer, context: ContextPieces) -> Placement | None:
     last = bisect_left(context.starts, end) - 1  # the last that starts before the end
     while last >= first and context.starts[last] == context.ends[last]:  # a lone border of a word
         last -= 1
-    if first > last:
-        return None
-    found_start, found_end = context.starts[first], context.ends[last]
-    return Placement(
-        first,
-        last,
-        begins_inside=found_start < start,
-        ends_inside=found_end > end,
-        loses_space=found_start > start or found_end < end,
-    )
+    return Placement(first, last) if first <= last else None

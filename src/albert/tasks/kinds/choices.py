@@ -75,6 +75,10 @@ class ChoiceKind:
         """Everything whose right option is known does."""
         return item.label is not None
 
+    def is_cut(self, item: EncodedChoice) -> bool:
+        """Where the passage loses its end, or a question with its option its beginning."""
+        return item.num_cut > 0
+
     def measure(self, item: EncodedChoice) -> int:
         """The sequences of all options together: they cannot be parted, and are not made to be counted."""
         passage = len(item.passage)

@@ -81,6 +81,10 @@ class EmbeddingKind:
         """All do but pairs whose number says that they mean something else."""
         return item.label is None or (not isinstance(item.label, tuple) and item.label >= self.min_similarity)
 
+    def is_cut(self, item: EncodedPair) -> bool:
+        """Where one of its texts lost its end."""
+        return item.num_cut > 0
+
     def measure(self, item: EncodedPair) -> int:
         """Both texts; a single one is read twice in training."""
         return len(item.first.ids) + len((item.second or item.first).ids)

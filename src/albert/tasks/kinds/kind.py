@@ -44,6 +44,9 @@ class Kind(Protocol[X, I, A, O, R]):
     def teaches(self, item: I) -> bool:
         """Whether there is something to learn from an item; those that teach nothing are only asked."""
 
+    def is_cut(self, item: I) -> bool:
+        """Whether an item is shorter than what was written, and not because the rest is in other windows."""
+
     def measure(self, item: I) -> int:
         """How many tokens an item is."""
 

@@ -82,6 +82,10 @@ class SpanKind:
         question = item.question
         return self.has_impossible if question.example.is_impossible else question.gold is not None
 
+    def is_cut(self, item: Window) -> bool:
+        """Never a context: what one window has no room for is in the next."""
+        return False
+
     def measure(self, item: Window) -> int:
         """The length of its sequence; a [SEP] stands behind the context."""
         return item.context_end + 1

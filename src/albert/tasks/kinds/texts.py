@@ -70,6 +70,10 @@ class TextKind:
         """Everything that has a label does."""
         return item.label is not None
 
+    def is_cut(self, item: EncodedText) -> bool:
+        """Where a text lost its end."""
+        return item.num_cut > 0
+
     def measure(self, item: EncodedText) -> int:
         """The length of its sequence."""
         return len(item.sequence.ids)

@@ -93,6 +93,10 @@ class WordKind:
         """Where words have labels and the window has words of its own; one inside a long word has none."""
         return bool(item.labels)
 
+    def is_cut(self, item: WordWindow) -> bool:
+        """Never: what one window has no room for is in the next."""
+        return False
+
     def measure(self, item: WordWindow) -> int:
         """The pieces and their frame."""
         return item.slide.num_pieces + 2

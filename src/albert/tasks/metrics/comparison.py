@@ -13,16 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albert.errors import InputError
-from albert.tasks.metrics.intervals import (
-    NUM_RESAMPLES,
-    Interval,
-    bootstrap_mean,
-    iter_resamples,
-    summarise_draws,
-)
-from albert.tasks.metrics.pairs import Values, check_pairs, take_rows
+from albert.tasks.metrics.intervals import NUM_RESAMPLES, Interval, bootstrap_mean
+from albert.tasks.metrics.pairs import check_pairs
 from albert.tasks.metrics.streams import Stream, build_generator
-from albert.tasks.metrics.task_score import Metric
 
 _ROUNDING = 1e-12
 Numbers = Sequence[float] | NDArray[np.float64]
@@ -48,52 +41,12 @@ def compare_means(
     return Difference(interval, _share_as_large(interval.value, draws))
 
 
-def compare_metric(
-    first: Values,
-    *,
-    second: Values,
-    golds: Values,
-    metric: Metric,
-    seed: int,
-    level: float = 0.95,
-    num_resamples: int = NUM_RESAMPLES,
-) -> Difference:
-    """Two models by any metric of (predictions, golds)."""
-    check_pairs(first, golds=golds)
-    check_pairs(second, golds=golds)
-
-    def gap(one: Values, other: Values, wanted: Values) -> float:
-        return metric(one, golds=wanted) - metric(other, golds=wanted)
-
-    draws = [
-        gap(take_rows(first, rows=rows), take_rows(second, rows=rows), take_rows(golds, rows=rows))
-        for rows in iter_resamples(len(golds), seed=seed, num_resamples=num_resamples)
-    ]
-    interval = summarise_draws(gap(first, second, golds), draws=np.array(draws), level=level)
-    swaps = _iter_swaps(len(golds), seed=seed, num_resamples=num_resamples)
-    tosses = [gap(*_swap(first, second, is_swapped), golds) for is_swapped in swaps]
-    return Difference(interval, _share_as_large(interval.value, tosses))
-
-
 def _iter_swaps(num_examples: int, *, seed: int, num_resamples: int) -> Iterator[NDArray[np.bool_]]:
     if num_resamples < 1:
         raise InputError(f"{num_resamples} resamples; at least 1")
     generator = build_generator(seed, stream=Stream.SWAPPING)
     for _ in range(num_resamples):
         yield generator.integers(2, size=num_examples, dtype=np.uint8).astype(np.bool_)
-
-
-def _swap(first: Values, second: Values, is_swapped: NDArray[np.bool_]) -> tuple[Values, Values]:
-    """The two models with their predictions exchanged where the coin says so."""
-    num_examples = len(is_swapped)
-    both: Values
-    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
-        both = np.concatenate([first, second])
-    else:
-        both = [*first, *second]
-    rows = np.arange(num_examples) + num_examples * is_swapped
-    others = np.arange(num_examples) + num_examples * ~is_swapped
-    return take_rows(both, rows=rows), take_rows(both, rows=others)
 
 
 def _share_as_large(value: float, draws: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""Scores of examples, or predictions and a metric, come in; an interval by the percentile bootstrap goes out.
+"""Scores of examples, or a metric that weighs them, come in; an interval by percentile bootstrap goes out.
 
 Examples are drawn with replacement, as many as there are; the interval is what lies between the outer
 percentiles of the metric over such draws. It says what other examples of the same kind would do to a model's
@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albert.errors import InputError
-from albert.tasks.metrics.pairs import Values, check_finite, check_pairs, take_rows
+from albert.tasks.metrics.pairs import check_finite, check_pairs
 from albert.tasks.metrics.streams import Stream, build_generator
-from albert.tasks.metrics.task_score import Metric
 
 NUM_RESAMPLES = 1000
 _BLOCK_CELLS = 1 << 22  # 32 MB of row numbers at a time
@@ -44,24 +43,6 @@ def bootstrap_mean(
     blocks = _iter_blocks(len(values), seed=seed, num_resamples=num_resamples)
     draws = np.concatenate([values[rows].mean(axis=1) for rows in blocks])
     return summarise_draws(float(values.mean()), draws=draws, level=level)
-
-
-def bootstrap_metric(
-    predictions: Values,
-    *,
-    golds: Values,
-    metric: Metric,
-    seed: int,
-    level: float = 0.95,
-    num_resamples: int = NUM_RESAMPLES,
-) -> Interval:
-    """The interval of any metric of (predictions, golds): one call for each draw."""
-    check_pairs(predictions, golds=golds)
-    draws = [
-        metric(take_rows(predictions, rows=rows), golds=take_rows(golds, rows=rows))
-        for rows in iter_resamples(len(golds), seed=seed, num_resamples=num_resamples)
-    ]
-    return summarise_draws(metric(predictions, golds=golds), draws=np.array(draws), level=level)
 
 
 def bootstrap_times(

@@ -1,4 +1,4 @@
-"""Predictions and golds come in; what does not fit together is refused, and the rows asked for go out."""
+"""Predictions and golds come in; what does not fit together, or is no number, is refused."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,8 +27,3 @@ def check_finite(values: NDArray[np.float64], *, name: str) -> None:
         place = tuple(int(index) for index in np.argwhere(~np.isfinite(values))[0])
         where = place[0] if len(place) == 1 else place
         raise InputError(f"{name} {where} is {values[place]}, which cannot be scored; give a finite number")
-
-
-def take_rows(values: Values, *, rows: NDArray[np.int64]) -> Values:
-    """The values in these rows, an array as an array and a list as a list."""
-    return values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows.tolist()]

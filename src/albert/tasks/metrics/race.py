@@ -19,8 +19,6 @@ class RaceScores:
     accuracy: float
     middle: float | None
     high: float | None
-    num_middle: int
-    num_high: int
 
 
 def score_race(predictions: Values, *, golds: Values, levels: Sequence[str]) -> RaceScores:
@@ -31,6 +29,5 @@ def score_race(predictions: Values, *, golds: Values, levels: Sequence[str]) -> 
         raise InputError(f"level {level!r} of a RACE question; only {' and '.join(LEVELS)}")
     predicted, gold, found = np.asarray(predictions), np.asarray(golds), np.asarray(levels)
     rows = [found == level for level in LEVELS]
-    parts = [100.0 * accuracy(predicted[own], golds=gold[own]) if own.any() else None for own in rows]
-    overall = 100.0 * accuracy(predicted, golds=gold)
-    return RaceScores(overall, parts[0], parts[1], int(rows[0].sum()), int(rows[1].sum()))
+    middle, high = (100.0 * accuracy(predicted[own], golds=gold[own]) if own.any() else None for own in rows)
+    return RaceScores(100.0 * accuracy(predicted, golds=gold), middle, high)

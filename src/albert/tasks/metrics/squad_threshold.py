@@ -90,11 +90,9 @@ def choose_threshold(part: SquadPart, *, measure: Measure = "f1") -> float:
     return float(odds[order][num_answered - 1]) if num_answered else ANSWER_NOTHING
 
 
-def report_elsewhere(
-    reported: SquadPart, *, chosen_on: SquadPart, measure: Measure = "f1"
-) -> ChosenThreshold:
+def report_elsewhere(reported: SquadPart, *, chosen_on: SquadPart) -> ChosenThreshold:
     """The scores of one part under the threshold that is best on another."""
-    threshold = choose_threshold(chosen_on, measure=measure)
+    threshold = choose_threshold(chosen_on)
     return ChosenThreshold(threshold, summarise_squad(apply_threshold(reported, threshold=threshold)))
 
 
