@@ -162,7 +162,7 @@ def test_every_study_of_the_paper_runs_at_a_toy_size(name, story_corpus, tmp_pat
         out=tmp_path / "study",
         data=str(story_corpus),
         overrides=(*TOY, *(["has_probes=false"] if name != "objective" else ["num_examples=32"])),
-        budget_seconds=20.0 if name == "same-time" else None,
+        budget_seconds=40.0 if name == "same-time" else None,
         arms=("albert",) if name == "same-time" else (),
     )
     outcome = run_study(name, ask)

@@ -45,15 +45,21 @@ def freeze_study(
     steps = share_steps(costs, seconds=available, is_equal_time=plan.settings.equal == "time")
     least = min(steps, key=lambda arm: steps[arm])
     if steps[least] < _MIN_STEPS:
-        need = sum(cost.fixed_seconds + _MIN_STEPS * cost.step_seconds for cost in costs.values())
+        shortest = find_shortest(costs, is_equal_time=plan.settings.equal == "time")
+        need = shortest * plan.settings.num_seeds / num_side_by_side / (1 - _TIMED_SHARE)
         raise InputError(
             f"study {plan.name}: {format_seconds(seconds)} are room for {max(0, steps[least])} steps of arm "
-            f"{least}; give {format_seconds(need * plan.settings.num_seeds / num_side_by_side)} or more, "
-            "fewer num_seeds, or some --arms"
+            f"{least}; give {format_seconds(need)} or more, fewer num_seeds, or some --arms"
         )
     listed = ", ".join(f"{arm} {number:,}" for arm, number in steps.items())
     reporter.say(f"steps that fit into {format_seconds(seconds)}: {listed}")
     return plan.model_copy(update={"num_steps": steps, "budget_seconds": seconds})
+
+
+def find_shortest(costs: dict[str, ArmCost], *, is_equal_time: bool) -> float:
+    """Seconds in which each arm may take as few steps as are allowed."""
+    each = [cost.fixed_seconds + _MIN_STEPS * cost.step_seconds for cost in costs.values()]
+    return len(each) * max(each) if is_equal_time else sum(each)
 
 
 def share_steps(costs: dict[str, ArmCost], *, seconds: float, is_equal_time: bool) -> dict[str, int]:
