@@ -31,7 +31,7 @@ class FreshStart:
     def __str__(self) -> str:
         parts = ["positions as waves" if self.has_waves else "positions at random"]
         if self.num_matching_heads:
-            parts.append(f"{self.num_matching_heads} heads that look for the same word")
+            parts.append(f"{self.num_matching_heads} of the heads made to look for the same word")
         return ", ".join(parts)
 
 
