@@ -103,3 +103,17 @@ def test_while_all_else_is_trained_the_heads_are_held_to_it() -> None:
     here, there = FIRST.index(7), len(FIRST) + SECOND.index(7)
     others = [place for place in range(len(SEGMENTS)) if place not in (here, there)]
     assert seen[here, there] > 2 * seen[here, others].max()
+
+
+def test_longer_embeddings_do_not_quieten_the_heads_in_later_layers() -> None:
+    """Up to the length that the layers' norms let out, the map is made for the embeddings; beyond, for that."""
+    sizes = []
+    for factor in (0.5, 1.0, 4.0, 16.0):
+        model = build(1)
+        with torch.no_grad():
+            model.encoder.embeddings.norm.weight.mul_(factor)
+        WordMatching(model.encoder, num_heads=1).apply()
+        (query,) = [weight for name, weight in model.named_parameters() if name.endswith("query.weight")]
+        sizes.append(float(query[:32].detach().norm()))
+    assert sizes[0] == pytest.approx(2 * sizes[1])
+    assert sizes[2] == pytest.approx(sizes[3])

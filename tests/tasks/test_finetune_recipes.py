@@ -28,7 +28,7 @@ TABLE_14 = {
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_can_be_read(name):
-    assert read_finetune_recipe(name).optimizer.name == "adamw"
+    assert read_finetune_recipe(name).optimizer.name == ("muon" if name.startswith("narrow") else "adamw")
 
 
 @pytest.mark.parametrize("task", TABLE_14)
@@ -60,10 +60,19 @@ def test_wide_models_get_the_papers_recipes_and_small_ones_ours():
     assert choose_recipe("sst-2", hidden_size=4096) == "paper-sst-2"
     assert choose_recipe("sst-2", hidden_size=768) == "paper-sst-2"
     assert choose_recipe("classification", hidden_size=768) == "paper"  # no table of the paper has it
-    assert choose_recipe("sst-2", hidden_size=128) == "small"
+    assert choose_recipe("sst-2", hidden_size=384) == "small"
+    assert choose_recipe("race", hidden_size=384) == "race"
     for task in list_tasks():
-        for width in (128, 4096):
+        for width in (128, 384, 4096):
             read_finetune_recipe(choose_recipe(task, hidden_size=width))
+
+
+def test_the_narrowest_learn_a_task_with_the_optimiser_they_were_pretrained_with():
+    for task in ("sst-2", "race"):
+        narrow = read_finetune_recipe(choose_recipe(task, hidden_size=256))
+        small = read_finetune_recipe(choose_recipe(task, hidden_size=257))
+        assert (narrow.optimizer.name, small.optimizer.name) == ("muon", "adamw")
+        assert narrow.num_epochs == small.num_epochs
 
 
 def test_the_rates_of_small_models_are_higher():

@@ -80,12 +80,15 @@ class WordMatching:
         """From hidden vectors to the queries of all matching heads, which are their keys too.
 
         Words are compared as they come out of the embeddings' map, in its own directions. Undoing the map
-        instead would blow up whatever it hardly lets through (gradients of 263 after 890 steps).
+        instead would blow up whatever it hardly lets through (gradients of 263 after 890 steps). They are
+        taken to be no longer than what the layers' norms let out: were the map made for longer ones too, a
+        model could quieten these heads in later layers by long embeddings, and does (docs/log.md).
         """
         basis_DE, inside_EE = torch.linalg.qr(self._read_map())
         word_VE, position_LE, segment_SE = (_center(table) @ inside_EE.T for table in self._read_tables())
         word_EE = _leave_out(position_LE, torch.cat([segment_SE, word_VE.mean(0, keepdim=True)]))
-        queries_NHV = self._directions_NHE @ word_EE @ (self._list_vectors() @ inside_EE.T).T
+        hidden_VE = torch.renorm(self._list_vectors() @ inside_EE.T, 2, 0, math.sqrt(len(basis_DE)))
+        queries_NHV = self._directions_NHE @ word_EE @ hidden_VE.T
         own = float(queries_NHV.square().sum(1).mean()) / math.sqrt(queries_NHV.shape[1])
         directions_NHE = math.sqrt(_OWN_WORD / own) * self._directions_NHE
         map_RD: Tensor = (directions_NHE @ word_EE @ basis_DE.T).flatten(0, 1)

@@ -8,16 +8,21 @@ from albert.tasks.finetune_settings import FinetuneSettings
 from albert.training.recipe_shelf import RecipeShelf
 
 _SHELF = RecipeShelf("finetune")
-# The paper's rates are those of wide models; narrower ones learn with higher ones.
+# The paper's rates are those of wide models; narrower ones learn with higher ones, the narrowest with Muon.
 _WIDE = 512
+_NARROW = 256
 
 
 def choose_recipe(task: str, *, hidden_size: int) -> str:
-    """The recipe for a task and a model: the paper's for wide models, ours for small ones."""
-    known = _SHELF.list_names()
+    """The recipe for a task and a model: the paper's for wide models, ours for small and for narrow ones."""
     if hidden_size >= _WIDE:
-        return f"paper-{task}" if f"paper-{task}" in known else "paper"
-    return task if task in known else "small"
+        names = [f"paper-{task}", "paper"]
+    elif hidden_size > _NARROW:
+        names = [task, "small"]
+    else:
+        names = [f"narrow-{task}", task, "narrow"]
+    known = _SHELF.list_names()
+    return next(name for name in names if name in known)
 
 
 def read_finetune_recipe(recipe: str | Path, *, overrides: Iterable[str] = ()) -> FinetuneSettings:
