@@ -4,6 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from albert.model.albert_model import build_model
+from albert.model.config import ModelConfig
+from albert.model.tokens import Tokens
 from albert.settings import build_settings
 from albert.training.loop_settings import LoopSettings, OptimizerSettings
 from albert.training.muon import Muon, orthogonalize
@@ -87,3 +90,21 @@ def test_spread_matrices_are_refused():
         build_settings(
             LoopSettings, values={"strategy": "fsdp", "optimizer": {"name": "muon"}}, source="recipe"
         )
+
+
+def test_places_that_a_curriculum_has_not_come_to_do_not_fade():
+    config = ModelConfig(
+        vocab_size=50, embedding_size=32, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=64,
+    )  # fmt: skip
+    model = build_model(config, heads={}, seed=0)
+    optimizer = Muon(model, lr=0.01, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.1)
+    tables = model.encoder.embeddings
+    places, words = tables.position.weight.detach().clone(), tables.word.weight.detach().clone()
+    for _ in range(3):
+        optimizer.zero_grad()
+        model.encoder(Tokens.from_lists([[2, 7, 8, 3]], [[0] * 4])).last_TD[:, :8].square().sum().backward()
+        optimizer.step()
+    assert torch.equal(tables.position.weight[4:], places[4:])
+    assert not torch.equal(tables.position.weight[:4], places[:4])
+    assert (tables.word.weight[20:].abs() < words[20:].abs()).all()

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from albert.model.embeddings import Embeddings
+
 MOMENTUM = 0.95
 NUM_ITERATIONS = 5
 # Keller Jordan's quintic: steep at 0, and all that is not tiny lands between 0.7 and 1.2.
@@ -26,9 +28,11 @@ class Muon(torch.optim.AdamW):
         self, model: nn.Module, *, lr: float, betas: tuple[float, float], eps: float, weight_decay: float
     ) -> None:
         maps = {id(weight) for weight in _iter_maps(model)}
+        # Places that a curriculum of lengths has not come to yet would fade before they are first used.
+        kept = {id(part.position.weight) for part in model.modules() if isinstance(part, Embeddings)}
         trained = [weight for weight in model.parameters() if weight.requires_grad]
-        vectors = [weight for weight in trained if weight.ndim <= 1]
-        tables = [weight for weight in trained if weight.ndim > 1 and id(weight) not in maps]
+        vectors = [weight for weight in trained if weight.ndim <= 1 or id(weight) in kept]
+        tables = [weight for weight in trained if weight.ndim > 1 and id(weight) not in maps | kept]
         groups: list[dict[str, Any]] = [
             {"params": tables, "weight_decay": weight_decay},
             {"params": vectors, "weight_decay": 0.0},
