@@ -106,7 +106,7 @@ def test_while_all_else_is_trained_the_heads_are_held_to_it() -> None:
 
 
 def test_longer_embeddings_do_not_quieten_the_heads_in_later_layers() -> None:
-    """Up to the length that the layers' norms let out, the map is made for the embeddings; beyond, for that."""
+    """The map is made for the embeddings up to the length that the norms of layers let out, then for that."""
     sizes = []
     for factor in (0.5, 1.0, 4.0, 16.0):
         model = build(1)
