@@ -9,7 +9,7 @@ from albert.model.config import ModelConfig
 from albert.model.tokens import Tokens
 from albert.settings import build_settings
 from albert.training.loop_settings import LoopSettings, OptimizerSettings
-from albert.training.muon import Muon, orthogonalize
+from albert.training.muon import NUM_ITERATIONS, QUINTIC, Muon, orthogonalize
 from albert.training.optimizers import build_optimizer
 
 
@@ -41,6 +41,20 @@ def test_all_directions_are_made_equal(shape):
     assert sizes.min() > 0.6
     assert sizes.max() < 1.3
     assert torch.dist(turned, left @ right) < 0.3 * torch.linalg.norm(left @ right)
+
+
+@pytest.mark.parametrize("smallest", [-1.0, -4.0])
+@pytest.mark.parametrize("is_tall", [False, True])
+def test_a_wide_map_is_turned_as_its_square_tells(smallest, is_tall):
+    torch.manual_seed(4)
+    left, _, right = torch.linalg.svd(torch.randn(64, 256), full_matrices=False)
+    wide = left @ torch.diag(torch.logspace(0, smallest, 64)) @ right
+    expected = wide.double() / wide.double().norm()
+    for _ in range(NUM_ITERATIONS):
+        gram = expected @ expected.T
+        expected = QUINTIC[0] * expected + (QUINTIC[1] * gram + QUINTIC[2] * gram @ gram) @ expected
+    turned = orthogonalize(wide.T).T if is_tall else orthogonalize(wide)
+    torch.testing.assert_close(turned.double(), expected, atol=1e-4, rtol=1e-3)
 
 
 def test_a_map_takes_nesterovs_step_scaled_to_adamws_and_decays():
