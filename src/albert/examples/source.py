@@ -86,7 +86,7 @@ def build_source(
 
 def build_piece_table(tokenizer: Tokenizer) -> PieceTable:
     """Look at every piece once."""
-    special = {tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id}
+    special = tokenizer.special_ids
     ids = range(tokenizer.vocab_size)
     return PieceTable(
         begins_word=np.array([tokenizer.begins_word(i) for i in ids]),

@@ -17,6 +17,7 @@ from albert.tasks.batches import TaskBatch
 from albert.tasks.examples import Example
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.kind import Kind, Terms
+from albert.tasks.renaming import Renaming
 from albert.training.optimizers import build_optimizer
 from albert.training.step import Objective
 from albert.training.world import World
@@ -48,6 +49,7 @@ class FinetuneJob(Generic[I, A]):
     dev: Sequence[I]
     dev_examples: Sequence[Example]
     world: World = field(default_factory=World)
+    renaming: Renaming | None = None
     name: str = "finetune"
 
     @cached_property
@@ -78,7 +80,9 @@ class FinetuneJob(Generic[I, A]):
             parts = order.step(step, batch_size=self.settings.batch_size)
             shares = share_step(parts, rank=self.world.rank, world_size=self.world.size)
             numbers = np.concatenate([found for _, found in shares]) if shares else np.empty(0, np.int64)
-            yield self._cut([self.train[number] for number in numbers])
+            batches = self._cut([self.train[number] for number in numbers])
+            renaming = self.renaming
+            yield batches if renaming is None else [renaming.apply(batch, step=step) for batch in batches]
 
     def _cut(self, items: Sequence[I]) -> list[TaskBatch[A]]:
         """In shares of similar length, so that each is about as much work; uncut where items are compared."""

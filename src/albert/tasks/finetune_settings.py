@@ -14,12 +14,13 @@ class FinetuneSettings(LoopSettings):
     """A recipe of fine-tuning, complete; the defaults are for small models.
 
     `num_steps` stands where it is given, else `num_epochs`. `dropout` is that of the encoder and
-    `head_dropout` that of the classifier; None keeps the model's own. `class_weights` balanced counts the
-    mistakes in a rare class for more. After `patience` evaluations without a better score the run ends.
-    `has_exits` trains a classifier after each layer, so that the model can answer easy texts early. Of an
-    own table, `columns` names the columns, and `dev_share` of it is kept to be asked about where there is
-    no other. Of embeddings, `similarity_temperature` divides the cosines, and pairs with a score below
-    `min_similarity` teach nothing.
+    `head_dropout` that of the classifier; None keeps the model's own. `rename_share` of the vocabulary takes
+    other pieces' names at each step, the same in all places: a small model then compares texts instead of
+    learning them by heart. `class_weights` balanced counts the mistakes in a rare class for more. After
+    `patience` evaluations without a better score the run ends. `has_exits` trains a classifier after each
+    layer, so that the model can answer easy texts early. Of an own table, `columns` names the columns, and
+    `dev_share` of it is kept to be asked about where there is no other. Of embeddings,
+    `similarity_temperature` divides the cosines, and pairs with a score below `min_similarity` teach nothing.
     """
 
     batch_size: PositiveInt = 32
@@ -29,6 +30,7 @@ class FinetuneSettings(LoopSettings):
     micro_batch_tokens: PositiveInt = 2048
     dropout: Share | None = None
     head_dropout: Share | None = 0.1
+    rename_share: Share = 0.0
     class_weights: Literal["equal", "balanced"] = "equal"
     has_exits: bool = False
     columns: dict[str, Any] = Field(default_factory=dict)

@@ -9,6 +9,7 @@ from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.embedding import EmbeddingKind, check_dropout
 from albert.tasks.kinds.kind import Kind
+from albert.tasks.renaming import Renaming
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.vocabulary_fit import check_known
 from albert.tasks.weights import count_class_weights
@@ -82,4 +83,5 @@ def build_job(
         f"{assignment.facts.task}: {len(assignment.train):,} examples to learn from, {num_tokens:,} pieces"
         f" in {len(train):,} sequences; {len(assignment.dev):,} to be asked about"
     )
-    return FinetuneJob(model, kind, settings, train, dev, assignment.dev, world)
+    renaming = Renaming.of(tokenizer, share=settings.rename_share, seed=settings.seed)
+    return FinetuneJob(model, kind, settings, train, dev, assignment.dev, world, renaming)

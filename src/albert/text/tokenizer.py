@@ -54,6 +54,11 @@ class Tokenizer(ABC):
         self.fingerprint = hashlib.sha256(stamp.encode() + b"\0" + vocab_bytes).hexdigest()
 
     @property
+    def special_ids(self) -> frozenset[int]:
+        """The ids that stand for no piece of a text."""
+        return frozenset((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id))
+
+    @property
     @abstractmethod
     def vocab_size(self) -> int:
         """The number of pieces, special tokens included."""

@@ -12,6 +12,7 @@ from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import Silence
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.renaming import Renaming
 from albert.training.job import LoopOutcome
 from albert.training.loop import TrainingLoop
 from albert.training.optimizers import build_optimizer
@@ -46,7 +47,13 @@ def finetune(
     model = load_for(kind, folder)
     items = [item for item in kind.encode(train, tokenizer) if kind.teaches(item)]
     job: FinetuneJob[Any, Any] = FinetuneJob(
-        model, kind, settings, train=items, dev=kind.encode(dev, tokenizer), dev_examples=dev
+        model,
+        kind,
+        settings,
+        train=items,
+        dev=kind.encode(dev, tokenizer),
+        dev_examples=dev,
+        renaming=Renaming.of(tokenizer, share=settings.rename_share, seed=settings.seed),
     )
     loop = TrainingLoop(
         job,
