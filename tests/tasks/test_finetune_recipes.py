@@ -75,6 +75,15 @@ def test_the_narrowest_learn_a_task_with_the_optimiser_they_were_pretrained_with
         assert narrow.num_epochs == small.num_epochs
 
 
+def test_the_narrowest_compare_pairs_under_changing_names():
+    for task in ("sts-b", "mrpc"):
+        assert read_finetune_recipe(choose_recipe(task, hidden_size=256)).rename_share == 0.3
+        assert read_finetune_recipe(choose_recipe(task, hidden_size=257)).rename_share == 0.0
+    assert (
+        read_finetune_recipe(choose_recipe("sst-2", hidden_size=256)).rename_share == 0.0
+    )  # its words are all
+
+
 def test_the_rates_of_small_models_are_higher():
     small, paper = read_finetune_recipe("small"), read_finetune_recipe("paper")
     assert small.optimizer.learning_rate > 5 * paper.optimizer.learning_rate
