@@ -86,8 +86,7 @@ def describe_training(run: Run, *, recipe: str, data: Mapping[str, Any]) -> Sect
     cores = max((record.get("cores", 1) for record in starts), default=1)
     optimizer = settings.optimizer
     rows = {
-        "time": f"{format_seconds(run.seconds)} on {cores} CPU cores ({run.facts.num_threads} threads), in "
-        f"{len(starts)} stretch{'' if len(starts) == 1 else 'es'}",
+        "time": f"{format_seconds(run.seconds)} on {cores} CPU cores, {_list_stretches(starts)}",
         "steps": f"{settings.num_steps:,} of {settings.batch_size} × {settings.examples.max_length} pieces",
         "pieces seen": f"{run.num_tokens:,}, of a corpus of {run.facts.num_pieces:,}",
         "objectives": f"masked words ({settings.examples.mask_share:.0%}, "
@@ -98,12 +97,19 @@ def describe_training(run: Run, *, recipe: str, data: Mapping[str, Any]) -> Sect
     return Section(
         "How it was trained",
         paragraphs=[
-            "The commands below give the same weights again, on the same machine with as many threads."
+            "The commands below give the same weights again, on the same machine with as many threads; with "
+            "another number of threads, sums are rounded otherwise and the curve is the same to the eye."
         ],
         tables=[_lay_out("training", rows), tabulate_curve(run)],
         charts=draw_curves(run),
         code="\n".join(list_commands(run, recipe=recipe, data=data)),
     )
+
+
+def _list_stretches(starts: Sequence[Mapping[str, Any]]) -> str:
+    """With how many threads from which step on."""
+    told = (f"threads {start['threads']} from step {start['step']:,}" for start in starts)
+    return f"{len(starts)} stretch{'' if len(starts) == 1 else 'es'} ({', '.join(told)})"
 
 
 def list_commands(run: Run, *, recipe: str, data: Mapping[str, Any]) -> list[str]:
