@@ -79,9 +79,7 @@ def test_the_narrowest_compare_pairs_under_changing_names():
     for task in ("sts-b", "mrpc"):
         assert read_finetune_recipe(choose_recipe(task, hidden_size=256)).rename_share == 0.3
         assert read_finetune_recipe(choose_recipe(task, hidden_size=257)).rename_share == 0.0
-    assert (
-        read_finetune_recipe(choose_recipe("sst-2", hidden_size=256)).rename_share == 0.0
-    )
+    assert read_finetune_recipe(choose_recipe("sst-2", hidden_size=256)).rename_share == 0.0
 
 
 def test_the_rates_of_small_models_are_higher():
