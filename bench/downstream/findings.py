@@ -94,4 +94,6 @@ def _compare_with_bert(results: Sequence[TaskResults]) -> list[str]:
 
 def _divide(what: str, known: Sequence[tuple[str, bool]]) -> str:
     passed, missed = ([name for name, flag in known if flag is wanted] for wanted in (True, False))
-    return f"{what} is passed on {', '.join(passed) or 'nothing'}; not on {', '.join(missed) or 'nothing'}."
+    if not missed:
+        return f"{what} is passed on all: {', '.join(passed)}."
+    return f"{what} is passed on {', '.join(passed) or 'none'}; not on {', '.join(missed)}."
