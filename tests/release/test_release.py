@@ -14,6 +14,7 @@ from albert.settings import read_settings
 from bench.downstream.__main__ import main as compare
 from release.nano.__main__ import main
 from release.nano.answers import QUESTIONS, Questions
+from release.nano.card_run import list_commands, read_finished_run
 from release.nano.snapshots import list_steps
 from tests.release.conftest import STEPS, Made, run_step
 
@@ -131,3 +132,14 @@ def test_a_run_under_way_has_no_card(card: Path, made: Made, tmp_path, capsys):
               for word in (f"--{name}", "nowhere")]  # fmt: skip
     assert main(["card", "--run", str(tmp_path / "run"), *others]) == 2
     assert "a card is written when the run is finished" in capsys.readouterr().err
+
+
+def test_the_released_card_is_that_of_the_record_and_of_the_recipe_as_it_is() -> None:
+    root = Path(__file__).parents[2]
+    record = root / "release" / "nano" / "record"
+    commands = list_commands(
+        read_finished_run(record / "run"), recipe="albert-nano-en", data=read_json(record / "data.json")
+    )
+    card = (root / "src" / "albert" / "released" / "nano" / "README.md").read_text(encoding="utf-8")
+    assert "\n".join(commands) in card
+    assert commands[1].endswith(" held_out.data=DIR/held-out seed=1")  # else the recipe is no longer the one
