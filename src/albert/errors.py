@@ -1,5 +1,8 @@
 """The errors that are a user's to mend: each is one line that names the value, the limit and the cure."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class AlbertError(Exception):
     """A mistake in what was asked for or handed in; the command line prints it and exits with 2."""
@@ -23,3 +26,16 @@ class EchoError(AlbertError):
 
 class InputError(AlbertError):
     """A text or an argument that cannot be answered as it stands."""
+
+
+def first_line(error: BaseException) -> str:
+    """What another library's error says, short enough to be quoted in one of ours."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].strip()[:200]
+
+
+def suggest(name: str, known: Iterable[str], *, more: str = "") -> str:
+    """The known name that was perhaps meant, else all of them and what `more` there is to give."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}{more}"

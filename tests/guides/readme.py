@@ -14,6 +14,13 @@ def list_commands() -> list[str]:
     return [_COMMENT.sub("", line) for line in lines if line.startswith("albert ")]
 
 
+def list_other_lines() -> list[str]:
+    """Every other line of a block that is no Python."""
+    blocks = [block for block in read_blocks(README) if block.language != "python"]
+    lines = [line for block in blocks for line in block.text.splitlines() if line.strip()]
+    return [_COMMENT.sub("", line) for line in lines if not line.startswith("albert ")]
+
+
 def list_scripts() -> list[str]:
     """The blocks of Python."""
     return [block.text for block in read_blocks(README) if block.language == "python"]

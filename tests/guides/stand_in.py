@@ -1,4 +1,4 @@
-"""While the released model is not in the package, an untrained one stands in for it, under the same name."""
+"""Where the package was built without the released model, an untrained one stands in for it, by its name."""
 
 from pathlib import Path
 

@@ -1,6 +1,10 @@
 """Every command and every line of Python in the README works: tiny inputs stand where it has capitals."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +13,8 @@ from typing import Any
 import pytest
 
 from albert.app.cli import _run
-from tests.guides.readme import list_commands, list_scripts
+from tests.guides.journeys import ROOT
+from tests.guides.readme import list_commands, list_other_lines, list_scripts
 from tests.guides.stand_in import put_stand_in
 from tests.guides.typed_commands import iter_typed
 from tests.tasks.published import TEXTS, write_lines
@@ -132,3 +137,38 @@ def test_the_python_of_the_readme_works(place):
         names: dict[str, Any] = {}
         exec(compile(script, "README.md", "exec"), names)
         assert [len(states) for states in names["states"]] == [4, 3]
+
+
+# What `make` runs, and how the package is installed: looked at below, since the tests themselves run in what they make.
+MAKE = {"make quickstart": "albert quickstart", "make test": "pytest"}
+INSTALL = "pip install -c constraints.txt ."
+
+
+def test_no_other_line_of_the_readme_escapes() -> None:
+    assert sorted(list_other_lines()) == sorted([*MAKE, INSTALL])
+
+
+@pytest.mark.parametrize("command", MAKE)
+def test_make_knows_the_targets_of_the_readme(command: str) -> None:
+    make, target = command.split()
+    told = subprocess.run([make, "-n", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert MAKE[command] in told
+
+
+@pytest.mark.slow
+def test_an_installed_package_has_all_that_it_needs(tmp_path: Path) -> None:
+    """From a copy, without its dependencies, which are here already: recipes, model and pages come with it."""
+    for name in ("pyproject.toml", "README.md", "constraints.txt", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "src" / "albert", tmp_path / "src" / "albert")
+    home = tmp_path / "installed"
+    words = [*INSTALL.split()[1:], "--quiet", "--no-deps", "--no-build-isolation", "--target", str(home)]
+    subprocess.run([sys.executable, "-m", "pip", *words], cwd=tmp_path, check=True)
+    shutil.rmtree(tmp_path / "src")
+    files = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src" / "albert").rglob("*.*")}
+    found = {str(path.relative_to(home)) for path in home.rglob("*.*")}
+    assert {name for name in files - found if "__pycache__" not in name} == set()
+    asked = [sys.executable, "-m", "albert", "fill-mask", "--model", "nano", "the [MASK] was dark"]
+    environment = {**os.environ, "PYTHONPATH": str(home)}
+    told = subprocess.run(asked, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert "mask 1:" in told.stdout

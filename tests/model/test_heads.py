@@ -113,14 +113,6 @@ def test_a_window_without_any_allowed_place_is_unanswerable_and_not_nan(model, t
     assert beam.unanswerable_B.isfinite().all()
 
 
-def test_choices_compete_within_their_question(model):
-    pooled = torch.randn(6, SHAPE.hidden_size)
-    head = model.head("choice")
-    assert torch.equal(head.score(pooled, num_choices=3).flatten(), head(pooled).flatten())
-    with pytest.raises(InputError, match="6 sequences do not divide into questions of 4"):
-        head.score(pooled, num_choices=4)
-
-
 def test_a_head_or_pooler_that_is_not_there_is_named(tokens):
     bare = build_model(SHAPE, heads={"mlm": None})
     with pytest.raises(InputError, match="no sop head; it has mlm"):

@@ -93,7 +93,7 @@ def choice_logits(pair: Pair, batch: RaggedBatch) -> tuple[list[Tensor], list[Te
     questions = {name: value.view(2, 4, -1) for name, value in batch.padded.items()}
     pooled = pair.ours.pool(pair.ours(batch.tokens).last_TD, batch.tokens)
     head: Any = pair.ours.head("choice")
-    ours = head.score(pooled, num_choices=4)
+    ours = head(pooled).view(-1, 4)
     return [ours], [pair.theirs(**questions).logits]
 
 

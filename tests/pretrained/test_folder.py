@@ -238,9 +238,12 @@ def test_older_spellings_are_read(tmp_path):
     model = build({}, heads={"mlm": None, "sop": None})
     save_model(tmp_path, model)
     tensors = {
-        name.replace("albert.", "", 1).replace("embeddings.LayerNorm.weight", "embeddings.LayerNorm.gamma"): t
-        for name, t in load_file(tmp_path / "model.safetensors").items()
+        name.replace("albert.", "", 1)
+        .replace("LayerNorm.weight", "LayerNorm.gamma")
+        .replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in load_file(tmp_path / "model.safetensors").items()
     }
+    assert sum(name.endswith(".beta") for name in tensors) > 1
     tensors["embeddings.position_ids"] = torch.arange(64)
     save_file(tensors, tmp_path / "model.safetensors")
     assert_same_weights(load_model(tmp_path).model, model)

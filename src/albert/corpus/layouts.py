@@ -37,11 +37,6 @@ class Layout:
     width: int = MAX_WRAPPED_WIDTH
     is_indented: bool = False
 
-    @property
-    def description(self) -> str:
-        """The layout in words."""
-        return LAYOUTS[self.name]
-
 
 def ends_sentence(line: str) -> bool:
     """Whether a line stops where a sentence may."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from albert import __version__
 from albert.corpus.workers import WorkerError
-from albert.errors import AlbertError, InputError
+from albert.errors import AlbertError, InputError, first_line
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -70,7 +70,7 @@ class RayEngine:
             raise failure.cause from failure
         except self._ray.exceptions.RayError as failure:
             raise WorkerError(
-                f"the cluster lost a task {MAX_RETRIES + 1} times ({_first_line(failure)}), perhaps for want "
+                f"the cluster lost a task {MAX_RETRIES + 1} times ({first_line(failure)}), perhaps for want "
                 "of memory; run the same command again (what is done is kept), or with fewer --workers"
             ) from failure
         if error is not None:
@@ -111,7 +111,7 @@ def _connect(ray: Any, address: str | None, num_workers: int | None) -> None:
         ray.init(address=address, **quiet)
     except Exception as error:  # Ray's own, gRPC's and the system's
         raise InputError(
-            f"address {address}: no Ray cluster is reached there ({_first_line(error)}); start one with "
+            f"address {address}: no Ray cluster is reached there ({first_line(error)}); start one with "
             "`ray start --head`, join this machine to it with `ray start --address …`, and give host:port"
         ) from error
 
@@ -128,7 +128,3 @@ def _refuse_deaf(address: str) -> None:
             f"address {address}: nothing answers there ({getattr(error, 'strerror', None) or error}); give "
             "the host:port that `ray start --head` printed"
         ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

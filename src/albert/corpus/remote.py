@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from albert.errors import AlbertError, FileFormatError, InputError
+from albert.errors import AlbertError, FileFormatError, InputError, first_line
 
 Place = str | Path
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(://|::)")
@@ -55,12 +55,12 @@ def connect(url: str) -> tuple[Any, str]:
         system, path = fsspec.core.url_to_fs(url)
     except ImportError as error:
         raise InputError(
-            f"{url}: needs a package that is not installed ({_first_line(error)}); install it on every "
+            f"{url}: needs a package that is not installed ({first_line(error)}); install it on every "
             "machine that reads or writes there"
         ) from error
     except ValueError as error:
         raise InputError(
-            f"{url}: cannot be opened ({_first_line(error)}); begin with s3://, gs:// or another that fsspec "
+            f"{url}: cannot be opened ({first_line(error)}); begin with s3://, gs:// or another that fsspec "
             "knows, or give a path"
         ) from error
     return system, str(path)
@@ -79,7 +79,7 @@ def tell_failures(url: str) -> Iterator[None]:
         is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
         cure = "check the address, the credentials and the network, and run the same command again"
         raise FileFormatError(
-            f"{url}: cannot be reached ({type(error).__name__}: {_first_line(error)}); "
+            f"{url}: cannot be reached ({type(error).__name__}: {first_line(error)}); "
             + ("make room on this machine's disk" if is_full else cure)
         ) from error
 
@@ -165,7 +165,3 @@ class _RemoteFile(io.RawIOBase):
         if not self.closed:
             self._inner.close()
         super().close()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -25,7 +25,7 @@ class Source:
 
 
 def find_sources(paths: Iterable[Place]) -> list[Source]:
-    """The sources of files, folders (searched to the bottom, in sorted order) and `hf:NAME[:SPLIT]`.
+    """The sources of files, folders (searched to the bottom, in sorted order) and `hf:NAME[@CONFIG][:SPLIT]`.
 
     A URL is a file where its name is one that is read, and a folder otherwise. Refused: what does not exist,
     a file of another kind, and folders without a single file to read.

@@ -74,14 +74,6 @@ class ChoiceHead(ClassificationHead):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config, num_labels=1)
 
-    def score(self, pooled_BD: Tensor, *, num_choices: int) -> Tensor:
-        """Logits [B / C, C]."""
-        if num_choices < 1 or pooled_BD.shape[0] % num_choices:
-            raise InputError(
-                f"{pooled_BD.shape[0]} sequences do not divide into questions of {num_choices} choices"
-            )
-        return self.forward(pooled_BD).view(-1, num_choices)
-
 
 class SpanHead(nn.Module):
     """SQuAD 1.1: where an answer starts and where it ends, each a logit for every token."""

@@ -1,10 +1,9 @@
 """The named shapes: the paper's, the published second versions, BERT's, and two for CPUs."""
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
-from albert.errors import InputError
+from albert.errors import InputError, suggest
 from albert.model.config import ModelConfig
 from albert.settings import build_settings
 
@@ -58,9 +57,7 @@ def build_preset(name: str, *, overrides: Iterable[str] = ()) -> ModelConfig:
     """The configuration of a preset, changed by `key=value` overrides; an unknown name is refused."""
     known = {**PRESETS, **ALIASES}
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-        raise InputError(f"unknown preset {name!r}; {hint}")
+        raise InputError(f"unknown preset {name!r}; {suggest(name, known)}")
     return build_settings(
         ModelConfig,
         values=PRESETS[ALIASES.get(name, name)],

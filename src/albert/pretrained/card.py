@@ -29,6 +29,6 @@ tags:
 
 Open it with `albert.load(folder)`, or with `AutoModel.from_pretrained(folder)` of `transformers`.
 
-Written by albert {__version__}. Nothing is known here of its training data or of its limits: say so above
+Written by albert {__version__}. What else it was trained on, and its limits, only you can say: do so above
 before you share it.
 """

@@ -5,7 +5,7 @@ import errno
 import os
 from pathlib import Path
 
-from albert.errors import FileFormatError, InputError
+from albert.errors import FileFormatError, InputError, first_line
 from albert.files import read_json
 from albert.pretrained.released import RELEASED, find_released, suggest_released
 
@@ -146,7 +146,7 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
     elif isinstance(cause, OSError) and cause.errno in _DISK_ERRNOS:
         reason = f"cannot be written to the cache ({cause.strerror}); free space there, set HF_HOME"
     else:
-        reason = f"is not in the cache and the hub cannot be read ({_first_line(cause)}); check the network"
+        reason = f"is not in the cache and the hub cannot be read ({first_line(cause)}); check the network"
     meant = suggest_released(name)
     return f"{reason}, or give a local folder" + ("" if meant is None else f"; did you mean {meant}?")
 
@@ -154,8 +154,3 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
 def _suggest(name: str) -> str:
     close = difflib.get_close_matches(name, (*RELEASED, *PUBLISHED), n=1, cutoff=0.75)
     return f"did you mean {close[0]}?" if close else "check the spelling, or log in if the model is private"
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].strip()[:160]

@@ -22,7 +22,7 @@ def load_vocabulary(path: Path) -> Tokenizer:
     tokenizer = find_vocabulary(path)
     if tokenizer is None:
         raise FileFormatError(
-            f"{path}: has no vocabulary (spiece.model, vocab.txt or tokenizer.json); copy the one it was "
-            "trained with there, or use albert.load_encoder with ids"
+            f"{path}: has no vocabulary (spiece.model, vocab.txt, symbols.txt or tokenizer.json); copy the "
+            "one it was trained with there, or use albert.load_encoder with ids"
         )
     return tokenizer

@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from albert.errors import FileFormatError
+from albert.errors import FileFormatError, first_line
 from albert.files import atomic_path
 
 SAFETENSORS_NAME = "model.safetensors"
@@ -41,7 +41,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
         return tensors
     except (SafetensorError, OSError, ValueError) as error:
         raise FileFormatError(
-            f"{path}: truncated, or no safetensors file ({_first_line(error)}); fetch or save it again"
+            f"{path}: truncated, or no safetensors file ({first_line(error)}); fetch or save it again"
         ) from error
 
 
@@ -71,9 +71,5 @@ def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
             save_file(plain, aside, metadata={"format": "pt"})
         except SafetensorError as error:  # the system's errors come as its own
             raise FileFormatError(
-                f"{path.name}: cannot be written ({_first_line(error)}); free some space, or write elsewhere"
+                f"{path.name}: cannot be written ({first_line(error)}); free some space, or write elsewhere"
             ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0][:160] if str(error) else type(error).__name__

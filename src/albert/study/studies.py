@@ -1,11 +1,10 @@
 """The table of studies: a name and what a person asks for come in; it is run and its report goes out."""
 
-import difflib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from albert.errors import InputError
+from albert.errors import InputError, suggest
 from albert.pages.write import write_page
 from albert.reporting import Reporter, Silence
 from albert.settings import Settings, apply_overrides, build_settings
@@ -23,7 +22,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def list_studies() -> list[str]:
-    """All names, in the order of the paper."""
+    """All names: the models of table 2 first, then the ablations, then what needs no training."""
     return ["overall", *(name for name in list_ablations() if name != "overall"), *_OTHERS]
 
 
@@ -36,9 +35,7 @@ def run_study(name: str, ask: Ask, *, reporter: Reporter | None = None) -> Study
         return _OTHERS[name](ask, reporter)
     if name not in list_ablations() and not Path(name).is_file():
         known = [*list_studies(), "all"]
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}, or give a file"
-        raise InputError(f"no study {name!r}; {hint}")
+        raise InputError(f"no study {name!r}; {suggest(name, known, more=', or give a file')}")
     ask.refuse(name, model=ask.models)
     return run_ablation(name, ask, reporter=reporter)
 

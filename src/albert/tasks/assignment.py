@@ -1,6 +1,5 @@
 """The name of a task and the place of its data come in; examples, and what they teach, go out."""
 
-import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from albert.errors import FileFormatError, InputError
+from albert.errors import FileFormatError, InputError, suggest
 from albert.settings import Settings, build_settings
 from albert.tasks.assignment_checks import (
     check_learnable,
@@ -91,9 +90,7 @@ def find_teachable(name: str) -> Task | OwnTask:
                 "model"
             )
         return task
-    close = difflib.get_close_matches(plain, list_tasks(), n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(list_tasks())}"
-    raise InputError(f"no task {name!r}; {hint}")
+    raise InputError(f"no task {name!r}; {suggest(plain, list_tasks())}")
 
 
 def describe_published(task: Task) -> TaskFacts:

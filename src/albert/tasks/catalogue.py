@@ -1,12 +1,11 @@
 """The name of a task comes in; its files, columns, labels and lengths go out, from one table."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from albert.errors import FileFormatError, InputError
+from albert.errors import FileFormatError, InputError, suggest
 from albert.tasks.labels import Labels
 
 Kind = Literal["texts", "spans", "choices"]
@@ -107,9 +106,7 @@ def find_task(name: str) -> Task:
     plain = name.lower()
     task = TASKS.get(ALIASES.get(plain, plain))
     if task is None:
-        close = difflib.get_close_matches(plain, TASKS, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(TASKS)}"
-        raise InputError(f"no task {name!r}; {hint}")
+        raise InputError(f"no task {name!r}; {suggest(plain, TASKS)}")
     return task
 
 

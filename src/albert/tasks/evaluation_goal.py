@@ -1,12 +1,11 @@
 """The name of a task, its data and a split come in; what is asked of models, and the examples, go out."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert.errors import FileFormatError, InputError
+from albert.errors import FileFormatError, InputError, suggest
 from albert.tasks.assignment import DEV_NAMES, build_columns, describe_published, find_table, list_tasks
 from albert.tasks.catalogue import ALIASES, TASKS, Task, find_split, find_task
 from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, TokenExample
@@ -66,10 +65,7 @@ def find_goal(name: str) -> Goal:
             task=own.name, kind=own.kind, label_kind=own.label_kind, metrics=own.metrics, max_length=512
         )
         return Goal(facts, own=own)
-    known = ["pretraining", *list_tasks()]
-    close = difflib.get_close_matches(plain, known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-    raise InputError(f"no task {name!r}; {hint}")
+    raise InputError(f"no task {name!r}; {suggest(plain, ['pretraining', *list_tasks()])}")
 
 
 def find_questions(goal: Goal, data: Path, *, split: str | None) -> tuple[str, Path]:

@@ -28,13 +28,11 @@ def complete_facts(
     length = min(settings.max_length, limit)
     completed = facts.model_copy(
         update={
-            "max_length": length,
+            **facts.fit_lengths(length),
             "class_weights": weights,
             "has_exits": settings.has_exits,
-            # Short windows leave room for the text beside the question, and overlap.
-            "max_question": min(facts.max_question, length // 2),
-            "stride": min(facts.stride, max(1, length // 3)),
-            "max_ending": min(facts.max_ending, length // 2),
+            "similarity_temperature": settings.similarity_temperature,
+            "min_similarity": settings.min_similarity,
         }
     )
     build_kind(completed)  # refused now, if at all

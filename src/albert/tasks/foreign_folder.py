@@ -51,24 +51,14 @@ def adapt_facts(loaded: Pretrained, task: TaskFacts) -> TaskFacts:
     Its names are taken where they mean something (LABEL_0 does not), or where the task has none. The same
     labels in another order are answered in the folder's order, under the task's spelling.
     """
-    changes: dict[str, Any] = _fit_lengths(task, limit=loaded.config.max_position_embeddings)
+    limit = loaded.config.max_position_embeddings
+    changes: dict[str, Any] = {**task.fit_lengths(min(task.max_length, limit))}
     heads = loaded.model.heads
     if task.kind == "spans" and "beam_span" in heads and "span" not in heads:
         changes["has_impossible"] = True
     if task.kind in ("texts", "words") and task.label_kind != "number":
         changes["labels"] = _choose_labels(loaded, task)
     return task.model_copy(update=changes)
-
-
-def _fit_lengths(task: TaskFacts, *, limit: int) -> dict[str, int]:
-    """Short windows leave room for the text beside the question, and overlap."""
-    length = min(task.max_length, limit)
-    return {
-        "max_length": length,
-        "max_question": min(task.max_question, length // 2),
-        "stride": min(task.stride, max(1, length // 3)),
-        "max_ending": min(task.max_ending, length // 2),
-    }
 
 
 def _choose_labels(loaded: Pretrained, task: TaskFacts) -> tuple[str, ...]:

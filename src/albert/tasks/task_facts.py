@@ -48,6 +48,15 @@ class TaskFacts(Settings):
     similarity_temperature: PositiveFloat = 0.05
     min_similarity: float = 4.0
 
+    def fit_lengths(self, length: int) -> dict[str, int]:
+        """Lengths for sequences of `length`: short windows leave room beside the question, and overlap."""
+        return {
+            "max_length": length,
+            "max_question": min(self.max_question, length // 2),
+            "stride": min(self.stride, max(1, length // 3)),
+            "max_ending": min(self.max_ending, length // 2),
+        }
+
 
 def build_kind(facts: TaskFacts) -> Kind[Any, Any, Any, Any, Any]:
     """The kind that trains, asks and scores such a model."""

@@ -28,7 +28,7 @@ class SpecialTokens:
 
 
 class Tokenizer(ABC):
-    """What every tokenizer does, whatever its vocabulary; those of both kinds can be pickled.
+    """What every tokenizer does, whatever its vocabulary; all can be pickled.
 
     `vocab_bytes` is the vocabulary file as it was read, and `fingerprint` a hash of it and of the options:
     equal fingerprints give equal ids.

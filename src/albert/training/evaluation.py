@@ -41,7 +41,7 @@ class Score:
 
 @dataclass(frozen=True)
 class PassScores:
-    """One pass over examples of one objective; `pairs` where the model has a sentence head to ask."""
+    """One pass over examples of one objective; `pair_accuracy` where the model has a sentence head to ask."""
 
     word_loss: Score
     word_accuracy: Score

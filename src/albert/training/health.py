@@ -1,4 +1,4 @@
-"""How the machine is doing: nothing comes in; memory, swapping, load and threads of this process go out."""
+"""How the machine is doing: nothing comes in; memory, swapping, load and the number of cores go out."""
 
 import os
 import sys

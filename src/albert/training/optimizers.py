@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from albert.training.loop_settings import OptimizerSettings
 from albert.training.muon import Muon
 
-# lr carries this through param_groups; what has no decay has no layer adaptation either.
-NO_DECAY = {"weight_decay": 0.0, "is_adapted": False}
-
 
 def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
-    """Matrices decay; biases and LayerNorms, which are vectors, do not. A shared weight is in there once."""
+    """Matrices decay; biases and LayerNorms, which are vectors, do not. A shared weight is in there once.
+
+    What has no decay has no layer adaptation either.
+    """
     decayed: list[Tensor] = []
     others: list[Tensor] = []
     for parameter in model.parameters():
@@ -22,7 +22,7 @@ def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str,
             (decayed if parameter.ndim > 1 else others).append(parameter)
     return [
         {"params": decayed, "weight_decay": weight_decay, "is_adapted": True},
-        {"params": others, **NO_DECAY},
+        {"params": others, "weight_decay": 0.0, "is_adapted": False},
     ]
 
 

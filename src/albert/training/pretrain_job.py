@@ -81,7 +81,7 @@ class PretrainJob:
         return {"depth": self.curriculum.find(step).depth}
 
     def build_source(self, length: int) -> ExampleSource:
-        """The examples of that length; refused where they do not fill one batch."""
+        """The examples of that length; refused: another vocabulary, an empty corpus, nsp of one document."""
         settings = self.settings
         examples = settings.examples.model_copy(update={"max_length": length})
         return build_source(self.data.train, self.data.tokenizer, settings=examples, seed=settings.seed)

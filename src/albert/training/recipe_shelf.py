@@ -1,20 +1,19 @@
 """Recipes of one job: a name or a path comes in; its values, and those it is based on, go out."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from albert.errors import InputError, SettingsError
+from albert.errors import InputError, SettingsError, suggest
 from albert.files import read_text
 from albert.settings import parse_yaml
 
 
 @dataclass(frozen=True)
 class RecipeShelf:
-    """The recipes that come with the package for one job: `pretrain`, `finetune`."""
+    """The recipes that come with the package for one job: `pretrain`, `finetune`, `study`."""
 
     job: str
 
@@ -49,9 +48,7 @@ class RecipeShelf:
         path = Path(recipe)
         if path.is_file():
             return read_text(path), name
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}, or give a file"
-        raise InputError(f"no recipe {name!r}; {hint}")
+        raise InputError(f"no recipe {name!r}; {suggest(name, known, more=', or give a file')}")
 
 
 def merge_values(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

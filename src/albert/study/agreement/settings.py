@@ -1,10 +1,10 @@
 """What is asked of a model: a seed, a number of pairs and phenomena come in, checked settings go out."""
 
-import difflib
 from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from albert.errors import suggest
 from albert.settings import Settings
 from albert.study.agreement.phenomena import PHENOMENA
 
@@ -29,7 +29,5 @@ class AgreementSettings(Settings):
             raise ValueError("give at least one phenomenon, and each once")
         for name in names:
             if name not in PHENOMENA:
-                close = difflib.get_close_matches(name, PHENOMENA, n=1)
-                hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(PHENOMENA)}"
-                raise ValueError(f"no phenomenon {name!r}; {hint}")
+                raise ValueError(f"no phenomenon {name!r}; {suggest(name, PHENOMENA)}")
         return names

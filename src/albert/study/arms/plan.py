@@ -51,7 +51,8 @@ class ClaimSettings(Settings):
 class StudySettings(Settings):
     """Arms that differ from one recipe, how often each is trained, and what each is asked.
 
-    With `equal` steps every arm takes as many; with time, as many as fit into the time of the base arm's.
+    With `equal` steps every arm takes as many; with time, as many as fit into an equal share of the
+    budget.
     `num_examples` held-out pairs are asked of each kind. `has_footprint` measures a training step of each arm
     in a fresh process; `has_probes` asks what the sentence vectors know of order and topic, by a linear
     classifier; `has_agreement` asks minimal pairs.

@@ -14,7 +14,7 @@ PRETRAIN_DIR = "pretrain"
 
 
 class CurvePoint(Settings):
-    """An evaluation on the way: its step, and the pieces and seconds until then."""
+    """An evaluation on the way: its step, and the seconds until then."""
 
     step: int
     seconds: float

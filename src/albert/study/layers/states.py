@@ -32,7 +32,7 @@ class Curve:
 
     `inner_roughness` leaves the first layer out, whose input, the embeddings, is of another kind: ALBERT maps
     them from E to H and does not normalise them there. `change` is the last third's height over the middle
-    third's (`curve_shape.py`); `course` follows from it.
+    third's (`shape.py`); `course` follows from it.
     """
 
     means: tuple[float, ...]

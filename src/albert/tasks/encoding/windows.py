@@ -35,7 +35,7 @@ class EncodedQuestion:
     @property
     def windows(self) -> tuple["Window", ...]:
         """All windows, in the order of the context."""
-        return tuple(Window(self, place, slide) for place, slide in enumerate(self.slides))
+        return tuple(Window(self, slide) for slide in self.slides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,6 @@ class Window:
     """
 
     question: EncodedQuestion
-    place: int
     slide: Slide
 
     @property
