@@ -139,7 +139,7 @@ def test_the_python_of_the_readme_works(place):
         assert [len(states) for states in names["states"]] == [4, 3]
 
 
-# What `make` runs, and how the package is installed: looked at below, since the tests themselves run in what they make.
+# What `make` runs, and how the package is installed: looked at, since these tests run in what they make.
 MAKE = {"make quickstart": "albert quickstart", "make test": "pytest"}
 INSTALL = "pip install -c constraints.txt ."
 
@@ -157,7 +157,7 @@ def test_make_knows_the_targets_of_the_readme(command: str) -> None:
 
 @pytest.mark.slow
 def test_an_installed_package_has_all_that_it_needs(tmp_path: Path) -> None:
-    """From a copy, without its dependencies, which are here already: recipes, model and pages come with it."""
+    """From a copy, without its dependencies, which are here: recipes, model and pages come with it."""
     for name in ("pyproject.toml", "README.md", "constraints.txt", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "src" / "albert", tmp_path / "src" / "albert")

@@ -33,6 +33,7 @@ REPOS = {
     },
     "albert/pickled": {**SMALL_FILES, "pytorch_model.bin": b"pickle", "rust_model.ot": b"x"},
     "albert/weightless": SMALL_FILES,
+    "albert/phonemes": {"config.json": b"{}", "symbols.txt": b"a\nb\n", "model.safetensors": b"safe"},
     "flat-name": {**SMALL_FILES, "model.safetensors": b"safe", "sub/config.json": b"x"},
 }
 # What the hub answers for a model it does not hand out: status and its X-Error-Code.
@@ -179,6 +180,11 @@ def test_fetches_only_what_is_read_and_then_needs_no_hub(hub: Hub, tmp_path: Pat
     assert hub.requests == []
     # Without HF_HUB_OFFLINE, but with nobody listening: the cache will do as well.
     assert resolve(*names, url="http://127.0.0.1:9", home=tmp_path) == online
+
+
+def test_a_vocabulary_of_symbols_is_fetched_as_well(hub: Hub, tmp_path: Path) -> None:
+    (folder,) = resolve("albert/phonemes", url=hub.url, home=tmp_path)
+    assert {path.name for path in Path(folder).iterdir()} == set(REPOS["albert/phonemes"])
 
 
 def test_names_the_hub_does_not_hand_out_are_refused_with_the_cure(hub: Hub, tmp_path: Path) -> None:

@@ -8,13 +8,12 @@ from pathlib import Path
 from albert.errors import FileFormatError, InputError, first_line
 from albert.files import read_json
 from albert.pretrained.released import RELEASED, find_released, suggest_released
+from albert.text.folder import TOKENIZER_FILES, VOCABULARY_FILES
 
 SAFETENSORS = "model.safetensors"
 PICKLED = "pytorch_model.bin"
-VOCABULARIES = ("spiece.model", "vocab.txt", "tokenizer.json")
 COMPANIONS = (
-    "config.json", "task.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json",
-    "README.md",
+    "config.json", "task.json", *TOKENIZER_FILES, "special_tokens_map.json", "README.md",
 )  # fmt: skip
 
 PUBLISHED = tuple(
@@ -104,7 +103,7 @@ def _find_missing(folder: Path) -> str | None:
 
 
 def _has_vocabulary(folder: Path) -> bool:
-    return any((folder / file).exists() for file in VOCABULARIES)
+    return any((folder / file).exists() for file in VOCABULARY_FILES)
 
 
 def _snapshot(name: str, *, revision: str | None, weights: str) -> Path:

@@ -19,8 +19,9 @@ VOCABULARY_NAMES = (
 )  # fmt: skip
 _JSON_NAME = "tokenizer.json"
 _CONFIG_NAME = "tokenizer_config.json"
-# All that `save_tokenizer` may write.
-TOKENIZER_FILES = (*VOCABULARY_NAMES, _JSON_NAME, _CONFIG_NAME)
+# One of these makes a tokenizer; with its options, these are all that `save_tokenizer` may write.
+VOCABULARY_FILES = (*VOCABULARY_NAMES, _JSON_NAME)
+TOKENIZER_FILES = (*VOCABULARY_FILES, _CONFIG_NAME)
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

@@ -2,11 +2,13 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.tasks.encoding.words import iter_encoded_words
 from albert.tasks.examples import TokenExample
+from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 words = st.text(
     st.characters(exclude_categories=["Cs"]) | st.sampled_from("theship1,.\u0301\u200b éﬁ½`文 \t🚢"),
@@ -79,10 +81,16 @@ def test_long_texts_overlap_and_a_word_is_answered_where_it_has_most_context(tok
     assert sum(len(window.words) for window in windows) == 1000
 
 
-def test_a_word_of_100_000_characters_is_one_word(tokenizer):
-    encoded = encode(tokenizer, ["the", "x" * 100_000, "ship"], labels=(1, 2, 3))
+@pytest.mark.parametrize("word", ["x" * 100_000, "theship" * 15_000])
+def test_a_word_of_100_000_characters_is_one_word(tokenizer, word):
+    encoded = encode(tokenizer, ["the", word, "ship"], labels=(1, 2, 3))
     assert encoded.join([window.labels for window in encoded.windows]) == [1, 2, 3]
-    assert len(encoded.windows) > 10 or len(encoded.pieces) <= 510
+
+
+def test_a_long_word_of_known_pieces_takes_many_windows(tokenizer):
+    encoded = encode(tokenizer, ["the", "theship" * 15_000, "ship"])
+    # WordPiece takes a word of that length for one that it does not know.
+    assert (len(encoded.windows) > 10) is isinstance(tokenizer, SentencePieceTokenizer)
 
 
 def test_no_words_are_no_answers(tokenizer):

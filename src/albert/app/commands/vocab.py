@@ -14,7 +14,6 @@ from albert.app.results import CommandResult
 from albert.errors import InputError
 
 KINDS = ("sentencepiece", "symbols")
-FILES = {"spiece.model", "vocab.txt", "symbols.txt", "tokenizer.json", "tokenizer_config.json"}
 
 
 def train(
@@ -118,11 +117,13 @@ def _check_kind(kind: str, *, others: Mapping[str, Any]) -> None:
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
+    from albert.text.folder import TOKENIZER_FILES
+
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     if not overwrite:
         raise InputError(f"{out} exists; choose another folder, or add --overwrite")
-    if not out.is_dir() or {file.name for file in out.iterdir()} - FILES:
+    if not out.is_dir() or {file.name for file in out.iterdir()}.difference(TOKENIZER_FILES):
         raise InputError(
             f"{out} holds more than a vocabulary, which --overwrite would delete; choose another"
         )
