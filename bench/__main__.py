@@ -32,10 +32,12 @@ from bench import (
 )
 
 REPORT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-HEAD = (
-    "# Benchmarks\n\nMade by `make bench`; a section alone by `python -m bench NAME`. Both sides of a comparison run "
-    "in turns in one run; a ratio is the median over rounds of the other side's time to ours."
-)
+HEAD = """# Benchmarks
+
+Made by `make bench`; a section alone by `python -m bench NAME`: {names}. Both sides of a
+comparison run in turns in one run; a ratio is the median over rounds of the other side's time to ours. *Needed* is the bar that
+was set before anything was measured. Some sections need texts that are not ours to hand out ([CONTRIBUTING.md](../CONTRIBUTING.md));
+without them they stay as they are."""
 
 
 def describe_sides() -> str:
@@ -218,7 +220,9 @@ def main(names: list[str]) -> None:
         found = read_sections()
         found[title] = f"{body}\n\n{datetime.date.today().isoformat()}. {describe_sides()}."
         known = [title for title, _ in SECTIONS.values() if title in found]
-        report = "\n\n".join([HEAD, *(f"## {title}\n\n{found[title]}" for title in known)])
+        report = "\n\n".join(
+            [HEAD.format(names=", ".join(SECTIONS)), *(f"## {title}\n\n{found[title]}" for title in known)]
+        )
         write_text(REPORT, report + "\n")
     print(read_text(REPORT))
 

@@ -173,7 +173,7 @@ def format_results(results: Sequence[Result]) -> list[str]:
                 *(f"{1 / statistics.median(seconds):,.0f}" for seconds in (own, found.seconds)),
                 f"{found.padding:.2f}",
                 f"**{times:.2f}×**" if side.needed else f"{times:.2f}×",
-                f"{side.needed:g}" if side.needed else "–",
+                "–" if side.needed is None else f"{side.needed:g}{', missed' if times < side.needed else ''}",
             ]
             lines.append(f"| {' | '.join(cells)} |")
     return lines
