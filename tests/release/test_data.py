@@ -1,11 +1,14 @@
 """Which text a released model learns from: whole books are kept apart, and licences are kept."""
 
+from pathlib import Path
+
 import pytest
 
 from albert.corpus.corpus import open_corpus
 from albert.errors import InputError
 from albert.files import read_json
 from release.nano.books import Chapter, cut_chapter, select_books
+from release.nano.data import measure_overlap
 from tests.release.conftest import CHAPTER, Made, run_step
 
 
@@ -44,7 +47,17 @@ def test_everything_is_written_down(made: Made):
     assert facts["corpora"]["corpus"]["num_pieces"] == open_corpus(made.out / "corpus").num_pieces
     assert facts["corpora"]["windows"]["num_documents"] < facts["corpora"]["held-out"]["num_documents"]
     assert [found["name"] for found in facts["overlap"]] == ["sst-2", "mrpc"]
-    assert all(found["num_whole"] <= found["num_texts"] for found in facts["overlap"])
+
+
+def test_a_development_sentence_that_stands_in_a_book_is_counted(made: Made, tmp_path: Path):
+    """Of two sentences, one is the beginning of a novel that is learned from."""
+    novel = (made.data / "novels" / "Author_00_1900.txt").read_text()
+    sentences = (novel[: novel.index("\n")], "nobody has ever written this about anything at all " * 4)
+    path = tmp_path / "SST-2" / "dev.tsv"
+    path.parent.mkdir()
+    path.write_text("sentence\tlabel\n" + "".join(f"{sentence}\t0\n" for sentence in sentences))
+    (found,) = measure_overlap(made.out / "corpus", tmp_path)
+    assert (found["name"], found["num_whole"], found["num_overlapping"]) == ("sst-2", 1, 1)
 
 
 def test_done_again_nothing_changes(made: Made, shelf):
