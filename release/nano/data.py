@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from albert.app.commands.vocab import iter_texts
 from albert.corpus.corpus import open_corpus
 from albert.corpus.manifest import Manifest
 from albert.corpus.overlap import find_overlap
+from albert.corpus.plain_texts import iter_plain_texts
 from albert.corpus.prepare import prepare_corpus
 from albert.corpus.units import PrepareSettings
 from albert.errors import FileFormatError, InputError
@@ -93,7 +93,7 @@ def _train_vocabulary(text: Path, out: Path, *, size: int, reporter: Reporter) -
     def show(progress: VocabularyProgress) -> None:
         reporter.show(progress.stage, progress.message, fraction=progress.fraction)
 
-    texts = iter_texts([str(text)], text_key="text")
+    texts = iter_plain_texts([str(text)], warn=reporter.say)
     tokenizer = train_sentencepiece(texts, settings=VocabularySettings(size=size), on_progress=show)
     with atomic_dir(out) as aside:
         save_tokenizer(tokenizer, aside)

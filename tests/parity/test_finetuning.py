@@ -18,7 +18,7 @@ from albert.pretrained.translate import to_theirs
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import Silence
 from albert.tasks.catalogue import find_task
-from albert.tasks.encoding.pairs import EncodedText
+from albert.tasks.encoding.texts import EncodedText
 from albert.tasks.examples import TextExample
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings

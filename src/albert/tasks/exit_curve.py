@@ -15,7 +15,7 @@ from albert.inference.batching import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.tasks.encoding.pairs import EncodedText
+from albert.tasks.encoding.texts import EncodedText
 from albert.tasks.examples import TextExample
 from albert.tasks.kinds.exits import ExitTextKind
 from albert.tasks.task_facts import build_kind, read_facts

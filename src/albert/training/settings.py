@@ -49,7 +49,7 @@ class PretrainSettings(LoopSettings):
         return self
 
     @model_validator(mode="after")
-    def _check_lengths(self) -> "PretrainSettings":
+    def _check_stages(self) -> "PretrainSettings":
         full = self.examples.max_length
         for stage in self.length_schedule:
             if not 8 <= stage.value <= full:

@@ -49,12 +49,14 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the vocabulary in --out")] = False,
 ) -> CommandResult:
     """Train a vocabulary on a corpus; the defaults are the published settings."""
+    from albert.corpus.plain_texts import iter_plain_texts
+
     of_pieces = {"--lower/--cased": lower, "--accents": accents, "--sample": sample, "--sample-mb": sample_mb}
     of_symbols = {"--characters/--spaced": characters, "--min-count": min_count}
     _check_kind(kind, others={**of_pieces, "--seed": seed} if kind == "symbols" else of_symbols)
     _check_out(out, overwrite)
     start = time.monotonic()
-    texts = iter_texts(corpus, text_key=text_key)
+    texts = iter_plain_texts(corpus, text_key=text_key, warn=_warn)
     if kind == "symbols":
         tokenizer = _build_symbols(texts, size=size, characters=characters, min_count=min_count)
     else:
@@ -151,19 +153,8 @@ def _build_symbols(
     return build_symbol_vocabulary(texts, options=options, min_count=min_count or 1, max_size=size)
 
 
-def iter_texts(corpus: list[str], *, text_key: str) -> Iterator[str]:
-    """The paragraphs of all sources, cleaned; the sources are looked for at once, and read one by one."""
-    from albert.corpus.cleaning import looks_binary
-    from albert.corpus.decompress import read_head
-    from albert.corpus.readers import iter_documents
-    from albert.corpus.sources import find_sources
-
-    for source in find_sources(corpus):
-        if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path, num_bytes=200_000)):
-            print(f"warning: {source.name}: binary, left out", file=sys.stderr)
-            continue
-        for document in iter_documents(source, text_key=text_key):
-            yield from document.paragraphs
+def _warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr)
 
 
 def _save(tokenizer: Any, out: Path) -> None:

@@ -73,7 +73,7 @@ def train_vocabulary(
 
 def _train_largest(source: TextSource, *, size: int, seed: int, reporter: Reporter) -> Any:
     """A vocabulary of `size`, or of as many pieces as the text has."""
-    from albert.app.commands.vocab import iter_texts
+    from albert.corpus.plain_texts import iter_plain_texts
     from albert.text.train_vocabulary import (
         TooManyPiecesError,
         VocabularyProgress,
@@ -86,7 +86,7 @@ def _train_largest(source: TextSource, *, size: int, seed: int, reporter: Report
 
     def train(number: int) -> Any:
         wanted = VocabularySettings(size=number, seed=seed)
-        texts = iter_texts(source.places, text_key="text")
+        texts = iter_plain_texts(source.places, layout=source.layout, warn=reporter.say)
         return train_sentencepiece(texts, settings=wanted, on_progress=show)
 
     try:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from albert.tasks.encoding.pairs import iter_encoded_texts
 from albert.tasks.encoding.sequence import TaskSequence
+from albert.tasks.encoding.texts import iter_encoded_texts
 from albert.tasks.examples import Label, TextExample
 from albert.text.tokenizer import Tokenizer
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from albert.model.albert_model import AlbertModel, Heads
 from albert.tasks.batches import TaskBatch, lay_out
-from albert.tasks.encoding.pairs import EncodedText, iter_encoded_texts
+from albert.tasks.encoding.texts import EncodedText, iter_encoded_texts
 from albert.tasks.examples import Label, TextExample
 from albert.tasks.kinds.kind import Terms
 from albert.tasks.kinds.logits import LabelKind, decide, find_probabilities, merge_logits

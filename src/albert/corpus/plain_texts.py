@@ -1,0 +1,20 @@
+"""Places of text come in; their paragraphs go out, cleaned, one by one, as a vocabulary learns from them."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from albert.corpus.cleaning import looks_binary
+from albert.corpus.decompress import read_head
+from albert.corpus.readers import iter_documents
+from albert.corpus.sources import find_sources
+
+
+def iter_plain_texts(
+    places: Sequence[str], *, text_key: str = "text", layout: str | None = None, warn: Callable[[str], None]
+) -> Iterator[str]:
+    """The paragraphs of all sources; these are looked for at once, and `warn` hears of those left out."""
+    for source in find_sources(places):
+        if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path, num_bytes=200_000)):
+            warn(f"{source.name}: binary, left out")
+            continue
+        for document in iter_documents(source, text_key=text_key, layout=layout):
+            yield from document.paragraphs
