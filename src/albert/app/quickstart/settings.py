@@ -26,6 +26,6 @@ class QuickstartSettings(Settings):
     vocab_size: Annotated[int, Field(ge=64, le=100_000)] = 8_000
     num_train: Annotated[int, Field(ge=4)] = 4_000
     num_dev: PositiveInt = 400
-    num_test: Annotated[int, Field(ge=2)] = 1_500
+    num_test: Annotated[int, Field(ge=2)] = 2_800
     pretrain: dict[str, Any] = Field(default_factory=dict)
     finetune: dict[str, Any] = Field(default_factory=dict)
