@@ -1,5 +1,7 @@
 """The model card: a model comes in, the README.md of its folder goes out."""
 
+from collections.abc import Mapping
+
 from albert import __version__
 from albert.model.albert_model import AlbertModel
 
@@ -32,3 +34,8 @@ Open it with `albert.load(folder)`, or with `AutoModel.from_pretrained(folder)` 
 Written by albert {__version__}. What else it was trained on, and its limits, only you can say: do so above
 before you share it.
 """
+
+
+def format_rows(rows: Mapping[str, str]) -> str:
+    """A table of names and values for a card."""
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])

@@ -196,15 +196,16 @@ def _check_run(run_dir: Path, settings: FinetuneSettings, facts: FinetuneFacts) 
     if not has_run(run_dir):
         return
     begun, known = read_finetune_run(run_dir)
+    # Another task or model may have another recipe, and other settings other data: causes come first.
+    _refuse_other(run_dir, "task", facts.task.task, known.task.task)
+    _refuse_other(run_dir, "model", facts.weights, known.weights, was=f" ({known.model})")
     refuse_changes(run_dir, begun, asked=settings, free=FREE_KEYS, cure="choose another --out")
-    for what, now, then in (
-        ("task", facts.task.task, known.task.task),
-        ("model", facts.weights, known.weights),
-        ("vocabulary", facts.vocabulary, known.vocabulary),
-        ("data", facts.examples, known.examples),
-    ):
-        if now != then:
-            was = f" ({known.model})" if what == "model" else f" ({known.data})" if what == "data" else ""
-            raise InputError(
-                f"{run_dir}: its run began with another {what}{was}; give that one, or choose another --out"
-            )
+    _refuse_other(run_dir, "vocabulary", facts.vocabulary, known.vocabulary)
+    _refuse_other(run_dir, "data", facts.examples, known.examples, was=f" ({known.data})")
+
+
+def _refuse_other(run_dir: Path, what: str, now: str, then: str, *, was: str = "") -> None:
+    if now != then:
+        raise InputError(
+            f"{run_dir}: its run began with another {what}{was}; give that one, or choose another --out"
+        )

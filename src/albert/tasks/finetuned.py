@@ -11,7 +11,7 @@ from torch import Tensor
 from albert.errors import FileFormatError, InputError
 from albert.files import write_json
 from albert.model.albert_model import AlbertModel
-from albert.pretrained.card import format_card
+from albert.pretrained.card import format_card, format_rows
 from albert.pretrained.folder import save_model
 from albert.pretrained.sentence_transformers import format_sentence_files
 from albert.reporting import Reporter, format_seconds
@@ -128,13 +128,9 @@ def format_task_card(
 
 ## Fine-tuning
 
-{_format_rows(rows)}
+{format_rows(rows)}
 
 On the development set, by which the weights were chosen (so expect a little less elsewhere):
 
-{_format_rows(scores)}
+{format_rows(scores)}
 """
-
-
-def _format_rows(rows: Mapping[str, str]) -> str:
-    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])

@@ -5,7 +5,6 @@ no examples by themselves. What does not depend on a draw is computed once, so t
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ def find_intervals(
     Not of the best threshold's scores: they are maxima over the very examples that would be drawn.
     """
     found = _FINDERS[facts.kind](facts, answers, examples, seed)
-    return {name: _in_points(interval) for name, interval in found.items()}
+    return {name: interval.in_points() for name, interval in found.items()}
 
 
 def _draw_texts(
@@ -132,9 +131,3 @@ _FINDERS: Mapping[str, Callable[..., dict[str, Interval]]] = {
     "choices": _draw_choices,
     "embedding": _draw_embeddings,
 }
-
-
-def _in_points(interval: Interval) -> Interval:
-    return replace(
-        interval, value=100.0 * interval.value, low=100.0 * interval.low, high=100.0 * interval.high
-    )

@@ -4,7 +4,7 @@ from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import ModelConfig
 from albert.model.runtime import select_device
-from albert.pretrained.card import format_card
+from albert.pretrained.card import format_card, format_rows
 from albert.pretrained.folder import load_model
 from albert.pretrained.hub import resolve_source
 from albert.pretrained.vocabulary import load_vocabulary
@@ -107,13 +107,9 @@ def format_training_card(
 
 ## Training
 
-{_format_table(rows)}
+{format_rows(rows)}
 
 On held-out documents, where the mere frequency of pieces gives a loss of {facts.unigram_loss:.4f}:
 
-{_format_table(scores)}
+{format_rows(scores)}
 """
-
-
-def _format_table(rows: dict[str, str]) -> str:
-    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])

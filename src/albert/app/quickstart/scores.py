@@ -53,7 +53,7 @@ def score_reviews(
         found[name] = _score_model(run_dir, tables, name)
     gap = compare_means(found[RELEASED].is_right, second=found[UNTRAINED].is_right, seed=0).interval
     train, dev, test = (_count_rows(tables, name) for name in ("train", "dev", TEST))
-    return ReviewScores(train, dev, test, found, _in_points(gap))
+    return ReviewScores(train, dev, test, found, gap.in_points())
 
 
 def _teach(
@@ -104,15 +104,9 @@ def _summarise(name: str, facts: Any, answers: Sequence[Any], examples: Sequence
     from albert.tasks.metrics.intervals import bootstrap_mean
 
     is_right = list_decided(facts, answers, examples).is_right
-    return ReviewScore(name, _in_points(bootstrap_mean(is_right, seed=0)), tuple(is_right.tolist()))
+    return ReviewScore(name, bootstrap_mean(is_right, seed=0).in_points(), tuple(is_right.tolist()))
 
 
 def _count_rows(tables: Path, name: str) -> int:
     with (tables / f"{name}.jsonl").open(encoding="utf-8") as file:
         return sum(1 for _ in file)
-
-
-def _in_points(interval: "Interval") -> "Interval":
-    from albert.tasks.metrics.intervals import Interval
-
-    return Interval(100 * interval.value, 100 * interval.low, 100 * interval.high, interval.level)

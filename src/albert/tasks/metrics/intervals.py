@@ -28,6 +28,10 @@ class Interval:
     high: float
     level: float
 
+    def in_points(self) -> "Interval":
+        """The same in points of 100."""
+        return Interval(100.0 * self.value, 100.0 * self.low, 100.0 * self.high, self.level)
+
 
 def bootstrap_mean(
     scores: Sequence[float] | NDArray[np.float64],
