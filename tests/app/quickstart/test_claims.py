@@ -29,15 +29,15 @@ def test_three_minutes_of_pretraining_lower_the_loss_on_held_out_text(default: D
     assert len(run.resumed_at) == 1
 
 
-def test_the_released_model_learns_reviews_no_worse_than_a_fresh_one(default: Done) -> None:
-    """It should learn them better; by how little it does, in five ways to teach it, is in docs/log.md."""
+def test_the_released_model_learns_reviews_better_than_a_fresh_one(default: Done) -> None:
+    """By some two points; what other ways to teach it gave is in docs/log.md."""
     try:
         find_reviews()
     except AlbertError as error:
         pytest.skip(f"the real reviews cannot be had: {error}")
     reviews = default.result.reviews
     assert reviews is not None
-    assert reviews.gain.high > 0
+    assert reviews.gain.value > 0
     for name in ("untrained", "released"):
         assert reviews.scores[name].accuracy.low > reviews.scores["majority"].accuracy.high + 10
 
