@@ -65,6 +65,6 @@ def test_a_folder_without_a_vocabulary_cannot_read_texts(run_albert, tiny_copy):
     remove("vocab.txt", "tokenizer.json", "tokenizer_config.json")(tiny_copy)
     error = run_albert("embed", "--model", tiny_copy, "a").error
     assert error.startswith(
-        f"{tiny_copy}: has no vocabulary (spiece.model, vocab.txt or tokenizer.json); copy"
+        f"{tiny_copy}: has no vocabulary (spiece.model, vocab.txt, symbols.txt or tokenizer.json); copy"
     )
     assert albert.load_encoder(tiny_copy)([[2, 3]])[0].shape == (2, 32)

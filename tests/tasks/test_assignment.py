@@ -137,7 +137,7 @@ def test_every_task_that_has_examples_can_be_taught():
         ("diagnostic", "ax has no examples to learn from"),
         ("question", "no task 'question'; did you mean questions?"),
         ("sst2", "no task 'sst2'; did you mean sst-2?"),
-        ("xyz", "no task 'xyz'; known: cola, sst-2"),
+        ("xyz", "no task 'xyz'; there are cola, sst-2"),
     ],
 )
 def test_what_cannot_be_taught_is_refused_with_the_nearest(tmp_path, name, said):

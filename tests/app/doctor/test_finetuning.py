@@ -18,6 +18,7 @@ from tests.tasks.tables import write_rows, write_tables
 
 WORDS = (
     "num_steps=200", "batch_size=16", "optimizer.learning_rate=3e-3", "num_evaluations=8", "log_every=5",
+    "rename_share=0",
     "has_tensorboard=false",
 )  # fmt: skip
 QUIET = {"major_faults": 0, "swap_mb": 0.0, "load": 0.5, "tokens_per_second": 1000.0, "grad_norm": 1.0}
