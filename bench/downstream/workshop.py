@@ -1,7 +1,8 @@
 """A model, data and a folder come in; where each trial lies, and what it starts from, go out."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from albert.pretrained.folder import load_model
 from albert.pretrained.untrained import save_untrained
 from albert.tasks.catalogue import find_task
 from albert.tasks.finetune_facts import identify_weights
+from bench.downstream.facts import OFFICIAL_SIZES
 from bench.downstream.subsets import write_subset
 
 Arm = Literal["pretrained", "untrained", "baselines"]
@@ -90,13 +92,34 @@ def split_setting(word: str) -> tuple[str, str]:
 
 
 def open_workshop(shop: Workshop) -> None:
-    """Claim the folder; refused: one that holds the trials of another model or other settings."""
+    """Claim the folder; refused: one with trials of another model, or of a task with other settings.
+
+    The settings of a task that was not begun may still be changed.
+    """
     path = shop.out / "plan.json"
     facts = shop.facts
-    if not path.exists():
-        write_json(path, facts)
-    for key, known in read_json(path).items():
-        if facts[key] != known:
-            raise InputError(
-                f"{shop.out}: was begun with other {key} ({known}, now {facts[key]}); choose another --out"
-            )
+    if path.exists():
+        known = read_json(path)
+        before = replace(shop, overrides=tuple(known["overrides"]))
+        for key in ("weights", "start"):
+            _refuse_other(shop, key, known[key], facts[key])
+        for task in _list_begun(shop.out / "results"):
+            _refuse_other(shop, f"settings of {task}", before.list_overrides(task), shop.list_overrides(task))
+    write_json(path, facts)
+
+
+def _list_begun(results: Path) -> list[str]:
+    """The tasks that have a folder of results, whatever they were cut to."""
+    names = [path.name for path in results.iterdir()] if results.exists() else []
+    return [
+        task
+        for task in OFFICIAL_SIZES
+        if any(re.fullmatch(rf"{re.escape(task)}(-\d+)?", name) for name in names)
+    ]
+
+
+def _refuse_other(shop: Workshop, what: str, known: object, now: object) -> None:
+    if known != now:
+        raise InputError(
+            f"{shop.out}: was begun with other {what} ({known}, now {now}); choose another --out"
+        )

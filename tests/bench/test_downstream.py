@@ -156,7 +156,17 @@ def test_several_processes_share_the_work(tiny_folder, data, tmp_path):
 
 def test_a_folder_belongs_to_one_model(tiny_folder, data, whole, capsys):
     assert main([*list_words(tiny_folder, data, whole), "optimizer.learning_rate=1e-3"]) == 2
-    assert "begun with other overrides" in capsys.readouterr().err
+    assert "begun with other settings of sst-2" in capsys.readouterr().err
+
+
+def test_the_settings_of_a_task_that_was_not_begun_may_change(tiny_folder, data, tmp_path, capsys):
+    words = list_words(tiny_folder, data, tmp_path / "out", "--estimate", "--tasks", "sst-2")
+    assert main([*words, "mrpc:num_epochs=1"]) == 0
+    (tmp_path / "out" / "results" / "sst-2-40").mkdir(parents=True)
+    assert main([*words, "mrpc:num_epochs=2"]) == 0
+    assert read_json(tmp_path / "out" / "plan.json")["overrides"][-1] == "mrpc:num_epochs=2"
+    assert main([*words, "mrpc:num_epochs=2", "sst-2:num_epochs=2"]) == 2
+    assert "begun with other settings of sst-2" in capsys.readouterr().err
 
 
 def test_no_run_begins_that_finds_no_time(tiny_folder, data, tmp_path):
