@@ -68,11 +68,18 @@ def test_wide_models_get_the_papers_recipes_and_small_ones_ours():
 
 
 def test_the_narrowest_learn_a_task_with_the_optimiser_they_were_pretrained_with():
-    for task in ("sst-2", "race"):
+    for task in ("sst-2", "race", "squad-2.0"):
         narrow = read_finetune_recipe(choose_recipe(task, hidden_size=256))
         small = read_finetune_recipe(choose_recipe(task, hidden_size=257))
         assert (narrow.optimizer.name, small.optimizer.name) == ("muon", "adamw")
         assert narrow.num_epochs == small.num_epochs
+
+
+def test_questions_are_read_in_windows_that_hold_a_paragraph():
+    for task in ("squad-1.1", "squad-2.0", "questions"):
+        for width in (128, 384):
+            assert read_finetune_recipe(choose_recipe(task, hidden_size=width)).max_length == 384
+    assert choose_recipe("questions", hidden_size=256) == "narrow-questions"
 
 
 def test_the_narrowest_compare_pairs_under_changing_names():

@@ -11,16 +11,19 @@ _SHELF = RecipeShelf("finetune")
 # The paper's rates are those of wide models; narrower ones learn with higher ones, the narrowest with Muon.
 _WIDE = 512
 _NARROW = 256
+# Tasks that have no recipe of their own for small models, but that of another.
+_LIKE = {"squad-1.1": "questions", "squad-2.0": "questions"}
 
 
 def choose_recipe(task: str, *, hidden_size: int) -> str:
     """The recipe for a task and a model: the paper's for wide models, ours for small and for narrow ones."""
+    like = _LIKE.get(task, task)
     if hidden_size >= _WIDE:
         names = [f"paper-{task}", "paper"]
     elif hidden_size > _NARROW:
-        names = [task, "small"]
+        names = [like, "small"]
     else:
-        names = [f"narrow-{task}", task, "narrow"]
+        names = [f"narrow-{like}", like, "narrow"]
     known = _SHELF.list_names()
     return next(name for name in names if name in known)
 
