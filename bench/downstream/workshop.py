@@ -98,8 +98,10 @@ def open_workshop(shop: Workshop) -> None:
     """
     path = shop.out / "plan.json"
     facts = shop.facts
-    if path.exists():
-        known = read_json(path)
+    known = read_json(path) if path.exists() else None
+    if known == facts:
+        return
+    if known is not None:
         before = replace(shop, overrides=tuple(known["overrides"]))
         for key in ("weights", "start"):
             _refuse_other(shop, key, known[key], facts[key])
