@@ -47,16 +47,19 @@ def test_a_point_for_every_depth_and_every_patience(folder):
     assert curve.num_examples == len(TEXTS)
 
 
-def point(score, speed, patience=None):
-    return ExitPoint(patience, 6, score, 0.0, 0.0, speed)
+def point(score, speed, patience=None, depth=6):
+    return ExitPoint(patience, depth, score, 0.0, 0.0, speed)
 
 
-def test_the_fastest_patience_within_half_a_point_is_chosen():
-    whole, shallow = point(80.0, 1.0), point(79.9, 3.0)
+def test_the_fastest_way_within_half_a_point_is_chosen_be_it_a_patience_or_a_depth():
+    whole, shallow = point(80.0, 1.0), point(79.2, 2.0, depth=3)
     points = (point(78.0, 2.4, 1), point(79.6, 1.8, 2), point(80.5, 1.3, 3))
     curve = ExitCurve((shallow, whole), points, num_examples=10)
     assert curve.choose() == points[1]
+    assert points[1].option == "--patience 2"
     assert curve.choose(max_loss=0.0) == points[2]
+    assert curve.choose(max_loss=1.0) == shallow
+    assert shallow.option == "--depth 3"
     assert curve.choose(max_loss=9.0) == points[0]
     assert ExitCurve((whole,), points[:1], num_examples=10).choose() is None
 

@@ -35,6 +35,11 @@ class ExitPoint:
     seconds: float
     speed: float
 
+    @property
+    def option(self) -> str:
+        """How `albert predict` is asked for it."""
+        return f"--depth {self.depth}" if self.patience is None else f"--patience {self.patience}"
+
 
 @dataclass(frozen=True)
 class ExitCurve:
@@ -50,8 +55,12 @@ class ExitCurve:
         return self.depths[-1]
 
     def choose(self, *, max_loss: float = 0.5) -> ExitPoint | None:
-        """The fastest patience that costs at most so many points of the score; None where all cost more."""
-        good = [point for point in self.patiences if point.score >= self.full.score - max_loss]
+        """The fastest way that costs at most so many points of the score; None where all cost more.
+
+        A depth is one as well as a patience: what is easier to run may be what is better.
+        """
+        others = (*self.depths[:-1], *self.patiences)
+        good = [point for point in others if point.score >= self.full.score - max_loss]
         return max(good, key=lambda point: point.speed, default=None)
 
 

@@ -122,7 +122,7 @@ def render_exits(console: Any, curve: "ExitCurve") -> None:
     chosen = curve.choose()
     if chosen is not None:
         console.print(
-            f"patience {chosen.patience} is {chosen.speed:.2f} times as fast within half a point of the score"
+            f"{chosen.option} is {chosen.speed:.2f} times as fast, within half a point of all layers' score"
         )
 
 
