@@ -83,7 +83,7 @@ def test_questions_are_read_in_windows_that_hold_a_paragraph():
 
 
 def test_the_narrowest_compare_pairs_under_changing_names():
-    for task in ("sts-b", "mrpc"):
+    for task in ("sts-b", "mrpc", "qqp"):
         assert read_finetune_recipe(choose_recipe(task, hidden_size=256)).rename_share == 0.3
         assert read_finetune_recipe(choose_recipe(task, hidden_size=257)).rename_share == 0.0
     assert read_finetune_recipe(choose_recipe("sst-2", hidden_size=256)).rename_share == 0.0
