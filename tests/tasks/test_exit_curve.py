@@ -48,7 +48,7 @@ def test_a_point_for_every_depth_and_every_patience(folder):
 
 
 def point(score, speed, patience=None, depth=6):
-    return ExitPoint(patience, depth, score, 0.0, 0.0, speed)
+    return ExitPoint(patience, depth, score, depth / speed, 0.0, speed)
 
 
 def test_the_fastest_way_within_half_a_point_is_chosen_be_it_a_patience_or_a_depth():
@@ -62,6 +62,12 @@ def test_the_fastest_way_within_half_a_point_is_chosen_be_it_a_patience_or_a_dep
     assert shallow.option == "--depth 3"
     assert curve.choose(max_loss=9.0) == points[0]
     assert ExitCurve((whole,), points[:1], num_examples=10).choose() is None
+
+
+@pytest.mark.parametrize(("layers", "speed"), [(6.0, 1.02), (5.9, 0.98)])
+def test_what_goes_through_all_layers_or_is_slower_is_not_chosen(layers, speed):
+    patient = ExitPoint(6, 6, 80.0, layers, 0.0, speed)
+    assert ExitCurve((point(80.0, 1.0),), (patient,), num_examples=10).choose() is None
 
 
 def test_a_folder_without_exits_has_no_curve(tiny_folder, folder):

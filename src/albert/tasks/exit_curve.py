@@ -55,11 +55,16 @@ class ExitCurve:
         return self.depths[-1]
 
     def choose(self, *, max_loss: float = 0.5) -> ExitPoint | None:
-        """The fastest way that costs at most so many points of the score; None where all cost more.
+        """The fastest way that costs at most so many points of the score; None where none is faster.
 
-        A depth is one as well as a patience: what is easier to run may be what is better.
+        A depth is one as well as a patience: what is easier to run may be what is better. A patience that no
+        text ever meets goes through all layers, and is no way of its own.
         """
-        others = (*self.depths[:-1], *self.patiences)
+        others = [
+            point
+            for point in (*self.depths[:-1], *self.patiences)
+            if point.mean_layers < self.full.mean_layers and point.speed > 1
+        ]
         good = [point for point in others if point.score >= self.full.score - max_loss]
         return max(good, key=lambda point: point.speed, default=None)
 

@@ -120,10 +120,11 @@ def render_exits(console: Any, curve: "ExitCurve") -> None:
         table.add_row(str(point.depth), patience, *figures)
     console.print(table)
     chosen = curve.choose()
-    if chosen is not None:
-        console.print(
-            f"{chosen.option} is {chosen.speed:.2f} times as fast, within half a point of all layers' score"
-        )
+    console.print(
+        "nothing faster comes within half a point of all layers' score"
+        if chosen is None
+        else f"{chosen.option} is {chosen.speed:.2f} times as fast, within half a point of all layers' score"
+    )
 
 
 def _name(metric: str) -> str:
