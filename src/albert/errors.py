@@ -34,6 +34,12 @@ def first_line(error: BaseException) -> str:
     return lines[0].strip()[:200]
 
 
+def explain(error: Exception) -> str:
+    """Any error in one line: ours as it is, another with its kind."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, AlbertError) else f"{type(error).__name__}: {text}"
+
+
 def suggest(name: str, known: Iterable[str], *, more: str = "") -> str:
     """The known name that was perhaps meant, else all of them and what `more` there is to give."""
     names = list(known)

@@ -1,6 +1,7 @@
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,22 @@ def test_the_error_of_a_task_comes_through(num_workers):
 def test_a_worker_that_is_killed_is_an_error_and_no_hang():
     with pytest.raises(WorkerError, match="run the same command again"):
         list(run_tasks(die, range(3), num_workers=2))
+
+
+def leave_a_mark(path: Path) -> Path:
+    path.touch()
+    return path
+
+
+def test_after_ctrl_c_no_task_is_begun_that_was_waiting(tmp_path):
+    def stop_after_one():
+        with Workers(2) as workers:
+            for _ in workers.run(leave_a_mark, [tmp_path / str(number) for number in range(8)]):
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop_after_one()
+    assert 1 <= len(list(tmp_path.iterdir())) <= 2
 
 
 @pytest.mark.parametrize(

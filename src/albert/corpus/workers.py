@@ -8,8 +8,10 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
+from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
 from typing import Protocol, TypeVar
@@ -81,10 +83,16 @@ class Workers:
             for task in tasks:
                 yield task, function(task)
             return
+        waiting = deque(tasks)
+        running: dict[Future[R], T] = {}
         try:
-            waiting = {self._open_pool().submit(function, task): task for task in tasks}
-            for done in as_completed(waiting):
-                yield waiting[done], done.result()
+            while waiting or running:
+                # No more than can run: a task that a worker has fetched cannot be called back on Ctrl-C.
+                while waiting and len(running) < self._num_workers:
+                    task = waiting.popleft()
+                    running[self._open_pool().submit(function, task)] = task
+                for done in wait_for(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(done), done.result()
         except BrokenProcessPool as error:
             raise WorkerError(
                 "a worker was ended from outside, perhaps for want of memory; run the same command again "

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from albert.errors import AlbertError, InputError
+from albert.errors import InputError, explain
 from albert.files import read_json, write_json
 from albert.pages.content import Cell, Column, Page, Section, Table
 from albert.pages.write import write_page
@@ -43,13 +43,13 @@ def run_all(
     names = order_studies() if names is None else names
     for name in names:
         try:
-            own = _build_ask(name, ask, clock, names)
+            own = _build_ask(name, ask, clock, [each for each in names if each not in missed])
             reporter.say(f"study {name}")
             outcomes[name] = clock.run(name, partial(run_study, name, own, reporter=reporter))
             signal = outcomes[name].signal
-        except AlbertError as error:
-            missed[name] = str(error)
-            reporter.say(f"study {name}: {error}")
+        except Exception as error:  # a study may fail in any way; the others do not
+            missed[name] = explain(error)
+            reporter.say(f"study {name}: {missed[name]}")
         if signal is not None:
             break
     page = _build_page(names, outcomes, missed, clock)

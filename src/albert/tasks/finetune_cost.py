@@ -45,10 +45,13 @@ class Cost:
         )
 
 
-def estimate_cost(task: str, *, model: Path, data: Path, overrides: Sequence[str]) -> Cost:
+def estimate_cost(
+    task: str, *, model: Path, data: Path, recipe: str | None = None, overrides: Sequence[str]
+) -> Cost:
     """Time a few batches of the task, forwards and backwards and only forwards."""
     config = load_model(model, heads={}).config
-    settings = read_finetune_recipe(choose_recipe(task, hidden_size=config.hidden_size), overrides=overrides)
+    name = recipe or choose_recipe(task, hidden_size=config.hidden_size)
+    settings = read_finetune_recipe(name, overrides=overrides)
     assignment = open_assignment(task, data, dev=None, columns={}, dev_share=settings.dev_share)
     facts = complete_facts(assignment, settings, limit=config.max_position_embeddings, reporter=Silence())
     kind, tokenizer = build_kind(facts), load_vocabulary(model)

@@ -53,8 +53,8 @@ def test_every_arm_is_trained_with_every_seed_and_compared(run, tmp_path):
     )
     assert one["figures"]["gap"] == pytest.approx(one["figures"]["mlm_loss"] - one["figures"]["train_loss"])
     (finding,) = outcome.page.sections[0].findings
-    assert finding.theirs == "+1.5 points"
-    assert "none against all shared" in finding.ours
+    assert finding.theirs == "+1.5 points (average of the tasks)"
+    assert finding.ours.startswith("masked words right, none against all shared: ")
     assert not list((tmp_path / "study").rglob("checkpoint*"))  # nothing goes on from a finished arm
     page = outcome.report.read_text(encoding="utf-8")
     for part in ("Sharing costs quality", "all shared", "6 steps"):
@@ -95,8 +95,35 @@ def test_an_arm_that_starts_from_another(run, tmp_path):
 
 def test_other_settings_are_refused(run, tmp_path):
     run("num_seeds=1")
-    with pytest.raises(InputError, match="pretrain.num_steps is 9 and was None; a study goes on as it began"):
+    with pytest.raises(InputError, match="pretrain.num_steps is 9 and was 6; a study goes on as it began"):
         run("num_seeds=1", "pretrain.num_steps=9")
+    # An arm that is left out for a while is still bound to what its results were made with.
+    run("num_seeds=1", arms=["all"])
+    with pytest.raises(InputError, match="arms.none.pretrain.num_steps is 9 and was 6"):
+        run("num_seeds=1", "arms.none.pretrain.num_steps=9")
+
+
+def test_another_recipe_of_the_same_name_is_refused(run, tmp_path):
+    run("num_seeds=1")
+    recipe = tmp_path / "tiny.yaml"
+    recipe.write_text(recipe.read_text().replace("num_steps: 6", "num_steps: 7"), encoding="utf-8")
+    with pytest.raises(InputError, match="pretrain.num_steps is 7 and was 6; a study goes on as it began"):
+        run("num_seeds=1")
+
+
+def test_what_was_refused_may_be_asked_again_in_the_same_folder(run, tmp_path):
+    with pytest.raises(InputError, match=r"give .* or more, fewer num_seeds, or some --arms"):
+        run("num_seeds=1", budget_seconds=0.5)
+    run("num_seeds=1")
+    assert len(read_results(tmp_path / "study")) == 2
+
+
+def test_checkpoints_that_a_kill_left_behind_are_swept(run, tmp_path):
+    run("num_seeds=1")
+    left = Unit(tmp_path / "study", "all", 0).folder / "pretrain" / "checkpoints" / "step-6"
+    left.mkdir(parents=True)
+    run("num_seeds=1")
+    assert not left.parent.exists()
 
 
 def test_a_folder_of_something_else_is_refused(run, tmp_path):

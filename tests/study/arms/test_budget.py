@@ -12,7 +12,8 @@ def test_with_equal_steps_all_arms_take_as_many() -> None:
 
 
 def test_with_equal_time_the_cheaper_arm_takes_more() -> None:
-    assert share_steps(COSTS, seconds=28.0, is_equal_time=True) == {"cheap": 120, "dear": 20}
+    # Of 28 seconds 6 go into asking both; either is trained for 11.
+    assert share_steps(COSTS, seconds=28.0, is_equal_time=True) == {"cheap": 110, "dear": 22}
 
 
 @pytest.mark.parametrize("is_equal_time", [False, True])

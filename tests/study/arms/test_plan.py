@@ -66,6 +66,9 @@ def test_some_arms_bring_the_base_and_what_they_start_from():
         (["num_seeds=0"], "num_seeds is 0"),
         (["arms.All={}"], "an arm is called 'All'"),
         (["num_seed=3"], "did you mean num_seeds?"),
+        (["arms.all=null"], "arms.all is None"),
+        (["claims=[{text: so, better: all, than: none, by: [mlm_acuracy]}]"], "did you mean mlm_accuracy?"),
+        (["paper_tables=[{name: t, columns: [a, b], rows: [[BERT]]}]"], "table t has 2 columns; BERT has 1"),
     ],
 )
 def test_a_wrong_study_is_refused_in_a_line(tiny_study, overrides, told):

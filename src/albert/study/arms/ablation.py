@@ -2,34 +2,37 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from albert.corpus.workers import Engine, build_engine
-from albert.errors import InputError
+from albert.corpus.workers import Engine, WorkerError, build_engine
+from albert.errors import AlbertError, InputError
 from albert.files import hold, read_json, write_json
 from albert.pages.write import write_page
 from albert.reporting import Reporter, Silence
-from albert.study.arms.budget import freeze_study
+from albert.study.arms.binding import bind_plan, check_questions
+from albert.study.arms.budget import Crew, freeze_study
 from albert.study.arms.folder import (
     StudyPlan,
     check_plan,
     describe_plan,
     has_plan,
+    read_plan,
     refuse_strangers,
     write_plan,
 )
 from albert.study.arms.page import build_page
 from albert.study.arms.plan import read_study
 from albert.study.arms.results import ArmSummary, Unit
-from albert.study.arms.run import UnitOutcome, run_unit
+from albert.study.arms.run import UnitOutcome, drop_checkpoints, run_unit
 from albert.study.arms.settings import resolve_arm
 from albert.study.asking import Ask, StudyOutcome
-from albert.study.steps.step_process import DoesNotFitError, Footprint, measure_footprint
+from albert.study.steps.step_process import Footprint, measure_footprint
 
 _LOCK_NAME = ".lock"
 _FOOTPRINTS_DIR = "footprints"
+_NUM_PASSES = 3  # forward passes by which inference is timed
 
 
 def run_ablation(name: str, ask: Ask, *, reporter: Reporter | None = None) -> StudyOutcome:
@@ -38,26 +41,38 @@ def run_ablation(name: str, ask: Ask, *, reporter: Reporter | None = None) -> St
     Refused: a folder of something else, or of the same study begun with other settings or another corpus.
     """
     reporter = reporter or Silence()
-    asked = describe_plan(
-        name,
-        read_study(name, overrides=ask.overrides, arms=ask.arms),
-        data=ask.require_data(name),
-        task_data=ask.task_data,
-        command=ask.command,
+    ask = replace(ask, out=ask.out.absolute())  # workers may stand in another folder
+    asked = bind_plan(
+        describe_plan(
+            name,
+            read_study(name, overrides=ask.overrides, arms=ask.arms),
+            data=ask.require_data(name),
+            task_data=ask.task_data,
+            command=ask.command,
+        )
     )
     if not has_plan(ask.out):
         refuse_strangers(ask.out)
     ask.out.mkdir(parents=True, exist_ok=True)
     busy = f"{ask.out}: another process runs this study; wait for it, or choose another --out"
     with hold(ask.out / _LOCK_NAME, busy=busy):
-        plan = _open_plan(asked, ask, reporter)
-        with build_engine(ask.engine, num_workers=ask.num_workers, address=ask.address) as engine:
-            signal = _run_units(plan, ask, engine, reporter)
-        if signal is None and plan.settings.has_footprint:
+        signal, lost = None, None
+        try:
+            with build_engine(ask.engine, num_workers=ask.num_workers, address=ask.address) as engine:
+                plan = _open_plan(asked, ask, engine, reporter)
+                signal = _run_units(plan, ask, engine, reporter)
+        except (KeyboardInterrupt, WorkerError) as error:
+            if not has_plan(ask.out):
+                raise
+            plan = read_plan(ask.out)
+            signal, lost = ("SIGINT", None) if isinstance(error, KeyboardInterrupt) else (None, error)
+        if signal is None and lost is None and plan.settings.has_footprint:
             _measure_footprints(plan, ask.out, reporter)
         summaries = collect_summaries(plan, ask.out)
         page = build_page(plan, summaries)
         report = write_page(ask.out, page)
+        if lost is not None:
+            raise lost
     return StudyOutcome(name, report, page, failures=_list_failures(summaries), signal=signal)
 
 
@@ -69,18 +84,17 @@ def _list_failures(summaries: Sequence[ArmSummary]) -> dict[str, str]:
     }
 
 
-def _open_plan(asked: StudyPlan, ask: Ask, reporter: Reporter) -> StudyPlan:
+def _open_plan(asked: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) -> StudyPlan:
     """The plan that the folder has, or a new one with its steps frozen, if there is a budget."""
     if has_plan(ask.out):
         if ask.budget_seconds is not None:
             reporter.say("the study keeps the steps that it was begun with")
         return check_plan(ask.out, asked)
-    for arm in asked.settings.arms:  # an arm that no model can be built of is refused now, not in an hour
-        resolve_arm(asked, Unit(ask.out, arm, 0))
+    check_questions(asked)  # refused now, not in an hour
     plan = asked
     if ask.budget_seconds is not None:
-        plan = freeze_study(asked, ask.out, seconds=ask.budget_seconds, num_side_by_side=ask.num_workers or 1,
-                            reporter=reporter)  # fmt: skip
+        crew = Crew(engine, num_workers=ask.num_workers or 1, num_threads=_count_threads(ask))
+        plan = freeze_study(asked, ask.out, seconds=ask.budget_seconds, crew=crew, reporter=reporter)
     elif asked.settings.equal == "time":
         raise InputError(f"study {asked.name}: its arms take equal time; say how much, as in --budget 1h")
     write_plan(ask.out, plan)
@@ -90,9 +104,11 @@ def _open_plan(asked: StudyPlan, ask: Ask, reporter: Reporter) -> StudyPlan:
 def _run_units(plan: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) -> str | None:
     """Run what is not finished, wave by wave; the signal that stopped it goes back, if one did."""
     units = list_units(plan, ask.out)
-    is_alone = ask.engine == "local" and (ask.num_workers or 1) == 1
-    threads = None if is_alone else max(1, (os.cpu_count() or 1) // (ask.num_workers or os.cpu_count() or 1))
-    run = partial(run_unit, num_threads=threads, reporter=reporter if is_alone else None)
+    threads = _count_threads(ask)
+    run = partial(run_unit, num_threads=threads, reporter=reporter if threads is None else None)
+    for unit in units:
+        if unit.result is not None:
+            drop_checkpoints(unit)  # a kill may have come before
     num_done = sum(unit.result is not None for unit in units)
     for wave in plan.settings.list_waves():
         left = [unit for unit in units if unit.arm in wave and unit.result is None]
@@ -102,6 +118,14 @@ def _run_units(plan: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) ->
             num_done += outcome.is_finished
             _tell(unit, outcome, num_done, len(units), reporter)
     return None
+
+
+def _count_threads(ask: Ask) -> int | None:
+    """How many threads a unit has that runs beside others; None where it is alone and has them all."""
+    if ask.engine == "local" and (ask.num_workers or 1) == 1:
+        return None
+    num_cores = os.cpu_count() or 1
+    return max(1, num_cores // (ask.num_workers or num_cores))
 
 
 def _can_start(plan: StudyPlan, unit: Unit, reporter: Reporter) -> bool:
@@ -143,9 +167,13 @@ def _measure_footprints(plan: StudyPlan, study_dir: Path, reporter: Reporter) ->
                 length=settings.examples.max_length,
                 optimizer=settings.optimizer.name,
                 gradient_checkpointing=settings.gradient_checkpointing,
+                num_passes=_NUM_PASSES,
                 micro_batch_tokens=settings.micro_batch_tokens,
             )
-        except DoesNotFitError as error:
+        except (
+            AlbertError,
+            RuntimeError,
+        ) as error:  # the arms are trained: nothing keeps them from the report
             reporter.say(f"{arm}: its step is not measured: {error}")
             continue
         write_json(path, asdict(found))

@@ -2,11 +2,15 @@
 
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import torch
+
+from albert.corpus.workers import Engine
 from albert.errors import InputError
 from albert.pretrained.folder import save_model
-from albert.reporting import Reporter, format_seconds
+from albert.reporting import Reporter, Silence, format_seconds
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.results import Unit
 from albert.study.arms.settings import list_task_overrides, resolve_arm
@@ -20,7 +24,20 @@ _TIMED_SHARE = 0.03  # of the budget goes into timing, over all arms
 _MIN_STEPS = 10
 _FIXED_SECONDS = 3.0  # of a unit: reading the corpus, writing the model
 _NUM_QUESTIONS = 4  # masked words of held-out and of training text, order, next sentence
+_NUM_PROBED = 10  # for two probes: held-out examples, and four times as many to learn from
+_PROBE_SECONDS = 20.0  # of both, for learning from vectors
+_AGREEMENT_SECONDS = 15.0  # of some 2,400 short sentences
+_FOOTPRINT_SECONDS, _FOOTPRINT_STEPS = 8.0, 6  # of a fresh process, before its first step; and its steps
 _FORWARD_SHARE = 1 / 3  # of a training step
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Who runs the arms: how many at a time, and with how many threads each (None: with all there are)."""
+
+    engine: Engine
+    num_workers: int = 1
+    num_threads: int | None = None
 
 
 @dataclass(frozen=True)
@@ -32,21 +49,27 @@ class ArmCost:
 
 
 def freeze_study(
-    plan: StudyPlan, study_dir: Path, *, seconds: float, num_side_by_side: int, reporter: Reporter
+    plan: StudyPlan, study_dir: Path, *, seconds: float, crew: Crew, reporter: Reporter
 ) -> StudyPlan:
     """Time a few steps of every arm, and give each as many as fit: equally many, or in equal time.
 
-    Refused: a budget in which not even ten steps of each would fit.
+    They are timed as they will run: as many side by side, with as many threads. Refused: a budget in which
+    not even ten steps of each would fit.
     """
     arms = plan.settings.arms
     limit = _TIMED_SHARE * seconds / len(arms)
-    costs = {arm: _time_arm(plan, Unit(study_dir, arm, 0), limit=limit, reporter=reporter) for arm in arms}
-    available = seconds * (1 - _TIMED_SHARE) * num_side_by_side / plan.settings.num_seeds
+    told = reporter if crew.num_threads is None else Silence()
+    time_it = partial(_time_arm, plan, limit=limit, num_threads=crew.num_threads, reporter=told)
+    reporter.show("timing", f"a few steps of {len(arms)} arms")
+    found = crew.engine.run(time_it, [Unit(study_dir, arm, 0) for arm in arms])
+    timed = {unit.arm: cost for unit, cost in found}
+    costs = {arm: timed[arm] for arm in arms}
+    available = seconds * (1 - _TIMED_SHARE) * crew.num_workers / plan.settings.num_seeds
     steps = share_steps(costs, seconds=available, is_equal_time=plan.settings.equal == "time")
     least = min(steps, key=lambda arm: steps[arm])
     if steps[least] < _MIN_STEPS:
         shortest = find_shortest(costs, is_equal_time=plan.settings.equal == "time")
-        need = shortest * plan.settings.num_seeds / num_side_by_side / (1 - _TIMED_SHARE)
+        need = shortest * plan.settings.num_seeds / crew.num_workers / (1 - _TIMED_SHARE)
         raise InputError(
             f"study {plan.name}: {format_seconds(seconds)} are room for {max(0, steps[least])} steps of arm "
             f"{least}; give {format_seconds(need)} or more, fewer num_seeds, or some --arms"
@@ -58,21 +81,28 @@ def freeze_study(
 
 def find_shortest(costs: dict[str, ArmCost], *, is_equal_time: bool) -> float:
     """Seconds in which each arm may take as few steps as are allowed."""
-    each = [cost.fixed_seconds + _MIN_STEPS * cost.step_seconds for cost in costs.values()]
-    return len(each) * max(each) if is_equal_time else sum(each)
+    least = [_MIN_STEPS * cost.step_seconds for cost in costs.values()]
+    fixed = sum(cost.fixed_seconds for cost in costs.values())
+    return fixed + (len(least) * max(least) if is_equal_time else sum(least))
 
 
 def share_steps(costs: dict[str, ArmCost], *, seconds: float, is_equal_time: bool) -> dict[str, int]:
-    """How many steps each arm takes, if all of them once take so many seconds together."""
-    if is_equal_time:
-        each = seconds / len(costs)
-        return {arm: int((each - cost.fixed_seconds) / cost.step_seconds) for arm, cost in costs.items()}
+    """How many steps each arm takes, if all of them once take so many seconds together.
+
+    Equal time is that of pretraining: what an arm is asked and taught afterwards is not counted against it.
+    """
     left = seconds - sum(cost.fixed_seconds for cost in costs.values())
+    if is_equal_time:
+        return {arm: int(left / len(costs) / cost.step_seconds) for arm, cost in costs.items()}
     number = int(left / sum(cost.step_seconds for cost in costs.values()))
     return dict.fromkeys(costs, number)
 
 
-def _time_arm(plan: StudyPlan, unit: Unit, *, limit: float, reporter: Reporter) -> ArmCost:
+def _time_arm(
+    plan: StudyPlan, unit: Unit, *, limit: float, num_threads: int | None, reporter: Reporter
+) -> ArmCost:
+    if num_threads is not None:
+        torch.set_num_threads(num_threads)
     settings = resolve_arm(plan, unit)
     data = open_data(plan.data, settings.held_out, share=settings.data_share)
     with tempfile.TemporaryDirectory() as name:
@@ -83,13 +113,27 @@ def _time_arm(plan: StudyPlan, unit: Unit, *, limit: float, reporter: Reporter) 
             _time_task(plan, unit, task, model=model, reporter=reporter) for task in plan.settings.tasks
         )
     # The last kind of step has the full depth and length, as questions have.
-    example = _FORWARD_SHARE * cost.shapes[-1].seconds / settings.batch_size
-    asking = _NUM_QUESTIONS * plan.settings.num_examples * example
-    return ArmCost(cost.step_seconds, cost.pause_seconds + asking + _FIXED_SECONDS + tasks)
+    asking = _estimate_asking(plan, step_seconds=cost.shapes[-1].seconds, batch_size=settings.batch_size)
+    return ArmCost(cost.step_seconds, _FIXED_SECONDS + cost.pause_seconds + asking + tasks)
+
+
+def _estimate_asking(plan: StudyPlan, *, step_seconds: float, batch_size: int) -> float:
+    """Seconds of all that a trained model is asked, with its share of the arm's footprint."""
+    settings = plan.settings
+    num_asked = settings.num_examples * (_NUM_QUESTIONS + _NUM_PROBED * settings.has_probes)
+    num_steps = _FORWARD_SHARE * num_asked / batch_size
+    extras = _PROBE_SECONDS * settings.has_probes + _AGREEMENT_SECONDS * settings.has_agreement
+    if settings.has_footprint:
+        num_steps += _FOOTPRINT_STEPS / settings.num_seeds
+        extras += _FOOTPRINT_SECONDS / settings.num_seeds
+    return num_steps * step_seconds + extras
 
 
 def _time_task(plan: StudyPlan, unit: Unit, task: str, *, model: Path, reporter: Reporter) -> float:
     assert plan.task_data is not None, "a study with tasks has their data"
     reporter.show("timing", f"{unit.arm}: {task}")
     overrides = list_task_overrides(plan, unit)
-    return estimate_cost(task, model=model, data=Path(plan.task_data), overrides=overrides).seconds
+    recipe = plan.task_recipes[task]
+    return estimate_cost(
+        task, model=model, data=Path(plan.task_data), recipe=recipe, overrides=overrides
+    ).seconds

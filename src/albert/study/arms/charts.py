@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from albert.pages.content import Chart, Level, Series
-from albert.study.arms.findings import name_figure
+from albert.study.arms.figures import name_figure
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import StudySettings
 from albert.study.arms.results import ArmSummary
@@ -47,8 +47,8 @@ def _draw_differences(settings: StudySettings, summaries: Sequence[ArmSummary], 
             [each.difference if each.high is None else each.high for _, each in ours],
         )
     ]
-    known = settings.arms[settings.base].paper.get("average")
-    theirs = [(x, settings.arms[each.arm].paper.get("average")) for x, each in enumerate(others)]
+    known = settings.arms[settings.base].paper.get(figure)
+    theirs = [(x, settings.arms[each.arm].paper.get(figure)) for x, each in enumerate(others)]
     pairs = [(float(x), value - known) for x, value in theirs if value is not None and known is not None]
     if pairs:
         series.append(Series("the paper", [x for x, _ in pairs], [y for _, y in pairs], is_reference=True))

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from albert.corpus.corpus import open_corpus
 from albert.errors import InputError
+from albert.examples.settings import ExampleSettings
 from albert.files import read_json, write_json
 from albert.settings import Settings, build_settings
 from albert.study.arms.plan import StudySettings
@@ -22,6 +23,8 @@ PLAN_NAME = "study.json"
 class StudyPlan(Settings):
     """What a study was begun with: never changed afterwards, but for arms and seeds, which may be added.
 
+    `bound` has the complete settings of every arm that was ever part of it, `examples` what held-out text is
+    made into for all of them, `task_recipes` how they are taught the tasks (`bind_plan` finds all three).
     `num_steps` is set for arms whose steps were frozen by a budget.
     """
 
@@ -30,11 +33,13 @@ class StudyPlan(Settings):
     data: str
     corpus: str
     task_data: str | None = None
+    bound: dict[str, Any] = Field(default_factory=dict)
+    examples: ExampleSettings = ExampleSettings()
+    task_recipes: dict[str, str] = Field(default_factory=dict)
     num_steps: dict[str, int] = Field(default_factory=dict)
     budget_seconds: float | None = None
     command: str = ""
     started: str = ""
-    num_threads: int = 1
     versions: dict[str, str] = Field(default_factory=dict)
 
 
@@ -42,8 +47,6 @@ def describe_plan(
     name: str, settings: StudySettings, *, data: str, task_data: str | None, command: Sequence[str]
 ) -> StudyPlan:
     """A new plan, with all that will be asked about it later."""
-    import torch
-
     if settings.tasks and task_data is None:
         raise InputError(
             f"study {name}: asks {', '.join(settings.tasks)}; give --task-data, the folder that has glue/, "
@@ -57,7 +60,6 @@ def describe_plan(
         task_data=None if task_data is None else str(Path(task_data).resolve()),
         command=shlex.join(command),
         started=time.strftime("%Y-%m-%d %H:%M:%S %z"),
-        num_threads=torch.get_num_threads(),
         versions=list_versions(),
     )
 
@@ -84,12 +86,17 @@ def check_plan(study_dir: Path, asked: StudyPlan) -> StudyPlan:
     Words that no result depends on (titles, claims, what the paper measured) are those of now.
     """
     known = read_plan(study_dir)
-    common = known.settings.arms.keys() & asked.settings.arms.keys()
+    common = known.bound.keys() & asked.bound.keys()
     change = find_change(_list_binding(known, common), _list_binding(asked, common))
     if change is not None:
         raise InputError(f"{study_dir}: {change}; a study goes on as it began. Choose another --out")
-    steps = _extend_steps(study_dir, known, asked)
-    updated = known.model_copy(update={"settings": asked.settings, "num_steps": steps})
+    updated = known.model_copy(
+        update={
+            "settings": asked.settings,
+            "bound": {**known.bound, **asked.bound},
+            "num_steps": _extend_steps(study_dir, known, asked),
+        }
+    )
     if updated != known:
         write_plan(study_dir, updated)
     return updated
@@ -97,32 +104,28 @@ def check_plan(study_dir: Path, asked: StudyPlan) -> StudyPlan:
 
 def _extend_steps(study_dir: Path, known: StudyPlan, asked: StudyPlan) -> dict[str, int]:
     """The frozen steps, with those of arms that are new: as many as all others take, if they do."""
-    added = [arm for arm in asked.settings.arms if arm not in known.settings.arms]
+    added = [arm for arm in asked.settings.arms if arm not in known.num_steps]
     if not known.num_steps or not added:
         return known.num_steps
-    numbers = set(known.num_steps.values())
-    if len(numbers) > 1:
+    if known.settings.equal == "time":
         raise InputError(
             f"{study_dir}: its arms take equal time, measured when it began, and {added[0]} was not among "
             "them; leave it out, or choose another --out"
         )
-    return {**known.num_steps, **dict.fromkeys(added, numbers.pop())}
+    return {**known.num_steps, **dict.fromkeys(added, next(iter(known.num_steps.values())))}
 
 
 def _list_binding(plan: StudyPlan, arm_names: Collection[str]) -> dict[str, Any]:
     """What the results of these arms depend on."""
     settings = plan.settings.model_dump(mode="json")
-    kept = ("recipe", "pretrain", "finetune", "equal", "num_examples", "tasks", "has_probes", "has_agreement")
-    arms = {
-        name: {key: arm[key] for key in ("pretrain", "finetune", "start_from")}
-        for name, arm in settings["arms"].items()
-        if name in arm_names
-    }
+    kept = ("finetune", "equal", "num_examples", "tasks", "has_probes", "has_agreement")
     return {
         "study": plan.name,
         "corpus": plan.corpus,
         "task_data": plan.task_data,
-        "arms": arms,
+        "task_recipes": plan.task_recipes,
+        "examples": plan.examples.model_dump(mode="json"),
+        "arms": {name: plan.bound[name] for name in arm_names},
         **{key: settings[key] for key in kept},
     }
 
@@ -131,7 +134,8 @@ def refuse_strangers(study_dir: Path) -> None:
     """A new study takes an empty folder."""
     if study_dir.exists() and not study_dir.is_dir():
         raise InputError(f"{study_dir}: is a file, and a folder is to be written there; choose another --out")
-    others = [path.name for path in study_dir.iterdir()] if study_dir.exists() else []
+    found = [path.name for path in study_dir.iterdir()] if study_dir.exists() else []
+    others = [name for name in found if not name.startswith(".")]  # a study that was refused leaves its lock
     if others:
         raise InputError(
             f"{study_dir}: holds {', '.join(sorted(others)[:3])}, which is no study; choose an empty --out"

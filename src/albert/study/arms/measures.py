@@ -32,18 +32,18 @@ def ask_intrinsic(
 ) -> dict[str, Score]:
     """Masked words, order and next sentence of held-out text; masked words of training text as well.
 
-    Every arm is asked about the same pairs of segments, whatever it was trained on, as in table 5.
+    `settings` are those of the study: every arm is asked about the same pairs of segments, whatever it was
+    trained on, as in table 5.
     """
-    asked = settings.model_copy(update={"unit": "segments"})
     scores = evaluate_pretraining(
         model,
         data.held_out,
         data.tokenizer,
-        settings=asked,
+        settings=settings,
         num_examples=num_examples,
         max_tokens=_MAX_TOKENS,
     )
-    train = ask_words(model, data.train, data.tokenizer, settings=asked, num_examples=num_examples)
+    train = ask_words(model, data.train, data.tokenizer, settings=settings, num_examples=num_examples)
     return {**scores, "train_loss": train}
 
 

@@ -8,8 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from albert.errors import InputError
+from albert.errors import InputError, suggest
 from albert.settings import Settings, apply_overrides, build_settings
+from albert.study.arms.figures import FIGURES
+from albert.tasks.catalogue import TASKS
+from albert.tasks.own_tasks import OWN_TASKS
 from albert.training.recipe_shelf import RecipeShelf
 
 SHELF = RecipeShelf("study")
@@ -33,26 +36,48 @@ class ArmSettings(Settings):
 
 
 class ClaimSettings(Settings):
-    """The paper's claim that one arm is better than another, by how many points there.
+    """The paper's claim that one arm is better than another, by how many points of `by`'s first figure there.
 
-    It is judged by the first figure of `by` that was measured. `is_equal` claims that there is no difference
-    of more than `margin` points.
+    `than` may be a number instead, such as chance. It is judged by the first figure of `by` that was
+    measured. `is_equal` claims that there is no difference of more than `margin` points.
     """
 
     text: str
     better: str
-    than: str
+    than: str | float
     by: tuple[str, ...] = ("average", "mlm_accuracy")
     paper: float | None = None
     is_equal: bool = False
     margin: Annotated[float, Field(gt=0.0)] = 1.0
 
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms that it is about."""
+        return (self.better, self.than) if isinstance(self.than, str) else (self.better,)
+
+
+class PaperTable(Settings):
+    """Figures of the paper that stand by themselves: of models that nobody trains here."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | float, ...], ...]
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _check_rows(self) -> "PaperTable":
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"table {self.name} has {len(self.columns)} columns; {row[0]} has {len(row)}"
+                )
+        return self
+
 
 class StudySettings(Settings):
     """Arms that differ from one recipe, how often each is trained, and what each is asked.
 
-    With `equal` steps every arm takes as many; with time, as many as fit into an equal share of the
-    budget.
+    With `equal` steps every arm takes as many; with time, as many as fit into an equal share of the budget.
     `num_examples` held-out pairs are asked of each kind. `has_footprint` measures a training step of each arm
     in a fresh process; `has_probes` asks what the sentence vectors know of order and topic, by a linear
     classifier; `has_agreement` asks minimal pairs.
@@ -67,6 +92,7 @@ class StudySettings(Settings):
     arms: dict[str, ArmSettings]
     base: str
     claims: tuple[ClaimSettings, ...] = ()
+    paper_tables: tuple[PaperTable, ...] = ()
     x_label: str = ""
     num_seeds: Annotated[int, Field(ge=1, le=100)] = 3
     tasks: tuple[str, ...] = ()
@@ -86,11 +112,17 @@ class StudySettings(Settings):
                 )
             if arm.start_from is not None and arm.start_from not in self.arms:
                 raise ValueError(f"arm {name} starts from {arm.start_from!r}, which is no arm")
-        named = {"base": self.base, **{f"claim {c.text!r}": c.better for c in self.claims}}
-        named |= {f"the claim {c.text!r}": c.than for c in self.claims}
-        for where, name in named.items():
+        named = [("base", self.base), *((f"claim {c.text!r}", arm) for c in self.claims for arm in c.arms)]
+        for where, name in named:
             if name not in self.arms:
                 raise ValueError(f"{where} names {name!r}; the arms are {', '.join(self.arms)}")
+        known = (*FIGURES, *TASKS, *OWN_TASKS)
+        for claim in self.claims:
+            for figure in claim.by:
+                if figure not in known:
+                    raise ValueError(
+                        f"claim {claim.text!r} is judged by {figure!r}; {suggest(figure, known)}"
+                    )
         self.list_waves()
         return self
 
@@ -123,28 +155,28 @@ def read_study(
     """The settings of a study; `arms` keeps some of them. Refused: an arm that there is not."""
     values, source = SHELF.read_values(study)
     values = apply_overrides(values, overrides)
+    settings = build_settings(StudySettings, values=values, source=source)
     wanted = list(arms)
-    if wanted:
-        values = _keep_arms(values, wanted, source=source)
-    return build_settings(StudySettings, values=values, source=source)
+    return _keep_arms(settings, wanted, source=source) if wanted else settings
 
 
-def _keep_arms(values: dict[str, Any], wanted: list[str], *, source: str) -> dict[str, Any]:
-    """The recipe with some arms, those that they start from, and the claims about them alone."""
-    known = values.get("arms", {})
+def _keep_arms(settings: StudySettings, wanted: list[str], *, source: str) -> StudySettings:
+    """The recipe with some arms, those that they start from, the base, and the claims about them alone."""
+    known = settings.arms
     for name in wanted:
         if name not in known:
             raise InputError(f"{source}: has no arm {name!r}; there are {', '.join(known)}")
     kept: set[str] = set()
-    waiting = [*wanted, values["base"]]
+    waiting = [*wanted, settings.base]
     while waiting:
         name = waiting.pop()
         kept.add(name)
-        start = known[name].get("start_from")
+        start = known[name].start_from
         if start is not None and start not in kept:
             waiting.append(start)
-    claims = [c for c in values.get("claims", []) if {c["better"], c["than"]} <= kept]
-    return {**values, "arms": {k: arm for k, arm in known.items() if k in kept}, "claims": claims}
+    claims = tuple(claim for claim in settings.claims if kept.issuperset(claim.arms))
+    arms = {name: arm for name, arm in known.items() if name in kept}
+    return settings.model_copy(update={"arms": arms, "claims": claims})
 
 
 def list_overrides(*sections: Mapping[str, Any]) -> list[str]:

@@ -35,7 +35,7 @@ def probe_pairs(
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    asked = settings.model_copy(update={"objective": objective, "unit": "segments"})
+    asked = settings.model_copy(update={"objective": objective})
     known = _encode(model, data.train, data.tokenizer, asked, num_examples=4 * num_examples)
     held = _encode(model, data.held_out, data.tokenizer, asked, num_examples=num_examples)
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))

@@ -40,6 +40,7 @@ class ArmResult(Settings):
     errors: dict[str, float]
     scores: dict[str, float]
     curve: tuple[CurvePoint, ...]
+    num_threads: int
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from albert.errors import AlbertError
+import torch
+
+from albert.errors import explain
 from albert.files import read_json, write_json
 from albert.model.parameters import count_parameters
 from albert.reporting import Reporter, Silence
@@ -49,25 +51,24 @@ def run_unit(unit: Unit, *, num_threads: int | None = None, reporter: Reporter |
     """Do what is left of it. What fails is told and written down: the other arms go on."""
     reporter = reporter or Silence()
     if num_threads is not None:
-        import torch
-
         torch.set_num_threads(num_threads)
     try:
         result = _finish(unit, read_plan(unit.study_dir), reporter)
     except StoppedError as stopped:
         return UnitOutcome(False, signal=str(stopped))
     except Exception as error:  # an arm may fail in any way; the study does not
-        reason = _explain(error)
+        reason = explain(error)
         write_json(unit.folder / FAILURE_NAME, {"reason": reason, "traceback": traceback.format_exc()})
         return UnitOutcome(False, reason=reason)
     write_json(unit.folder / RESULT_NAME, result.model_dump(mode="json"))
     (unit.folder / FAILURE_NAME).unlink(missing_ok=True)
+    drop_checkpoints(unit)
     return UnitOutcome(True)
 
 
-def _explain(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if isinstance(error, AlbertError) else f"{type(error).__name__}: {text}"
+def drop_checkpoints(unit: Unit) -> None:
+    """Of a finished unit: they are three times the model, and nothing goes on from them."""
+    shutil.rmtree(unit.folder / PRETRAIN_DIR / CHECKPOINTS_DIR, ignore_errors=True)
 
 
 def _finish(unit: Unit, plan: StudyPlan, reporter: Reporter) -> ArmResult:
@@ -81,7 +82,7 @@ def _finish(unit: Unit, plan: StudyPlan, reporter: Reporter) -> ArmResult:
     counts = count_parameters(config)
     figures = {name: score.mean for name, score in scores.items()}
     figures["gap"] = figures["mlm_loss"] - figures["train_loss"]
-    result = ArmResult(
+    return ArmResult(
         arm=unit.arm,
         seed=unit.seed,
         num_parameters=counts.backbone,
@@ -93,10 +94,8 @@ def _finish(unit: Unit, plan: StudyPlan, reporter: Reporter) -> ArmResult:
         errors={name: score.standard_error for name, score in scores.items() if score.standard_error},
         scores=tasks,
         curve=_read_curve(run.run_dir),
+        num_threads=torch.get_num_threads(),
     )
-    # A checkpoint is three times the model, and nothing goes on from here.
-    shutil.rmtree(run.run_dir / CHECKPOINTS_DIR, ignore_errors=True)
-    return result
 
 
 def _pretrain(unit: Unit, plan: StudyPlan, reporter: Reporter) -> PretrainResult:
@@ -117,14 +116,14 @@ def _pretrain(unit: Unit, plan: StudyPlan, reporter: Reporter) -> PretrainResult
 
 def _ask(unit: Unit, plan: StudyPlan, run: PretrainResult, reporter: Reporter) -> dict[str, Score]:
     """What the model knows without being taught anything more."""
-    settings, examples = plan.settings, run.settings.examples
+    settings = plan.settings
     assert run.model_dir is not None, "it is finished"
     share = run.settings.data_share
     data = open_data(plan.data, run.settings.held_out, share=share)
-    model = open_arm(run.model_dir, examples.objective)
+    model = open_arm(run.model_dir, run.settings.examples.objective)
     reporter.show("asking", f"{unit.name}: held-out text")
-    scores = ask_intrinsic(model, data, settings=examples, num_examples=settings.num_examples)
-    probe = partial(probe_pairs, model, data, settings=examples, num_examples=settings.num_examples)
+    scores = ask_intrinsic(model, data, settings=plan.examples, num_examples=settings.num_examples)
+    probe = partial(probe_pairs, model, data, settings=plan.examples, num_examples=settings.num_examples)
     if settings.has_probes:
         reporter.show("asking", f"{unit.name}: what its vectors know of pairs")
         scores |= {f"probe_{objective}": probe(objective=objective) for objective in ("sop", "nsp")}
@@ -147,6 +146,7 @@ def _teach(unit: Unit, plan: StudyPlan, task: str, reporter: Reporter) -> float:
         model=unit.folder / PRETRAIN_DIR / MODEL_DIR,
         data=plan.task_data,
         out=run_dir,
+        recipe=plan.task_recipes[task],
         overrides=list_task_overrides(plan, unit),
         resume=has_run(run_dir),
         reporter=reporter,

@@ -8,6 +8,7 @@ from albert.training.pretrain_model import resolve_model
 from albert.training.recipes import read_recipe
 from albert.training.run_folder import MODEL_DIR
 from albert.training.settings import PretrainSettings
+from albert.training.timing import share_warmup
 
 # Nobody watches a run of a study with TensorBoard, and its records are in metrics.jsonl.
 _QUIET = "has_tensorboard=false"
@@ -21,10 +22,19 @@ def list_pretrain_overrides(plan: StudyPlan, unit: Unit) -> list[str]:
     arm = settings.arms[unit.arm]
     words = [_ALIKE, *list_overrides(settings.pretrain, arm.pretrain), f"seed={unit.seed}", _QUIET]
     if unit.arm in plan.num_steps:
-        words.append(f"num_steps={plan.num_steps[unit.arm]}")
+        words += _list_frozen(read_recipe(settings.recipe, overrides=words), plan.num_steps[unit.arm])
     if arm.start_from is not None:
         start = Unit(unit.study_dir, arm.start_from, unit.seed)
         words.append(f"init_from={start.folder / PRETRAIN_DIR / MODEL_DIR}")
+    return words
+
+
+def _list_frozen(settings: PretrainSettings, num_steps: int) -> list[str]:
+    """So many steps, and of them the same share for warm-up as before."""
+    words = [f"num_steps={num_steps}"]
+    if settings.schedule.warmup_steps is not None:
+        share = share_warmup(settings).schedule.warmup_share
+        words += ["schedule.warmup_steps=null", f"schedule.warmup_share={share}"]
     return words
 
 

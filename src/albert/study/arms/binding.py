@@ -1,0 +1,60 @@
+"""A plan comes in; it goes out with all that its results depend on, or is refused before it is begun."""
+
+from pathlib import Path
+
+from albert.errors import InputError
+from albert.study.agreement.pairs import generate_pairs
+from albert.study.agreement.scoring import build_questions
+from albert.study.agreement.settings import AgreementSettings
+from albert.study.arms.folder import StudyPlan
+from albert.study.arms.results import Unit
+from albert.study.arms.settings import list_task_overrides, resolve_arm
+from albert.tasks.assignment import open_assignment
+from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
+from albert.training.pretrain_data import open_data
+
+
+def bind_plan(plan: StudyPlan) -> StudyPlan:
+    """The plan with the complete settings of every arm, the questions, and a recipe for each task.
+
+    Every arm is asked the same and taught a task in the same way, whatever it was trained on and however wide
+    it is: as its base is. Refused: an arm that no model can be built of.
+    """
+    resolved = {arm: resolve_arm(plan, Unit(Path(), arm, 0)) for arm in plan.settings.arms}
+    arms = {
+        name: {
+            "pretrain": resolved[name].model_dump(mode="json"),
+            "finetune": arm.finetune,
+            "start_from": arm.start_from,
+        }
+        for name, arm in plan.settings.arms.items()
+    }
+    base = resolved[plan.settings.base]
+    assert base.model is not None, "it is resolved"
+    width = base.model.hidden_size
+    return plan.model_copy(
+        update={
+            "bound": arms,
+            "examples": base.examples.model_copy(update={"objective": "none", "unit": "segments"}),
+            "task_recipes": {task: choose_recipe(task, hidden_size=width) for task in plan.settings.tasks},
+        }
+    )
+
+
+def check_questions(plan: StudyPlan) -> None:
+    """Refuse what would fail once arms are trained: tasks without data, minimal pairs in another language."""
+    units = [Unit(Path(), arm, 0) for arm in plan.settings.arms]
+    for task, recipe in plan.task_recipes.items():
+        assert plan.task_data is not None, "a study with tasks has their data"
+        taught = [read_finetune_recipe(recipe, overrides=list_task_overrides(plan, each)) for each in units]
+        open_assignment(
+            task, plan.task_data, dev=None, columns=taught[0].columns, dev_share=taught[0].dev_share
+        )
+    if plan.settings.has_agreement:
+        tokenizer = open_data(plan.data, resolve_arm(plan, units[0]).held_out).tokenizer
+        questions = build_questions(generate_pairs(AgreementSettings()), tokenizer)
+        if all(question is None for question in questions):
+            raise InputError(
+                f"study {plan.name}: asks English minimal pairs, which the vocabulary of {plan.data} cannot "
+                "write; add has_agreement=false"
+            )

@@ -1,0 +1,64 @@
+"""What all arms have in common, and what is refused before an hour of training."""
+
+import pytest
+import yaml
+
+from albert.errors import AlbertError
+from albert.study.arms.binding import bind_plan, check_questions
+from albert.study.arms.folder import describe_plan
+from albert.study.arms.plan import read_study
+from albert.study.arms.results import Unit
+from albert.study.arms.settings import list_pretrain_overrides
+from tests.study.conftest import STUDY
+from tests.training.conftest import TINY
+
+
+@pytest.fixture
+def bind(tiny_study, story_corpus):
+    def bind_it(*overrides, task_data=None):
+        settings = read_study(tiny_study, overrides=overrides)
+        return bind_plan(
+            describe_plan("tiny", settings, data=str(story_corpus), task_data=task_data, command=())
+        )
+
+    return bind_it
+
+
+def test_all_arms_are_asked_what_the_base_would_be(bind):
+    plan = bind("arms.none.pretrain.examples.mask_share=0.4", "arms.none.pretrain.examples.unit=sentences")
+    assert plan.examples.mask_share == 0.15
+    assert plan.examples.unit == "segments"
+    assert plan.bound["none"]["pretrain"]["examples"]["mask_share"] == 0.4
+
+
+def test_wide_and_narrow_arms_are_taught_in_the_same_way(bind):
+    wide = "arms.none.pretrain.model={hidden_size: 512, num_attention_heads: 8, intermediate_size: 1024}"
+    assert bind(wide, "tasks=[rte]", task_data=".").task_recipes == {"rte": "narrow"}
+    assert bind(wide, "tasks=[rte]", "base=none", task_data=".").task_recipes == {"rte": "paper-rte"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["tasks=[sst-2]"], "SST-2"),
+        (["tasks=[sst2x]"], "did you mean sst-2?"),
+        (["tasks=[rte]", "finetune.num_epoch=3"], "did you mean num_epochs?"),
+        (["has_agreement=true"], "cannot write; add has_agreement=false"),
+    ],
+)
+def test_questions_that_cannot_be_asked_are_refused_at_once(bind, tmp_path, overrides, told):
+    with pytest.raises(AlbertError) as caught:
+        check_questions(bind(*overrides, task_data=str(tmp_path)))
+    assert told in str(caught.value)
+
+
+def test_with_frozen_steps_warm_up_stays_the_share_that_it_was(tmp_path, story_corpus):
+    recipe = tmp_path / "tiny.yaml"
+    values = {**TINY, "num_steps": 100, "schedule": {"warmup_steps": 20}}
+    recipe.write_text(yaml.safe_dump(values), encoding="utf-8")
+    study = tmp_path / "study.yaml"
+    study.write_text(yaml.safe_dump({**STUDY, "recipe": str(recipe)}), encoding="utf-8")
+    plan = describe_plan("tiny", read_study(study), data=str(story_corpus), task_data=None, command=())
+    frozen = plan.model_copy(update={"num_steps": {"all": 10}})
+    words = list_pretrain_overrides(frozen, Unit(tmp_path, "all", 0))
+    assert words[-3:] == ["num_steps=10", "schedule.warmup_steps=null", "schedule.warmup_share=0.2"]
