@@ -1,0 +1,76 @@
+"""The report of a study: the paper's figures stand beside ours, each beside its own kind."""
+
+import pytest
+
+from albert.study.arms.arm_table import build_arm_table
+from albert.study.arms.folder import StudyPlan
+from albert.study.arms.page import build_page
+from albert.study.arms.plan import read_study
+from albert.study.arms.results import ArmResult, ArmSummary
+from albert.study.steps.step_process import Footprint
+
+
+def build_plan(name):
+    return StudyPlan(name=name, settings=read_study(name, overrides=["num_seeds=1"]), data="", corpus="")
+
+
+def summarise(plan, **figures):
+    made = Footprint(50_000_000, 0.2, 0.05, 1000, inference_seconds=0.1)
+    return [
+        ArmSummary(
+            arm,
+            {
+                0: ArmResult(
+                    arm=arm, seed=0, num_parameters=10, num_encoder_parameters=5, num_steps=3, num_tokens=9,
+                    seconds=60.0, figures=figures, errors={}, scores={}, curve=(), num_threads=1,
+                )
+            },
+            {},
+            made,
+        )
+        for arm in plan.settings.arms
+    ]  # fmt: skip
+
+
+def read_column(table, name):
+    place = [column.name for column in table.columns].index(name)
+    return [row[place].text for row in table.rows]
+
+
+def test_a_figure_of_the_paper_stands_in_a_column_of_its_own_kind():
+    plan = build_plan("objective")
+    table = build_arm_table(plan, summarise(plan, mlm_accuracy=0.2, sop_accuracy=0.6, nsp_accuracy=0.5))
+    assert read_column(table, "sentence order right") == ["60.00"] * 4
+    assert read_column(table, "paper: sentence order right") == ["53.3", "52.0", "86.5", "–"]
+    assert read_column(table, "paper: next sentence right") == ["52.4", "90.5", "78.9", "–"]
+    assert read_column(table, "paper: average of the tasks") == ["79.0", "79.2", "80.1", "–"]
+
+
+def test_training_and_inference_are_timed():
+    plan = build_plan("overall")
+    table = build_arm_table(plan, summarise(plan, mlm_accuracy=0.2))
+    assert read_column(table, "step") == ["250"] * 4
+    assert read_column(table, "forward") == ["100"] * 4
+    assert read_column(table, "memory") == ["50"] * 4
+
+
+def test_the_papers_average_is_not_drawn_on_a_scale_of_masked_words():
+    plan = build_plan("sharing")
+    page = build_page(plan, summarise(plan, mlm_accuracy=0.2, mlm_loss=5.0, train_loss=5.0))
+    charts = {chart.name: chart for section in page.sections for chart in section.charts}
+    assert [series.name for series in charts["differences"].series] == ["here"]
+
+
+@pytest.mark.parametrize(
+    ("study", "model"), [("overall", "XLNet-large"), ("overall", "DCMN+, ensemble"), ("depth", "24 layers")]
+)
+def test_models_that_nobody_trains_here_have_tables_of_their_own(study, model):
+    plan = build_plan(study)
+    page = build_page(plan, [ArmSummary(arm, {}, {}) for arm in plan.settings.arms])
+    assert page.lead == "Nothing is finished yet."
+    (section,) = [section for section in page.sections if section.title == "The paper's own figures"]
+    assert any(model in row[0].text for table in section.tables for row in table.rows)
+    lines = [line for part in page.sections for line in part.paragraphs]
+    assert any(
+        line.startswith("Not finished: ") and f"{plan.settings.base}, seed 0" in line for line in lines
+    )
