@@ -86,6 +86,9 @@ def test_the_narrowest_compare_pairs_under_changing_names():
     for task in ("sts-b", "mrpc", "qqp"):
         assert read_finetune_recipe(choose_recipe(task, hidden_size=256)).rename_share == 0.3
         assert read_finetune_recipe(choose_recipe(task, hidden_size=257)).rename_share == 0.0
+    for task in ("mnli", "qnli", "classification"):
+        assert choose_recipe(task, hidden_size=256) == "narrow-classification"
+        assert choose_recipe(task, hidden_size=257) == "small"
     assert read_finetune_recipe(choose_recipe("sst-2", hidden_size=256)).rename_share == 0.0
 
 

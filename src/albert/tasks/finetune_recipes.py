@@ -12,7 +12,12 @@ _SHELF = RecipeShelf("finetune")
 _WIDE = 512
 _NARROW = 256
 # Tasks that have no recipe of their own for small models, but that of another.
-_LIKE = {"squad-1.1": "questions", "squad-2.0": "questions"}
+_LIKE = {
+    "squad-1.1": "questions",
+    "squad-2.0": "questions",
+    "mnli": "classification",
+    "qnli": "classification",
+}
 
 
 def choose_recipe(task: str, *, hidden_size: int) -> str:
