@@ -27,16 +27,18 @@ def test_every_arm_of_every_study_is_a_model(name, story_corpus, tmp_path):
     assert len(set(told)) == len(told)
 
 
-def test_the_widened_albert_has_berts_size(story_corpus, tmp_path):
+@pytest.mark.parametrize("vocab_size", [None, 8_000, 30_000])
+def test_the_widened_albert_has_berts_size(story_corpus, tmp_path, vocab_size):
     from albert.model.parameters import count_parameters
 
-    plan = StudyPlan(name="same-size", settings=read_study("same-size"), data=str(story_corpus), corpus="")
+    overrides = [] if vocab_size is None else [f"pretrain.model.vocab_size={vocab_size}"]
+    settings = read_study("same-size", overrides=overrides)
+    plan = StudyPlan(name="same-size", settings=settings, data=str(story_corpus), corpus="")
     sizes = {}
     for arm in ("bert", "albert", "albert-wide"):
         config = resolve_arm(plan, Unit(tmp_path, arm, 0)).model
         assert config is not None
-        # With the vocabulary of 8,000 pieces that the recipe is for.
-        sizes[arm] = count_parameters(config.model_copy(update={"vocab_size": 8000})).backbone
+        sizes[arm] = count_parameters(config).backbone
     assert sizes["albert-wide"] == pytest.approx(sizes["bert"], rel=0.05)
     assert sizes["albert"] < 0.5 * sizes["bert"]
 
@@ -66,6 +68,7 @@ def test_some_arms_bring_the_base_and_what_they_start_from():
         (["num_seeds=0"], "num_seeds is 0"),
         (["arms.All={}"], "an arm is called 'All'"),
         (["num_seed=3"], "did you mean num_seeds?"),
+        (["arms.all.as_large_as=nobody"], "arm all is as large as 'nobody', which is no arm"),
         (["arms.all=null"], "arms.all is None"),
         (["claims=[{text: so, better: all, than: none, by: [mlm_acuracy]}]"], "did you mean mlm_accuracy?"),
         (["paper_tables=[{name: t, columns: [a, b], rows: [[BERT]]}]"], "table t has 2 columns; BERT has 1"),

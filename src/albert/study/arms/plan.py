@@ -22,14 +22,16 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 class ArmSettings(Settings):
     """One model of a study, as differences: `pretrain` from the study's recipe, `finetune` from the tasks'.
 
-    `start_from` is the arm whose model this one goes on from (table 11). `x` and `family` place it in a
-    chart: arms of one family are joined by a line. `paper` has the paper's figures for it.
+    `start_from` is the arm whose model this one goes on from (table 11). `as_large_as` is one that it is made
+    as wide for as it takes to have the same number of parameters, whatever the vocabulary. `x` and `family`
+    place it in a chart: arms of one family are joined by a line. `paper` has the paper's figures for it.
     """
 
     label: str = ""
     pretrain: dict[str, Any] = Field(default_factory=dict)
     finetune: dict[str, Any] = Field(default_factory=dict)
     start_from: str | None = None
+    as_large_as: str | None = None
     x: float | None = None
     family: str = ""
     paper: dict[str, float] = Field(default_factory=dict)
@@ -112,6 +114,11 @@ class StudySettings(Settings):
                 )
             if arm.start_from is not None and arm.start_from not in self.arms:
                 raise ValueError(f"arm {name} starts from {arm.start_from!r}, which is no arm")
+            other = arm.as_large_as
+            if other is not None and (other not in self.arms or self.arms[other].as_large_as is not None):
+                raise ValueError(
+                    f"arm {name} is as large as {other!r}, which is no arm with a width of its own"
+                )
         named = [("base", self.base), *((f"claim {c.text!r}", arm) for c in self.claims for arm in c.arms)]
         for where, name in named:
             if name not in self.arms:
@@ -161,7 +168,7 @@ def read_study(
 
 
 def _keep_arms(settings: StudySettings, wanted: list[str], *, source: str) -> StudySettings:
-    """The recipe with some arms, those that they start from, the base, and the claims about them alone."""
+    """The recipe with some arms, the base, those that any of them needs, and the claims about them alone."""
     known = settings.arms
     for name in wanted:
         if name not in known:
@@ -171,9 +178,8 @@ def _keep_arms(settings: StudySettings, wanted: list[str], *, source: str) -> St
     while waiting:
         name = waiting.pop()
         kept.add(name)
-        start = known[name].start_from
-        if start is not None and start not in kept:
-            waiting.append(start)
+        needed = (known[name].start_from, known[name].as_large_as)
+        waiting += [other for other in needed if other is not None and other not in kept]
     claims = tuple(claim for claim in settings.claims if kept.issuperset(claim.arms))
     arms = {name: arm for name, arm in known.items() if name in kept}
     return settings.model_copy(update={"arms": arms, "claims": claims})

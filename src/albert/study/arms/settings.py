@@ -1,5 +1,8 @@
 """A study's plan and one of its arms come in; the settings that it is trained with go out."""
 
+from dataclasses import replace
+
+from albert.model.parameters import count_parameters
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import list_overrides
 from albert.study.arms.results import PRETRAIN_DIR, Unit
@@ -14,6 +17,7 @@ from albert.training.timing import share_warmup
 _QUIET = "has_tensorboard=false"
 # Every arm is asked for the next sentence, which needs two documents, and all hold out the same text.
 _ALIKE = "held_out.min_documents=2"
+_HEAD_SIZE, _WIDTH_STEP, _MAX_WIDTH = 64, 16, 8192
 
 
 def list_pretrain_overrides(plan: StudyPlan, unit: Unit) -> list[str]:
@@ -21,12 +25,32 @@ def list_pretrain_overrides(plan: StudyPlan, unit: Unit) -> list[str]:
     settings = plan.settings
     arm = settings.arms[unit.arm]
     words = [_ALIKE, *list_overrides(settings.pretrain, arm.pretrain), f"seed={unit.seed}", _QUIET]
+    if arm.as_large_as is not None:
+        other = resolve_arm(plan, replace(unit, arm=arm.as_large_as)).model
+        assert other is not None, "it is resolved"
+        words += list_overrides({"model": _widen(_resolve(plan, words), to=count_parameters(other).backbone)})
     if unit.arm in plan.num_steps:
         words += _list_frozen(read_recipe(settings.recipe, overrides=words), plan.num_steps[unit.arm])
     if arm.start_from is not None:
         start = Unit(unit.study_dir, arm.start_from, unit.seed)
         words.append(f"init_from={start.folder / PRETRAIN_DIR / MODEL_DIR}")
     return words
+
+
+def _widen(settings: PretrainSettings, *, to: int) -> dict[str, int]:
+    """The width that brings a model nearest to so many parameters, with heads of about 64 and 4 H between."""
+    config = settings.model
+    assert config is not None, "it is resolved"
+    sizes = {
+        width: count_parameters(
+            config.model_copy(update={"hidden_size": width, "intermediate_size": 4 * width})
+        ).backbone
+        for width in range(_WIDTH_STEP, _MAX_WIDTH, _WIDTH_STEP)
+    }
+    width = min(sizes, key=lambda each: abs(sizes[each] - to))
+    heads = [number for number in range(1, width // 2) if width % (2 * number) == 0]
+    num_heads = min(heads, key=lambda number: abs(width / number - _HEAD_SIZE))
+    return {"hidden_size": width, "num_attention_heads": num_heads, "intermediate_size": 4 * width}
 
 
 def _list_frozen(settings: PretrainSettings, num_steps: int) -> list[str]:
@@ -46,7 +70,11 @@ def list_task_overrides(plan: StudyPlan, unit: Unit) -> list[str]:
 
 def resolve_arm(plan: StudyPlan, unit: Unit) -> PretrainSettings:
     """The settings of its pretraining, complete with its shape; refused where no model can be built of it."""
-    settings = read_recipe(plan.settings.recipe, overrides=list_pretrain_overrides(plan, unit))
+    return _resolve(plan, list_pretrain_overrides(plan, unit))
+
+
+def _resolve(plan: StudyPlan, words: list[str]) -> PretrainSettings:
+    settings = read_recipe(plan.settings.recipe, overrides=words)
     # The arm that it starts from may not be there yet; the shape is its own.
     settings = settings.model_copy(update={"init_from": None})
     data = open_data(plan.data, settings.held_out)
