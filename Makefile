@@ -20,6 +20,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "albert needs Python 3.10 or newer; this is %s: make PYTHON=python3.12" % sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
+	@echo "installing the pinned packages into $(VENV): minutes with the CPU build of torch, gigabytes with the usual one"
 	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
 

@@ -34,6 +34,11 @@ def first_line(error: BaseException) -> str:
     return lines[0].strip()[:200]
 
 
+def name_install(extra: str) -> str:
+    """The command that installs what an optional part needs."""
+    return f"pip install -c constraints.txt '.[{extra}]'"
+
+
 def explain(error: Exception) -> str:
     """Any error in one line: ours as it is, another with its kind."""
     text = " ".join(str(error).split())

@@ -19,7 +19,7 @@ from tests.conftest import read_tree
 from tests.corpus.conftest import read_files, sentence
 from tests.corpus.test_prepare import UNIT, Listener, is_running
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install 'albert-encoder[ray]'")
+ray = pytest.importorskip("ray", reason="needs the extra `ray`")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 1024 * 1024, "include_dashboard": False}

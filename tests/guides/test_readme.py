@@ -155,6 +155,22 @@ def test_make_knows_the_targets_of_the_readme(command: str) -> None:
     assert MAKE[command] in told
 
 
+# Python reads this file when it starts: what only the extras and the tests bring cannot be imported.
+WITHOUT_EXTRAS = """
+import sys
+
+class Refusal:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {extras}:
+            raise ImportError(f"{name} comes with an extra")
+
+sys.meta_path.insert(0, Refusal())
+""".replace("{extras}", repr({
+    "ray", "datasets", "transformers", "accelerate", "sentence_transformers", "pytest", "hypothesis",
+    "psutil", "pandas", "aiohttp", "requests", "mypy",
+}))  # fmt: skip
+
+
 @pytest.mark.slow
 def test_an_installed_package_has_all_that_it_needs(tmp_path: Path) -> None:
     """From a copy, without its dependencies, which are here: recipes, model and pages come with it."""
@@ -168,7 +184,17 @@ def test_an_installed_package_has_all_that_it_needs(tmp_path: Path) -> None:
     files = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src" / "albert").rglob("*.*")}
     found = {str(path.relative_to(home)) for path in home.rglob("*.*")}
     assert {name for name in files - found if "__pycache__" not in name} == set()
-    asked = [sys.executable, "-m", "albert", "fill-mask", "--model", "nano", "the [MASK] was dark"]
-    environment = {**os.environ, "PYTHONPATH": str(home)}
-    told = subprocess.run(asked, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    assert "mask 1:" in told.stdout
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_EXTRAS, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{home}"}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "albert", *words]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+
+    assert "pretrain" in run("--help").stdout
+    assert "11,683,584" in run("params", "albert-base").stdout
+    assert "mask 1:" in run("fill-mask", "--model", "nano", "the [MASK] was dark").stdout
+    (tmp_path / "a.txt").write_text("It was dark.\n", encoding="utf-8")
+    refused = run("corpus", "prepare", "a.txt", "--vocab", "nano", "--out", "corpus", "--engine", "ray")
+    assert refused.returncode == 2
+    assert "needs the extra `ray`; in the clone, run: pip install" in refused.stderr

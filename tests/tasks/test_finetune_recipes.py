@@ -92,6 +92,15 @@ def test_the_narrowest_compare_pairs_under_changing_names():
     assert read_finetune_recipe(choose_recipe("sst-2", hidden_size=256)).rename_share == 0.0
 
 
+def test_embeddings_are_learned_under_dropout_whatever_the_width():
+    rates = []
+    for width in (256, 384, 768):
+        settings = read_finetune_recipe(choose_recipe("embedding", hidden_size=width))
+        assert (settings.dropout, settings.batch_size, settings.max_length) == (0.1, 64, 64)
+        rates.append(settings.optimizer.learning_rate)
+    assert rates[-1] < rates[0] / 5
+
+
 def test_the_rates_of_small_models_are_higher():
     small, paper = read_finetune_recipe("small"), read_finetune_recipe("paper")
     assert small.optimizer.learning_rate > 5 * paper.optimizer.learning_rate

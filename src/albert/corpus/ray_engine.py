@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from albert import __version__
 from albert.corpus.workers import WorkerError
-from albert.errors import AlbertError, InputError, first_line
+from albert.errors import AlbertError, InputError, first_line, name_install
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -95,7 +95,9 @@ def _import_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise InputError("engine ray needs Ray; run: pip install 'albert-encoder[ray]'") from error
+        raise InputError(
+            f"engine ray needs the extra `ray`; in the clone, run: {name_install('ray')}"
+        ) from error
     return ray
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from albert.corpus.decompress import find_content, is_compressed, iter_bytes
 from albert.corpus.sources import Source
-from albert.errors import FileFormatError, InputError
+from albert.errors import FileFormatError, InputError, name_install
 
 _BATCH_ROWS = 256
 
@@ -77,7 +77,7 @@ def load_dataset(source: Source) -> Any:
         import datasets  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise InputError(
-            f"{source.name}: needs the extra `datasets`; run: pip install 'albert-encoder[datasets]'"
+            f"{source.name}: needs the extra `datasets`; in the clone, run: {name_install('datasets')}"
         ) from error
     name, _, split = source.path.partition(":")
     name, _, configuration = name.partition("@")

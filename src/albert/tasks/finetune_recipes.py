@@ -24,7 +24,7 @@ def choose_recipe(task: str, *, hidden_size: int) -> str:
     """The recipe for a task and a model: the paper's for wide models, ours for small and for narrow ones."""
     like = _LIKE.get(task, task)
     if hidden_size >= _WIDE:
-        names = [f"paper-{task}", "paper"]
+        names = [f"paper-{task}", f"wide-{task}", "paper"]
     elif hidden_size > _NARROW:
         names = [like, "small"]
     else:

@@ -76,6 +76,7 @@ class TrainingLoop(Generic[B]):
             log.write(
                 "start",
                 self.progress.step,
+                processes=self.world.size,
                 threads=torch.get_num_threads(),
                 cores=count_cores(),
                 time=round(time.time(), 3),

@@ -10,7 +10,7 @@ from albert.app.quickstart.settings import QuickstartSettings
 from albert.errors import AlbertError, InputError
 from tests.app.quickstart.conftest import Done, run_tiny
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 @pytest.fixture(scope="module")
@@ -43,5 +43,6 @@ def test_the_released_model_learns_reviews_better_than_a_fresh_one(default: Done
 
 
 def test_it_takes_about_ten_minutes(default: Done) -> None:
-    assert default.result.seconds < 15 * 60
+    """Of a machine to itself, with the packages installed; six when it was measured (docs/results.md)."""
+    assert default.result.seconds < 10 * 60
     assert Path(default.report).exists()

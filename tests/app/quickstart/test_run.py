@@ -17,6 +17,7 @@ from tests.app.quickstart.conftest import (
     write_recipe,
 )
 from tests.conftest import RunAlbert
+from tests.guides.typed_commands import check_typed, iter_typed
 
 TWELVE_STEPS = {**FEW_EVALUATIONS, "num_steps": 12}
 
@@ -87,13 +88,18 @@ def test_models_are_asked_about_text_that_was_kept_from_learning(finished: Done)
 
 
 def test_the_commands_of_the_report_work(finished: Done, run_albert: RunAlbert) -> None:
-    from albert.app.quickstart.go_on import format_commands
+    from albert.app.quickstart.go_on import find_own_name, format_commands
 
-    command = format_commands(finished.result).splitlines()[0]
-    assert "fill-mask --model" in command
-    done = run_albert("fill-mask", "--model", finished.out / "pretrain", finished.result.masks[0].text)
-    assert done.code == 0
-    assert "mask 1:" in done.out
+    lines = format_commands(finished.result).splitlines()
+    own = find_own_name()
+    typed = {
+        words[0]: words for words in iter_typed("\n".join(line.replace(own, "albert") for line in lines))
+    }
+    assert list(typed) == ["fill-mask", "doctor", "pretrain", "quickstart", "finetune"]
+    for words in typed.values():
+        check_typed(words)
+    assert "mask 1:" in run_albert(*typed["fill-mask"]).out
+    assert run_albert(*typed["doctor"]).code == 0
 
 
 def test_started_again_it_goes_on_with_everything(finished: Done) -> None:
