@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from albert.errors import InputError
 from albert.files import read_json
 from albert.tasks.baselines.score import TRIVIAL
 from albert.tasks.metrics.seeds import SeedSummary, summarise_seeds
+from albert.training.run_folder import find_change
 from bench.downstream.facts import OFFICIAL_SIZES, DataFacts
 from bench.downstream.workshop import ARMS, Arm, Trial, Workshop
 
@@ -60,6 +62,7 @@ def collect(trials: Sequence[Trial], shop: Workshop) -> list[TaskResults]:
         }
         if not found:
             continue
+        _refuse_mixture(task, [each for arm in arms.values() for each in arm.values()], shop)
         any_run = next(iter(found.values()))
         times = [result["seconds"] for result in arms["pretrained"].values()]
         results.append(
@@ -72,3 +75,19 @@ def collect(trials: Sequence[Trial], shop: Workshop) -> list[TaskResults]:
             )
         )
     return results
+
+
+def _refuse_mixture(task: str, results: Sequence[Mapping[str, Any]], shop: Workshop) -> None:
+    """All runs of a task learn from the same examples by the same recipe: else their median is of nothing."""
+    for result in results[1:]:
+        for key in ("num_train", "num_dev", "settings"):
+            change = find_change(_without_seed(results[0][key]), _without_seed(result[key]), f"{key}.")
+            if change is not None:
+                raise InputError(
+                    f"{shop.out}: runs of {task} differ: {change} ({result['arm']}, seed {result['seed']}); "
+                    "remove those that are out of date from results/"
+                )
+
+
+def _without_seed(value: Any) -> Any:
+    return {key: each for key, each in value.items() if key != "seed"} if isinstance(value, dict) else value

@@ -124,6 +124,9 @@ def test_the_curve_of_early_exit_is_shown(tiny_folder, run_albert, tmp_path, rev
     assert "times as fast" in run_albert(*words).out
     curve = json.loads(run_albert(*words, "--json").out)["exits"]
     assert [point["depth"] for point in curve["depths"]] == [1, 2, 3]
+    assert "exits.json" in run_albert(*words, "--out", tmp_path / "scores").out
+    kept = json.loads((tmp_path / "scores" / "exits.json").read_text())
+    assert [point["depth"] for point in kept["depths"]] == [1, 2, 3]
 
 
 def test_a_page_alone(sentiment, run_albert, tmp_path):

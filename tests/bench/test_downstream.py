@@ -128,6 +128,17 @@ def test_what_is_finished_is_only_told(tiny_folder, data, whole, capsys):
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*.json")} == before
 
 
+def test_runs_of_other_settings_are_no_median(tiny_folder, data, whole, tmp_path, capsys):
+    out = tmp_path / "out"
+    shutil.copytree(whole, out)
+    path = next(path for path in sorted(out.glob("results/*/pretrained-0.json")))
+    result = json.loads(path.read_text())
+    result["settings"]["batch_size"] = 999
+    path.write_text(json.dumps(result))
+    assert main(list_words(tiny_folder, data, out)) == 2
+    assert "settings.batch_size is 999 and was" in capsys.readouterr().err
+
+
 def test_a_failure_is_told_and_the_rest_goes_on(tiny_folder, data, tmp_path, capsys):
     words = [*list_words(tiny_folder, data, tmp_path / "out"), "--tasks", "sst-2", "--seeds", "1"]
     stranger = tmp_path / "out" / "runs" / "sst-2" / "untrained-0" / "letter.txt"

@@ -6,8 +6,15 @@ import json
 import pytest
 
 from albert.errors import AlbertError, InputError
-from albert.tasks.assignment import find_tables, find_teachable, keep_some, list_tasks, open_assignment
-from albert.tasks.examples import TextExample
+from albert.tasks.assignment import (
+    find_shared,
+    find_tables,
+    find_teachable,
+    keep_some,
+    list_tasks,
+    open_assignment,
+)
+from albert.tasks.examples import SpanExample, TextExample
 from albert.tasks.own_tasks import OWN_TASKS
 from tests.tasks.published import TEXTS, write_lines
 from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
@@ -68,6 +75,28 @@ def test_what_is_kept_does_not_depend_on_the_seed_of_a_run(tmp_path, tiny_folder
     finetune("classification", model=tiny_folder, data=data, out=tmp_path / "run", overrides=overrides)
     _, facts = read_finetune_run(tmp_path / "run")
     assert facts.examples == assign("classification", data).fingerprint
+
+
+def test_what_shares_a_context_or_a_text_stays_together():
+    questions = tuple(
+        SpanExample(f"{context}-{number}", "who?", f"the man of house {context}", ())
+        for context in range(40)
+        for number in range(5)
+    )
+    learned, asked = keep_some(questions, share=0.1, source="table")
+    assert len(asked) == 20
+    assert {each.context for each in learned}.isdisjoint(each.context for each in asked)
+    pairs = tuple(TextExample(str(n), f"premise {n // 3}", f"hypothesis {n}", n % 2) for n in range(60))
+    learned, asked = keep_some(pairs, share=0.1, source="table")
+    assert len(asked) == 6
+    assert find_shared(learned, asked) == 0
+
+
+def test_where_all_share_two_texts_rows_are_parted_all_the_same():
+    pairs = tuple(TextExample(str(n), f"text {n // 30}", f"hypothesis {n}", n % 2) for n in range(60))
+    learned, asked = keep_some(pairs, share=0.1, source="table")
+    assert (len(learned), len(asked)) == (54, 6)
+    assert find_shared(learned, asked) == 6
 
 
 @pytest.mark.parametrize(("number", "share"), [(3, 0.1), (10, 0.99), (1, 0.5)])

@@ -175,6 +175,19 @@ def test_vectors_are_scored_by_similarity(tiny_folder, tmp_path):
     assert found.scores["score"] == found.scores["spearman"] == pytest.approx(found.intervals["score"].value)
 
 
+def test_vectors_are_scored_on_a_table_of_pairs_with_numbers(tiny_folder, tmp_path):
+    columns = {"text": "a", "text_pair": "b", "score": "c"}
+    facts = TaskFacts(task="embedding", kind="embedding", max_length=40, columns=columns)
+    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts)
+    table = tmp_path / "pairs.csv"
+    pairs = ("the dog,a man", "the man,a dog", "the ship,a house", "the dog,a dog")
+    rows = [f"{pair},{place}.5" for place, pair in enumerate(pairs)]
+    table.write_text("\n".join(["one,two,how", *rows]), encoding="utf-8")
+    names = {"text": "one", "text_pair": "two", "label": "how"}
+    found = evaluate_task("regression", models=[model], data=table, columns=names)
+    assert "spearman" in found.scores
+
+
 def test_race_is_scored_by_level(build, tmp_path):
     found = evaluate_task("race", models=[build("race")], data=write_race(tmp_path))
     assert set(found.scores) == set(found.intervals) == {"accuracy", "middle", "high", "score"}

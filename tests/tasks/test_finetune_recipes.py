@@ -107,6 +107,13 @@ def test_the_rates_of_small_models_are_higher():
     assert small.max_length < paper.max_length
 
 
+def test_epochs_that_are_asked_for_replace_the_steps_of_a_recipe():
+    assert read_finetune_recipe("paper-sst-2").num_steps == 20935
+    assert read_finetune_recipe("paper-sst-2", overrides=["num_epochs=2"]).num_steps is None
+    asked = read_finetune_recipe("paper-sst-2", overrides=["num_epochs=2", "num_steps=7"])
+    assert asked.num_steps == 7
+
+
 def test_a_recipe_is_changed_by_overrides_or_based_on(tmp_path):
     settings = read_finetune_recipe("paper-rte", overrides=["num_steps=5", "optimizer.weight_decay=0"])
     assert (settings.num_steps, settings.optimizer.weight_decay) == (5, 0)

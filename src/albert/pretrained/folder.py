@@ -71,13 +71,14 @@ def load_model(
     seed: int = 0,
     gradient_checkpointing: bool = False,
     dropouts: Mapping[str, float] | None = None,
+    has_fresh_heads: bool = False,
 ) -> Pretrained:
     """Load a folder, a weights file with its config.json beside it, or a hub name; in evaluation mode.
 
     `heads=None` loads the heads that the folder has. A head that is asked for and not there, or there with
     another number of outputs, and a pooler that it needs, start fresh from `seed` and are named in a
     warning. Weights come out as float32, in memory of their own. `dropouts` are other probabilities than the
-    folder's, by their keys in config.json.
+    folder's, by their keys in config.json. With `has_fresh_heads` all heads start fresh.
     """
     path = resolve_source(source, revision=revision)
     folder, tensors = _read(path)
@@ -90,6 +91,7 @@ def load_model(
     ours = {
         name: tensor.to(torch.float32, copy=True).contiguous()
         for name, tensor in to_ours(tensors, folder, source=str(path)).items()
+        if not (has_fresh_heads and name.startswith("heads."))
     }
     wanted = find_heads(ours) if heads is None else dict(heads)
     has_pooler = any(HEADS[check_head(name)].is_pooled for name in wanted)

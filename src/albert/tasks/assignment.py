@@ -1,7 +1,7 @@
 """The name of a task and the place of its data come in; examples, and what they teach, go out."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,14 @@ from albert.tasks.metrics.glue import GLUE_METRICS
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
 from albert.tasks.readers.rows import FORMATS, find_format
 from albert.tasks.readers.table import read_table
+from albert.tasks.selection import group_examples
 from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 
 DEV_NAMES = ("dev", "validation", "valid", "val")
 _DEV_STREAM = 7001
+# Texts that many rows share may make the part that is kept so many times as large as it should be.
+_MAX_SURPLUS = 2
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,11 @@ def _open_own(
         learned, asked = keep_some(train.examples, share=dev_share, source=str(train_path))
         number = f"{len(asked):,} of {len(train.examples):,}"
         said = [f"{train_path}: {number} examples are kept to be asked about"]
+        if shared := find_shared(learned, asked):
+            said.append(
+                f"{train_path}: {shared:,} of those share a text with what is learned from: few texts are "
+                "different; give others with --dev"
+            )
     else:
         check_table(dev_path, option="--dev")
         has_none = task.has_impossible and not facts.has_impossible
@@ -202,15 +210,40 @@ def find_table(folder: Path, names: Sequence[str]) -> Path | None:
 def keep_some(
     examples: tuple[Example, ...], *, share: float, source: str
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """The examples to learn from and those kept to be asked about: the same ones whatever the seed."""
+    """The examples to learn from and those kept to be asked about: the same ones whatever the seed.
+
+    What shares a text, a context or a passage stays together, as far as there are several of them: a model
+    that has learned from the one is not asked about the other.
+    """
     number = round(share * len(examples))
     if not 1 <= number < len(examples):
         raise FileFormatError(
             f"{source}: of {len(examples)} examples, {share:.0%} cannot be kept to be asked about; give "
             "more, or a table of their own with --dev"
         )
-    kept = set(np.random.default_rng(_DEV_STREAM).permutation(len(examples))[:number].tolist())
+    groups = _list_groups(examples)
+    if max(map(len, groups)) > _MAX_SURPLUS * number:
+        groups = [[place] for place in range(len(examples))]
+    kept: set[int] = set()
+    for chosen in np.random.default_rng(_DEV_STREAM).permutation(len(groups)).tolist():
+        if len(kept) >= number:
+            break
+        kept.update(groups[chosen])
     return (
         tuple(each for place, each in enumerate(examples) if place not in kept),
         tuple(each for place, each in enumerate(examples) if place in kept),
     )
+
+
+def find_shared(learned: Sequence[Example], asked: Sequence[Example]) -> int:
+    """How many of those asked about share a text with what was learned from."""
+    groups = group_examples((*learned, *asked))
+    known = set(groups[: len(learned)])
+    return sum(group in known for group in groups[len(learned) :])
+
+
+def _list_groups(examples: Sequence[Example]) -> list[list[int]]:
+    groups: dict[Hashable, list[int]] = {}
+    for place, group in enumerate(group_examples(examples)):
+        groups.setdefault(group, []).append(place)
+    return list(groups.values())

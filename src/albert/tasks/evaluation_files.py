@@ -18,6 +18,7 @@ from albert.tasks.task_facts import build_kind
 SCORES_NAME = "scores.json"
 ANSWERS_NAME = "predictions.jsonl"
 PAGE_NAME = "report.html"
+EXITS_NAME = "exits.json"
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> list[Path]:

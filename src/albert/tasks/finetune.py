@@ -131,7 +131,7 @@ def finetune(
 
 def _run(run_dir: Path, start: _Start, *, reporter: Reporter, world: World) -> FinetuneResult:
     kind, settings = start.kind, start.settings
-    model = load_start(start.source, kind, settings)
+    model = load_start(start.source, kind, settings, task=start.facts)
     facts = _describe_start(start, model)
     run_on_main(world, lambda: _check_run(run_dir, settings, facts))
     job = build_job(start.assignment, model, kind, settings, start.tokenizer, reporter=reporter, world=world)

@@ -56,7 +56,7 @@ def estimate_cost(
     facts = complete_facts(assignment, settings, limit=config.max_position_embeddings, reporter=Silence())
     kind, tokenizer = build_kind(facts), load_vocabulary(model)
     train, dev = (kind.encode(_pick(part), tokenizer) for part in (assignment.train, assignment.dev))
-    network = load_start(str(model), kind, settings)
+    network = load_start(str(model), kind, settings, task=facts)
     max_tokens = settings.micro_batch_tokens
     learning = _time(network, kind, train, max_tokens=max_tokens, is_training=True)
     asking = _time(network, kind, dev, max_tokens=max_tokens, is_training=False)

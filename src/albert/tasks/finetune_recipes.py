@@ -34,6 +34,10 @@ def choose_recipe(task: str, *, hidden_size: int) -> str:
 
 
 def read_finetune_recipe(recipe: str | Path, *, overrides: Iterable[str] = ()) -> FinetuneSettings:
-    """The settings of a recipe, changed by overrides."""
+    """The settings of a recipe, changed by overrides; epochs that are asked for replace a recipe's steps."""
     values, source = _SHELF.read_values(recipe)
-    return build_settings(FinetuneSettings, values=apply_overrides(values, overrides), source=source)
+    words = list(overrides)
+    changed = {word.partition("=")[0] for word in words}
+    if "num_epochs" in changed and "num_steps" not in changed:
+        words.append("num_steps=null")
+    return build_settings(FinetuneSettings, values=apply_overrides(values, words), source=source)

@@ -82,4 +82,8 @@ def build_job(
         f" in {len(train):,} sequences; {len(assignment.dev):,} to be asked about"
     )
     renaming = Renaming.of(tokenizer, share=settings.rename_share, seed=settings.seed)
-    return FinetuneJob(model, kind, settings, train, dev, assignment.dev, world, renaming)
+    job = FinetuneJob(model, kind, settings, train, dev, assignment.dev, world, renaming)
+    fault = settings.schedule.find_fault(job.num_steps)
+    if fault is not None:
+        raise InputError(fault)
+    return job

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from albert.tasks.examples import ChoiceExample, Example, SpanExample
+from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.metrics.squad_threshold import halve
 
@@ -56,10 +56,16 @@ def halve_examples(examples: Sequence[Example], *, seed: int) -> tuple[list[int]
 
 
 def group_examples(examples: Sequence[Example]) -> list[Hashable]:
-    """What each example shares with others: an article (where there are several), a context, a passage."""
+    """What each example shares with others: an article (if there are several), a context, a passage, a text.
+
+    Of two texts that is the first: one premise may have several hypotheses.
+    """
     titles = {example.title for example in examples if isinstance(example, SpanExample)}
     has_articles = len(titles) > 1 and "" not in titles
-    return [_find_group(example, place, has_articles) for place, example in enumerate(examples)]
+    groups = [_find_group(example, place, has_articles) for place, example in enumerate(examples)]
+    # One text for all rows tells none from another; one context or passage for all does.
+    is_one_text = isinstance(examples[0], TextExample) and len(set(groups)) == 1 if examples else False
+    return list(range(len(examples))) if is_one_text else groups
 
 
 def _find_group(example: Example, place: int, has_articles: bool) -> Hashable:
@@ -67,6 +73,8 @@ def _find_group(example: Example, place: int, has_articles: bool) -> Hashable:
         return example.title if has_articles else example.context
     if isinstance(example, ChoiceExample) and example.passage:
         return example.passage
+    if isinstance(example, TextExample):
+        return example.first
     return place
 
 

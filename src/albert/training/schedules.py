@@ -32,6 +32,15 @@ class ScheduleSettings(Settings):
             )
         return self
 
+    def find_fault(self, num_steps: int) -> str | None:
+        """What is wrong with it for a run of `num_steps`: warm-up that would be all of it."""
+        if self.warmup_steps is None or self.warmup_steps < num_steps:
+            return None
+        return (
+            f"schedule.warmup_steps {self.warmup_steps} is all of num_steps {num_steps}; lower it, or set it "
+            "to null and give schedule.warmup_share, as in 0.06"
+        )
+
     def count_warmup(self, num_steps: int) -> int:
         """Steps of warm-up of a run of `num_steps`."""
         if self.warmup_steps is not None:

@@ -40,12 +40,9 @@ class PretrainSettings(LoopSettings):
 
     @model_validator(mode="after")
     def _check_warmup(self) -> "PretrainSettings":
-        warmup = self.schedule.count_warmup(self.num_steps)
-        if warmup >= self.num_steps and self.schedule.warmup_steps is not None:
-            raise ValueError(
-                f"schedule.warmup_steps {warmup} is all of num_steps {self.num_steps}; lower it, or set it "
-                "to null and give schedule.warmup_share, as in 0.06"
-            )
+        fault = self.schedule.find_fault(self.num_steps)
+        if fault is not None:
+            raise ValueError(fault)
         return self
 
     @model_validator(mode="after")

@@ -14,7 +14,8 @@ from albert.tasks.asking import ask_items
 from albert.tasks.examples import ChoiceExample
 from albert.tasks.kinds.choices import ChoiceKind
 from albert.tasks.kinds.logits import Floats
-from albert.tasks.readers.kinds import place_option
+from albert.tasks.problems import BadRow
+from albert.tasks.readers.kinds import place_letter, place_option
 from albert.tasks.task_facts import TaskFacts, build_kind
 
 from .learning import finetune, load_for
@@ -155,6 +156,16 @@ def test_the_name_of_a_choice_is_read_as_that_choice(place, name):
     described = KIND.describe(np.eye(30)[place], ChoiceExample("q", "", "", options))
     assert described["choice"] == name
     assert place_option(name, options) == place
+
+
+def test_a_label_that_is_the_text_of_one_option_and_the_place_of_another_is_refused():
+    assert place_option("a dog", ("a ship", "a dog")) == 1
+    assert place_option("3", ("0", "1", "2", "3")) == 3  # both ways the same
+    with pytest.raises(BadRow) as caught:
+        place_option("2", ("1", "2", "3", "4"))
+    assert caught.value.is_fatal
+    assert "'2' is the text of option 1 and the place of option 2" in caught.value.detail
+    assert place_letter("A", ("B", "A", "C", "D")) == 0  # RACE's letters are letters
 
 
 def test_a_question_without_an_answer_is_not_scored():

@@ -82,7 +82,7 @@ def build_job(
     values["optimizer"] = {"name": "adamw", "learning_rate": 2e-3}
     read = FinetuneSettings.model_validate(values)
     tokenizer = load_vocabulary(folder)
-    model = load_start(str(folder), KIND, read)
+    model = load_start(str(folder), KIND, read, task=TaskFacts(task="embedding", kind="embedding"))
     items = [item for item in KIND.encode(train, tokenizer) if KIND.teaches(item)]
     check_dropout(items, model.config)
     return FinetuneJob(model, KIND, read, items, KIND.encode(dev, tokenizer), dev, world or World())

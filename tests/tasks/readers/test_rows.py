@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from albert.errors import FileFormatError, InputError
 from albert.tasks.problems import Problems
+from albert.tasks.readers import csv_records
 from albert.tasks.readers.rows import FORMATS, Wanted, iter_rows
 
 ROWS = [{"text": 'He said "no", and left.', "label": "1"}, {"text": "Ünïcode – “quoted”; £ 5", "label": "0"}]
@@ -97,6 +98,37 @@ def test_a_cell_over_several_lines_keeps_the_numbers_right(tmp_path):
     assert [(row.line, row.values["text"]) for row in rows] == [(2, "one\ntwo\n\nthree"), (6, "four")]
 
 
+def test_a_stray_quote_costs_its_own_line_and_no_other(tmp_path):
+    path = tmp_path / "table.csv"
+    lines = [f"text {number},{number % 2}" for number in range(1000)]
+    lines[2] = '"5 inches" wide,1'
+    lines[500] = '"never closed,0'
+    lines[800] = 'he said "no" again,1'
+    path.write_text("\n".join(["text,label", *lines]), encoding="utf-8")
+    rows, problems = read(path)
+    assert [row.line for row in rows] == [line for line in range(2, 1002) if line not in (4, 502)]
+    assert problems.skipped == {"not valid CSV": 2}
+    assert "(first in line 4: " in problems.describe()[0]
+
+
+def test_a_record_without_an_end_is_given_up_after_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_records, "MAX_RECORD_LINES", 50)
+    path = tmp_path / "table.csv"
+    path.write_text("text,label\n" + '"opened,1\n' + "a,0\n" * 200 + 'closed",1\n', encoding="utf-8")
+    rows, problems = read(path)
+    assert len(rows) == 201
+    assert problems.skipped == {"a quote that is opened and never closed": 1}
+
+
+def test_a_text_over_very_many_lines_is_told_of(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("text,label\n" + '"opened,1\n' + "a,0\n" * 200 + 'closed",1\n', encoding="utf-8")
+    (row,), problems = read(path)
+    assert row.line == 2
+    (told,) = problems.describe()
+    assert "is a quote missing? (first in line 2: it ends in line 203)" in told
+
+
 def test_semicolons_as_spreadsheets_write_them(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(to_csv(ROWS, delimiter=";"))
@@ -108,6 +140,7 @@ def test_semicolons_as_spreadsheets_write_them(tmp_path):
     [
         ("csv", b"torn", "wrong number of fields", "1, and 2 columns"),
         ("csv", b'a "quoted" text,"closed" early', "not valid CSV", "expected after"),
+        ("csv", b'"never closed,1', "a quote that is opened and never closed", "double or close it"),
         ("csv", b"caf\xe9,1", "bytes that are not UTF-8", "0xe9 behind 3 characters"),
         ("tsv", b"one\ttwo\tthree", "wrong number of fields", "3, and 2 columns"),
         ("tsv", b"caf\xe9\t1", "bytes that are not UTF-8", "0xe9 behind 3 characters"),
@@ -138,7 +171,6 @@ def test_a_broken_row_is_counted_with_its_line(tmp_path, name, bad, reason, deta
         ("table.csv", b"review,stars\n", "table.csv: no column 'text', 'label' but 'review', 'stars'; nam"),
         ("table.tsv", b"review\tstars\n", "table.tsv: no column 'text', 'label' but 'review', 'stars'"),
         ("table.jsonl", b'{"review": 1}\n', "table.jsonl: no column 'text', 'label' but 'review'"),
-        ("table.csv", b'text,label\n"never closed,1\nmore,0\n', "table.csv: line 2: a quote is opened and"),
         ("table.parquet", b"PAR1 no more", "table.parquet: no whole Parquet file"),
         ("table.csv.gz", b"no gzip", "table.csv.gz: its compressed data is damaged"),
         ("table.xlsx", b"", "table.xlsx: a kind of file that is not read; albert reads csv, tsv, jsonl"),

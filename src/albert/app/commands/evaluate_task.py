@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
 from albert.errors import InputError
+from albert.files import write_json
 
 if TYPE_CHECKING:
     from albert.tasks.evaluation_result import Evaluation
@@ -35,7 +36,7 @@ class TaskRequest:
 def evaluate_finetuned(request: TaskRequest) -> CommandResult:
     """Ask, score, write what is to be written, and show the figures."""
     from albert.tasks.evaluation import evaluate_task
-    from albert.tasks.evaluation_files import summarise_evaluation, write_evaluation
+    from albert.tasks.evaluation_files import EXITS_NAME, summarise_evaluation, write_evaluation
     from albert.tasks.report.page import write_report
 
     columns = _read_columns(request.overrides)
@@ -54,10 +55,13 @@ def evaluate_finetuned(request: TaskRequest) -> CommandResult:
             seed=request.seed,
             reporter=display,
         )
+        files = [] if request.out is None else write_evaluation(request.out, found)
         curve = _measure_exits(found, display) if request.has_exits else None
     if request.report is not None and not found.scores:
         raise InputError(f"--report: {found.data} has no labels, so that there are no errors to show")
-    files = [] if request.out is None else write_evaluation(request.out, found)
+    if request.out is not None and curve is not None:
+        files.append(request.out / EXITS_NAME)
+        write_json(files[-1], asdict(curve))
     if request.report is not None:
         write_report(request.report, found)
         files.append(request.report)

@@ -162,17 +162,43 @@ def _build_choice(
 
 def place_option(name: str, options: tuple[str, ...]) -> int:
     """The option that a letter from A, a number from 0 or its own text means."""
+    by_text = next((place for place, option in enumerate(options) if option.strip() == name), None)
+    by_name = _read_place(name, options)
+    if by_text is not None and by_name is not None and by_text != by_name:
+        raise BadRow(
+            "a label that means two options",
+            f"{quote(name)} is the text of option {by_text} and the place of option {by_name}, counted from "
+            "0; write letters from A, or whole texts of options that are neither letters nor numbers",
+            is_fatal=True,
+        )
+    place = by_text if by_name is None else by_name
+    if place is None:
+        raise _no_option(name, options)
+    return place
+
+
+def place_letter(name: str, options: tuple[str, ...]) -> int:
+    """The option that a letter from A means, as in RACE, whatever is written in the options."""
+    place = _read_place(name, options)
+    if place is None:
+        raise _no_option(name, options)
+    return place
+
+
+def _read_place(name: str, options: tuple[str, ...]) -> int | None:
     if len(name) == 1 and name.isascii() and name.isalpha():
         place = ord(name.upper()) - ord("A")
     elif name.isdecimal():
         place = int(name)
     else:
-        place = next((i for i, option in enumerate(options) if option.strip() == name), len(options))
-    if place >= len(options):
-        raise BadRow(
-            "a label that is no option", f"{quote(name)} of {len(options)}: letters from A, numbers from 0"
-        )
-    return place
+        return None
+    return place if place < len(options) else None
+
+
+def _no_option(name: str, options: tuple[str, ...]) -> BadRow:
+    return BadRow(
+        "a label that is no option", f"{quote(name)} of {len(options)}: letters from A, numbers from 0"
+    )
 
 
 def _note_choice(example: ChoiceExample, line: int, problems: Problems) -> None:

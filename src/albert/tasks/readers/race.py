@@ -8,7 +8,7 @@ from albert.errors import FileFormatError
 from albert.files import read_json
 from albert.tasks.examples import ChoiceExample, Numbered
 from albert.tasks.problems import BadRow, Problems
-from albert.tasks.readers.kinds import place_option
+from albert.tasks.readers.kinds import place_letter
 
 LEVELS = ("middle", "high")
 
@@ -65,7 +65,7 @@ def _build_example(
     if len(texts) < 3 or not all(isinstance(text, str) for text in texts):
         raise FileFormatError(f"{where} is not a text with a list of at least two options; fetch it again")
     try:
-        label = None if answer is None else place_option(str(answer), tuple(options))
+        label = None if answer is None else place_letter(str(answer), tuple(options))
     except BadRow as bad:
         raise FileFormatError(f"{where} has {bad.reason} ({bad.detail}); mend it") from bad
     return ChoiceExample(f"{level}/{path.name}/{place}", article, question, tuple(options), label, level)

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -15,6 +14,7 @@ from albert.corpus.tables import open_parquet
 from albert.errors import FileFormatError, InputError
 from albert.tasks.problems import BadRow, Problems, iter_good
 from albert.tasks.readers.conll import iter_sentences
+from albert.tasks.readers.csv_records import Record, iter_records
 from albert.tasks.readers.lines import Line, check_decoded, iter_lines
 
 _BATCH_ROWS = 256
@@ -102,7 +102,6 @@ def _iter_tsv(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> I
 
 
 def _iter_csv(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> Iterator[Row]:
-    csv.field_size_limit(sys.maxsize)
     lines = iter_lines(source, problems=problems)
     first = next(lines, None)
     if first is None:
@@ -110,37 +109,11 @@ def _iter_csv(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> I
     delimiter = ";" if ";" in first.text and "," not in first.text else ","
     header = next(csv.reader([_check_text(first, problems)], delimiter=delimiter), [])
     check_columns(header, wanted, path=problems.path)
-    records = _iter_csv_records(lines, delimiter=delimiter, problems=problems)
+    records = iter_records(lines, delimiter=delimiter, problems=problems)
     yield from iter_good(records, lambda record: _build_csv_row(record, header), problems=problems)
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    line: int
-    fields: list[str]
-
-
-def _iter_csv_records(lines: Iterator[Line], *, delimiter: str, problems: Problems) -> Iterator[_Record]:
-    """The records below the header; one may go over several lines, and is known by its first."""
-    reader = csv.reader((f"{line.text}\n" for line in lines), delimiter=delimiter, strict=True)
-    while True:
-        line = reader.line_num + 2  # the header is line 1
-        try:
-            fields = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            if "end of data" in str(error):
-                raise FileFormatError(
-                    f"{problems.path}: line {line}: a quote is opened and never closed; double or close it"
-                ) from error
-            problems.skip(BadRow("not valid CSV", str(error)), line=line)
-        else:
-            if fields:
-                yield _Record(line, fields)
-
-
-def _build_csv_row(record: _Record, header: Sequence[str]) -> Row:
+def _build_csv_row(record: Record, header: Sequence[str]) -> Row:
     return Row(record.line, _by_column([check_decoded(field) for field in record.fields], header))
 
 
