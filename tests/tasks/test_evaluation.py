@@ -10,6 +10,7 @@ from albert.tasks.answering import load_answerer
 from albert.tasks.assignment import describe_published
 from albert.tasks.catalogue import find_task
 from albert.tasks.evaluation import evaluate_task
+from albert.tasks.finetune import finetune
 from albert.tasks.task_facts import TaskFacts
 from tests.tasks.finetuned_folder import ANSWERS, OPTIONS, PLACES, SENTIMENT, STARS, write_finetuned_folder
 from tests.tasks.published import (
@@ -164,6 +165,32 @@ def test_similarity_is_a_number_without_classes(build, tmp_path):
     assert (found.confusion, found.classes, found.calibration) == (None, (), None)
     worst = max(found.verdicts, key=lambda verdict: verdict.loss)
     assert worst.loss == pytest.approx(abs(float(worst.gold) - float(worst.given)), abs=1e-3)
+
+
+def test_what_a_model_has_learned_from_is_told(tiny_folder, tmp_path):
+    data = write_rows(tmp_path / "all.jsonl", draw_rows("classification", 60, seed=1))
+    words = ("num_steps=2", "num_evaluations=1", "has_tensorboard=false")
+    model = tmp_path / "run"
+    finetune("classification", model=tiny_folder, data=data, out=model, overrides=words)
+    found = evaluate_task("classification", models=[model], data=data)
+    assert "has learned from it, so that its scores say nothing of other texts" in found.problems[-1]
+    other = write_rows(tmp_path / "other.jsonl", draw_rows("classification", 60, seed=2))
+    assert evaluate_task("classification", models=[model], data=other).problems == ()
+
+
+def test_a_temperature_is_not_judged_by_what_it_was_chosen_on(tiny_folder, tmp_path):
+    data = write_tables(tmp_path / "data", "classification")
+    words = ("num_steps=2", "num_evaluations=1", "has_tensorboard=false")
+    model = tmp_path / "run"
+    finetune("classification", model=tiny_folder, data=data, out=model, overrides=words)
+    here = evaluate_task("classification", models=[model], data=data).calibration
+    assert here is not None
+    assert here.is_tuned_here
+    assert here.best_temperature == pytest.approx(1.0, abs=1e-3)  # by its making, which says nothing
+    other = write_rows(tmp_path / "other.jsonl", draw_rows("classification", 60, seed=3))
+    elsewhere = evaluate_task("classification", models=[model], data=other).calibration
+    assert elsewhere is not None
+    assert not elsewhere.is_tuned_here
 
 
 def test_vectors_are_scored_by_similarity(tiny_folder, tmp_path):

@@ -11,8 +11,9 @@ from albert.reporting import Reporter, Silence
 from albert.tasks.decisions import find_classes, find_confusion
 from albert.tasks.evaluation_goal import Questions, find_goal, read_questions
 from albert.tasks.evaluation_result import Evaluation, MemberScore, Selection
+from albert.tasks.examples import identify_examples
 from albert.tasks.honesty import measure_calibration, report_threshold
-from albert.tasks.members import describe_whole
+from albert.tasks.members import Member, describe_whole
 from albert.tasks.panel import Panel, Source, ask_members, open_members
 from albert.tasks.selection import choose_members, halve_examples
 from albert.tasks.uncertainty import find_intervals
@@ -72,12 +73,13 @@ def evaluate_task(
     )
     labels = describe_whole(members, goal).labels
     questions = read_questions(goal, folder, split=split, columns=names, labels=labels)
+    questions = replace(questions, problems=(*questions.problems, *_list_learned(members, questions)))
+    for problem in questions.problems:
+        reporter.say(problem)
     judging = questions
     if select_on is not None:
         judging = read_questions(goal, folder, split=select_on, columns=names, labels=labels)
     _check_selection(questions, judging, select_on=select_on, is_selecting=is_selecting)
-    for problem in questions.problems:
-        reporter.say(problem)
 
     size = len(questions.examples)
     others = () if judging is questions else judging.examples
@@ -94,6 +96,17 @@ def evaluate_task(
         half = f"one half of {questions.split}, and scored on the other"
         jury = _select(panel.keep(first), chosen_on=half, scored=tuple(second))
     return _conclude(panel, questions, jury, seed=seed, reporter=reporter)
+
+
+def _list_learned(members: Sequence[Member], questions: Questions) -> list[str]:
+    """Which models have learned from what they are asked."""
+    asked = identify_examples(questions.examples)
+    return [
+        f"{questions.path}: {member.name} has learned from it, so that its scores say nothing of other "
+        "texts; what it scored on those that were kept from it stands in its README.md"
+        for member in members
+        if asked in member.facts.learned_from
+    ]
 
 
 def _check_models(models: Sequence[Source], *, is_selecting: bool) -> None:
@@ -159,6 +172,8 @@ def _judge(evaluation: Evaluation, panel: Panel, jury: _Jury, *, seed: int) -> E
     answers = [evaluation.answers[place] for place in jury.scored]
     is_one = len(whole.members) == 1
     temperature = whole.members[0].facts.temperature if is_one else None
+    asked = identify_examples(evaluation.examples)
+    is_tuned_here = any(member.facts.tuned_on == asked for member in whole.members)
     return replace(
         evaluation,
         num_scored=len(examples),
@@ -167,8 +182,17 @@ def _judge(evaluation: Evaluation, panel: Panel, jury: _Jury, *, seed: int) -> E
         member_scores=_score_members(scored, jury) if len(panel.members) > 1 else (),
         classes=find_classes(facts, answers, examples),
         confusion=find_confusion(facts, answers, examples),
-        calibration=measure_calibration(facts, answers, examples, temperature=temperature),
-        threshold=report_threshold(facts, answers, examples, num_models=len(whole.members), seed=seed),
+        calibration=measure_calibration(
+            facts, answers, examples, temperature=temperature, is_tuned_here=is_tuned_here, seed=seed
+        ),
+        threshold=report_threshold(
+            facts,
+            answers,
+            examples,
+            num_models=len(whole.members),
+            seed=seed,
+            is_tuned_here=is_tuned_here,
+        ),
         verdicts=list_verdicts(facts, answers, examples),
     )
 

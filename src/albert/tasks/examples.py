@@ -1,5 +1,7 @@
 """What the readers hand out and the encoders take in: one small frozen example for each kind of task."""
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -82,3 +84,9 @@ class Numbered(Generic[E]):
 def stands_at(answer: Answer, context: str) -> bool:
     """Whether the context has the answer's text at its place, and the text is not empty."""
     return answer.start >= 0 and answer.text != "" and context.startswith(answer.text, answer.start)
+
+
+def identify_examples(examples: Iterable[Example]) -> str:
+    """A hash of examples, whatever their order: by it a model knows what it has learned from."""
+    digests = sorted(hashlib.sha256(repr(example).encode()).digest() for example in examples)
+    return hashlib.sha256(b"".join(digests)).hexdigest()

@@ -5,6 +5,7 @@ from typing import Any
 from albert.errors import InputError
 from albert.reporting import Reporter
 from albert.tasks.assignment import Assignment
+from albert.tasks.examples import identify_examples
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.embedding import EmbeddingKind, check_dropout
@@ -33,6 +34,11 @@ def complete_facts(
             "has_exits": settings.has_exits,
             "similarity_temperature": settings.similarity_temperature,
             "min_similarity": settings.min_similarity,
+            "learned_from": (
+                identify_examples(assignment.train),
+                identify_examples((*assignment.train, *assignment.dev)),
+            ),
+            "tuned_on": identify_examples(assignment.dev),
         }
     )
     build_kind(completed)  # refused now, if at all

@@ -25,6 +25,8 @@ class TaskFacts(Settings):
     and leaves out the rest once `patience` layers in a row agree with the one before; None runs all of them.
     Numbers agree that are less than `exit_tolerance` apart. Of embeddings: cosines are divided by
     `similarity_temperature` in training, and pairs whose number is below `min_similarity` teach nothing.
+    `learned_from` are hashes of the examples that were learned from, alone and with those kept from them;
+    `tuned_on` is that of the examples by which temperature and threshold were chosen.
     """
 
     task: str
@@ -47,6 +49,8 @@ class TaskFacts(Settings):
     exit_tolerance: PositiveFloat = 0.5
     similarity_temperature: PositiveFloat = 0.05
     min_similarity: float = 4.0
+    learned_from: tuple[str, ...] = ()
+    tuned_on: str = ""
 
     def fit_lengths(self, length: int) -> dict[str, int]:
         """Lengths for sequences of `length`: short windows leave room beside the question, and overlap."""

@@ -17,7 +17,11 @@ def show_calibration(calibration: Calibration | None) -> Html:
     made = "each model's own temperature" if own is None else f"the temperature {own:.3g}"
     told = (
         f"Confidence and accuracy lie {100 * calibration.ece:.1f} points apart (expected calibration error); "
-        f"the mean of -log p of what is right is {calibration.loss:.3f}. Probabilities are at {made}."
+        f"the mean of -log p of what is right is {calibration.loss:.3f}. "
+    ) + (
+        "That is of halves, each at a temperature chosen on the other."
+        if calibration.is_tuned_here
+        else f"Probabilities are at {made}."
     )
     if not calibration.bins:
         return section("How honest the probabilities are", tag("p", _judge(calibration)), tag("p", told))
@@ -42,6 +46,8 @@ def _tell_bin(each: ReliabilityBin) -> tuple[str, str, str]:
 
 def _judge(calibration: Calibration) -> str:
     best = calibration.best_temperature
+    if calibration.is_tuned_here:
+        return "The temperature was chosen on these very examples, which say nothing of whether it is right."
     if abs(best - 1) <= _HONEST:
         return "The probabilities can be taken at their word."
     if best > 1:
