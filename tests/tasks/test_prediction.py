@@ -21,6 +21,7 @@ from albert.tasks.members import fit_members, read_member
 from albert.tasks.prediction import Ensemble, predict
 from albert.tasks.prediction_input import PredictionInput, Stream
 from albert.tasks.problems import Problems
+from albert.tasks.readers import lines as line_reading
 from tests.conftest import read_tree
 from tests.tasks.finetuned_folder import (
     ANSWERS,
@@ -67,7 +68,8 @@ def test_answers_are_those_of_python_in_the_order_of_the_lines(folder, tmp_path)
         "classification", model, write_rows(tmp_path / "x.jsonl", [{"text": t} for t in texts])
     )
     assert [row["line"] for row in rows] == list(range(1, 41))
-    assert (summary.num_answers, summary.num_skipped, summary.problems) == (40, 0, ())
+    assert (summary.num_answers, summary.num_skipped) == (40, 0)
+    assert [told[:22] for told in summary.problems] == ["24 texts were longer t"]
     for row, found in zip(rows, albert.load(model).classify(texts), strict=True):
         assert row["label"] == found.label
         assert row["probabilities"] == pytest.approx(dict(found.probabilities), abs=1e-5)
@@ -154,6 +156,17 @@ def test_broken_rows_are_left_out_with_the_first_line_of_each_kind(folder, tmp_p
         assert words in said
 
 
+def test_texts_that_are_too_long_are_told_of(folder, tmp_path):
+    texts = ["the ship", "the ship left the town . " * 4000]
+    model = folder(SENTIMENT)
+    rows, summary = ask(
+        "classification", model, write_rows(tmp_path / "x.jsonl", [{"text": t} for t in texts])
+    )
+    assert len(rows) == 2
+    (told,) = summary.problems
+    assert told.startswith(f"1 text was longer than the {SENTIMENT.max_length} pieces that ")
+
+
 def test_a_file_of_which_no_row_can_be_read_is_refused_and_nothing_is_written(folder, tmp_path):
     (tmp_path / "x.jsonl").write_text("{\n{\n")
     model = folder(SENTIMENT)
@@ -174,11 +187,13 @@ def test_nothing_in_nothing_out(folder, tmp_path):
 def test_a_file_is_written_whole_or_not_at_all(folder, tmp_path, monkeypatch):
     model = folder(SENTIMENT)
     path, target = tmp_path / "x.csv", tmp_path / "out.jsonl"
-    path.write_text("text\na dog\n" + 40 * "a ship\n" + '"never closed\n')
+    path.write_text("text\na dog\n" + 40 * "a ship\n" + 2000 * "w" + "\n")
     target.write_text("what was there\n")
     monkeypatch.setattr(prediction, "MAX_EXAMPLES", 4)
+    monkeypatch.setattr(line_reading, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(line_reading, "_BLOCK_BYTES", 100)
     before = read_tree(tmp_path)
-    with pytest.raises(FileFormatError, match="line 43: a quote is opened and never closed"):
+    with pytest.raises(FileFormatError, match="line 43 is longer than"):
         predict("classification", models=[model], source=path, target=target)
     assert read_tree(tmp_path) == before
     path.write_text("text\na dog\n")

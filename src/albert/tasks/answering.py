@@ -1,7 +1,7 @@
 """A fine-tuned folder comes in; what answers the questions of its task, in any number, goes out."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,19 @@ MAX_BATCH_TOKENS = 4096
 _CHUNK = 2048  # examples that are in pieces at a time
 
 
+@dataclass
+class Cuts:
+    """How many examples were longer than what the model reads, and lost their ends."""
+
+    num_cut: int = 0
+
+
 @dataclass(frozen=True)
 class Answerer:
-    """A model that was fine-tuned, its vocabulary, and what it was fine-tuned for."""
+    """A model that was fine-tuned, its vocabulary, and what it was fine-tuned for.
+
+    `cuts` counts what was too long, over all that was asked.
+    """
 
     name: str
     model: AlbertModel
@@ -33,12 +43,24 @@ class Answerer:
     facts: TaskFacts
     kind: Kind[Any, Any, Any, Any, Any]
     runtime: RuntimeSettings
+    cuts: Cuts = field(default_factory=Cuts, compare=False)
 
     def answer(self, examples: Sequence[Example], *, depth: int | None = None) -> list[Any]:
         """One answer for each example, as the kind of the task gives it."""
         items = self.kind.encode(examples, self.tokenizer)
+        self.cuts.num_cut += sum(map(self.kind.is_cut, items))
         with autocast(select_device(self.runtime.device), self.runtime.precision):
             return ask_items(self.model, self.kind, items, max_tokens=MAX_BATCH_TOKENS, depth=depth)
+
+    def describe_cuts(self) -> str | None:
+        """What to say of examples that were too long; None where none was."""
+        number = self.cuts.num_cut
+        if not number:
+            return None
+        was = "text was" if number == 1 else "texts were"
+        return (
+            f"{number:,} {was} longer than the {self.facts.max_length} pieces that {self.name} reads, and cut"
+        )
 
     def iter_answers(
         self, examples: Iterable[Example], *, depth: int | None = None

@@ -1,7 +1,7 @@
 """Fine-tuned folders and a task come in; models that can answer it together, and what they say, go out."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from albert.model.runtime import RuntimeSettings
 from albert.pretrained.hub import resolve_source
 from albert.tasks.answering import load_answerer
 from albert.tasks.evaluation_goal import Goal
-from albert.tasks.examples import Example
 from albert.tasks.task_facts import TaskFacts, read_facts
 
 
@@ -105,15 +104,6 @@ def describe_whole(members: Sequence[Member], goal: Goal) -> TaskFacts:
             else None,
         }
     )
-
-
-def iter_answers(
-    member: Member, examples: Sequence[Example], *, runtime: RuntimeSettings, depth: int | None
-) -> Iterator[Any]:
-    """What a model says of each example: labels in the order of the whole, at the model's temperature."""
-    answerer = load_answerer(member.path, task=member.foreign, runtime=runtime)
-    for _, answer in answerer.iter_answers(examples, depth=depth):
-        yield align_answer(answer, member)
 
 
 def align_answer(answer: Any, member: Member) -> Any:

@@ -9,9 +9,10 @@ from albert.errors import InputError
 from albert.model.runtime import RuntimeSettings
 from albert.pretrained.hub import resolve_source
 from albert.reporting import Reporter
+from albert.tasks.answering import load_answerer
 from albert.tasks.evaluation_goal import Goal, find_names, find_questions
 from albert.tasks.examples import Example
-from albert.tasks.members import Member, describe_whole, fit_members, iter_answers, read_member
+from albert.tasks.members import Member, align_answer, describe_whole, fit_members, read_member
 from albert.tasks.selection import merge_members
 from albert.tasks.task_facts import TaskFacts, build_kind, read_facts
 
@@ -90,10 +91,13 @@ def ask_members(
     found = []
     for number, member in enumerate(members, start=1):
         answers: list[Any] = []
-        for answer in iter_answers(member, examples, runtime=runtime, depth=depth):
-            answers.append(answer)
+        answerer = load_answerer(member.path, task=member.foreign, runtime=runtime)
+        for _, answer in answerer.iter_answers(examples, depth=depth):
+            answers.append(align_answer(answer, member))
             if len(answers) % _NEWS_EVERY == 0 or len(answers) == len(examples):
                 share = (number - 1 + len(answers) / len(examples)) / len(members)
                 reporter.show("evaluate", f"{member.name}: {len(answers):,} answers", fraction=share)
         found.append(answers)
+        if told := answerer.describe_cuts():
+            reporter.say(told)
     return found

@@ -106,7 +106,8 @@ def predict(
                 reporter.show("predict", f"{num_answers:,} answers, {speed:,.0f} a second", fraction=share)
         if not num_answers and found.problems.num_skipped:
             found.problems.check(0)
-    problems = tuple(found.problems.describe())
+    cuts = [told for _, answerer in ensemble.members if (told := answerer.describe_cuts())]
+    problems = (*found.problems.describe(), *cuts)
     for problem in problems:
         reporter.say(problem)
     return PredictionSummary(num_answers, found.problems.num_skipped, problems, time.monotonic() - begin)
