@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from albert.errors import FileFormatError, InputError
 
@@ -39,6 +39,20 @@ def atomic_path(path: Path) -> Iterator[Path]:
         sync(path.parent)
     finally:
         aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_output(path: Path) -> Iterator[BinaryIO]:
+    """What a result is written to: a file that takes its name when all is well, or a device as it is."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; give --out the name of a file")
+    if path.exists() and not path.is_file():  # a device or a pipe is written to and never replaced
+        with path.open("wb") as file:
+            yield file
+        return
+    # Of a link, what it leads to is replaced.
+    with atomic_path(path.resolve()) as aside, aside.open("wb") as file:
+        yield file
 
 
 @contextmanager

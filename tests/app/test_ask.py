@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -85,6 +87,26 @@ def test_a_dash_reads_a_text_from_each_line(run_albert, tiny_folder, type_lines)
     assert [row["text"] for row in rows] == TEXTS
     type_lines("one", "two")
     assert len(read(run_albert("sentence-order", "--model", tiny_folder, "-", "--json"))) == 1
+
+
+def test_only_line_feeds_end_a_line(run_albert, tiny_folder, type_lines):
+    type_lines("\ufeffthe sea\r", "page one\x0cpage two", "", "a\u2028b")
+    rows = read(run_albert("embed", "--model", tiny_folder, "-", "--json"))["vectors"]
+    assert [row["text"] for row in rows] == ["the sea", "page one\x0cpage two", "", "a\u2028b"]
+
+
+def test_vectors_go_to_a_pipe_and_never_over_it(run_albert, tiny_folder, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found = []
+    reader = threading.Thread(target=lambda: found.append(np.load(io.BytesIO(pipe.read_bytes()))))
+    reader.start()
+    assert run_albert("embed", "--model", tiny_folder, "the sea", "--out", pipe).code == 0
+    reader.join(timeout=30)
+    assert found[0].shape[0] == 1
+    assert pipe.is_fifo()
+    done = run_albert("embed", "--model", tiny_folder, "the sea", "--out", tmp_path)
+    assert "is a folder; give --out the name of a file" in done.error
 
 
 def test_texts_are_shown_as_they_are_and_not_as_markup(run_albert, tiny_folder):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import albert
 from albert.pretrained.folder import load_model
@@ -86,6 +86,22 @@ def test_half_precision_is_half_the_size_and_nearly_the_same_model(run_albert, t
     assert sizes[0] < 0.6 * sizes[1]
     vectors = albert.load(tmp_path / "half").embed(TEXTS)
     np.testing.assert_allclose(vectors, albert.load(tiny_folder).embed(TEXTS), atol=0.02)
+
+
+def test_a_weight_that_half_precision_cannot_hold_is_refused(run_albert, tiny_copy, tmp_path):
+    weights = load_file(tiny_copy / "model.safetensors")
+    name = "albert.embeddings.word_embeddings.weight"
+    weights[name][0, 0] = 7e4
+    save_file(weights, tiny_copy / "model.safetensors", metadata={"format": "pt"})
+    done = run_albert("convert", tiny_copy, tmp_path / "half", "--half")
+    assert "holds 70000, and torch.float16 ends at 65504; leave out --half" in done.error
+    assert not (tmp_path / "half").exists()
+
+
+def test_the_card_of_the_source_comes_along(run_albert, tiny_copy, tmp_path):
+    (tiny_copy / "README.md").write_text("trained on sea stories", encoding="utf-8")
+    assert run_albert("convert", tiny_copy, tmp_path / "copy").code == 0
+    assert (tmp_path / "copy" / "README.md").read_text(encoding="utf-8") == "trained on sea stories"
 
 
 def test_an_existing_target_is_left_alone(run_albert, tiny_folder, tiny_copy):

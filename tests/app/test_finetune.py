@@ -93,7 +93,7 @@ def test_a_seed_can_be_told_in_two_ways(finetune, tmp_path, words, seed):
 
 
 def test_a_recipe_is_a_name_or_a_file(finetune, tmp_path):
-    assert finetune("--recipe", "paper-rte").code == 0
+    assert finetune("--recipe", "paper-rte", "schedule.warmup_steps=2").code == 0
     assert read_settings(tmp_path / "run")["optimizer"]["learning_rate"] == 3e-5
     mine = tmp_path / "mine.yaml"
     mine.write_text("based_on: small\noptimizer: {learning_rate: 0.5}\npatience: 9\n")

@@ -224,8 +224,11 @@ def test_a_damaged_corpus_is_mended_by_preparing_it_again(books, vocab_path, tmp
 def test_a_second_run_in_the_same_folder_is_refused(books, vocab_path, tmp_path):
     (tmp_path / "out" / ".prepare").mkdir(parents=True)
     lock = hold(tmp_path / "out" / ".prepare" / "lock", busy="this one")
+    written = tmp_path / "out" / ".prepare" / ".unit.json.being-written"
+    written.touch()
     with lock, pytest.raises(InputError, match="another run is preparing"):
         prepare(books, vocab_path, tmp_path / "out")
+    assert written.exists()  # it is the other run's
 
 
 def test_lower_case_documents_stay_apart(vocab_path, tmp_path):

@@ -156,6 +156,14 @@ def test_broken_rows_are_left_out_with_the_first_line_of_each_kind(folder, tmp_p
         assert words in said
 
 
+def test_a_weights_file_is_as_good_as_its_folder(folder, tmp_path):
+    data = write_rows(tmp_path / "x.jsonl", [{"text": "the ship"}])
+    model = folder(SENTIMENT.model_copy(update={"temperature": 4.0}))
+    assert (
+        ask("classification", model / "model.safetensors", data)[0] == ask("classification", model, data)[0]
+    )
+
+
 def test_texts_that_are_too_long_are_told_of(folder, tmp_path):
     texts = ["the ship", "the ship left the town . " * 4000]
     model = folder(SENTIMENT)

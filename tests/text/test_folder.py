@@ -88,6 +88,19 @@ def test_what_transformers_saves_without_a_vocabulary_file_opens_equal(tmp_path,
         assert opened.encode_batch(LINES) == ours.encode_batch(LINES)
 
 
+@pytest.mark.parametrize("has_vocabulary", [True, False])
+def test_tokens_that_were_added_behind_the_vocabulary_are_refused(tmp_path, tokenizer, has_vocabulary):
+    """Cut into pieces they would be other ids than `transformers` gives them."""
+    save_tokenizer(tokenizer, tmp_path)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    theirs.add_tokens(["<e1>"])
+    theirs.save_pretrained(tmp_path / "added")
+    if has_vocabulary:
+        (tmp_path / "added" / tokenizer.vocab_name).write_bytes(tokenizer.vocab_bytes)
+    with pytest.raises(FileFormatError, match=rf"adds the token '<e1>' \(id {tokenizer.vocab_size}\) behind"):
+        load_tokenizer(tmp_path / "added")
+
+
 def test_our_own_tokenizer_json_is_enough(tmp_path, tokenizer, wordpiece):
     for ours in (tokenizer, wordpiece):
         save_tokenizer(ours, tmp_path)

@@ -66,6 +66,11 @@ def read_weights(run_dir: Path) -> dict[str, torch.Tensor]:
     return load_model(run_dir / "model").model.state_dict()
 
 
+def count_tokens(run_dir: Path) -> int:
+    folder = CheckpointFolder(run_dir / "checkpoints")
+    return int(folder.load(folder.list_steps()[-1]).state["progress"]["num_tokens"])
+
+
 def assert_equal_within_rounding(one: Path, other: Path, *, atol: float = 2e-5) -> None:
     ours, theirs = read_weights(one), read_weights(other)
     for name, weight in ours.items():
@@ -77,6 +82,14 @@ def test_two_processes_equal_one(train, alone, tmp_path, strategy):
     said = train(tmp_path / "run", f"strategy={strategy}", processes=2)
     assert said.count("step 30, held out") == 1  # one voice
     assert_equal_within_rounding(tmp_path / "run", alone)
+    assert count_tokens(tmp_path / "run") == count_tokens(alone)  # of both processes
+
+
+def test_layers_that_a_stage_does_not_reach_are_idle(train, tmp_path):
+    words = ["model.sharing=none", "depth_schedule=[{until: 0.5, value: 1}]", "num_steps=8"]
+    train(tmp_path / "alone", *words)
+    train(tmp_path / "run", "strategy=ddp", *words, processes=2)
+    assert_equal_within_rounding(tmp_path / "run", tmp_path / "alone")
 
 
 def test_one_process_under_torchrun_equals_one_by_itself(train, alone, tmp_path):

@@ -22,7 +22,7 @@ from albert.corpus.manifest import MANIFEST_NAME, Manifest, write_manifest
 from albert.corpus.passes import hash_unit, write_unit
 from albert.corpus.progress import Meter
 from albert.corpus.remote import Place, is_url, to_path
-from albert.corpus.resume import choose_scratch, read_hash_record, read_unit_record, survey_sources
+from albert.corpus.resume import choose_scratch, read_hash_record, read_unit_record, survey_sources, sweep
 from albert.corpus.sources import DATASET_PREFIX, Source, find_ignored, find_sources
 from albert.corpus.storage import Storage, open_storage
 from albert.corpus.survey import SourceSurvey, build_units, choose_unit_bytes
@@ -95,6 +95,7 @@ def prepare_corpus(
         reporter.say("left alone: " + ", ".join(f"{number} × {kind}" for kind, number in ignored.items()))
     busy = f"{store.place}: another run is preparing there; wait for it, or choose another --out"
     with hold(scratch.lock_path, busy=busy), workers as started:
+        sweep(store)
         run = _Run(store, scratch, settings, tokenizer, started, reporter, uuid.uuid4().hex)
         with scratch.writing(RUN_NAME) as path:
             path.write_text(run.run_id)

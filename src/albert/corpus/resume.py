@@ -36,16 +36,19 @@ class SurveyFile(Settings):
 
 
 def choose_scratch(out: Storage) -> Storage:
-    """The scratch folder of a corpus folder, swept; a folder of something else is refused."""
+    """The scratch folder of a corpus folder; a folder of something else is refused."""
     found = out.list_names()
     if found and not {SCRATCH_NAME, MANIFEST_NAME} & set(found):
         raise InputError(
             f"{out.place}: holds files that are no prepared corpus; choose an empty folder for --out"
         )
-    scratch = out.below(SCRATCH_NAME)
-    for folder in (out, scratch, out.below(SHARDS_DIR), out.below(VOCAB_DIR)):
+    return out.below(SCRATCH_NAME)
+
+
+def sweep(out: Storage) -> None:
+    """Remove what a run that was killed was writing; called by the one run that may write there."""
+    for folder in (out, out.below(SCRATCH_NAME), out.below(SHARDS_DIR), out.below(VOCAB_DIR)):
         folder.sweep()
-    return scratch
 
 
 def read_record(cls: type[S], store: Storage, name: str) -> S | None:

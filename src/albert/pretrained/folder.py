@@ -157,7 +157,7 @@ def save_model(
         labels=_check_labels(model, tuple(labels)),
         problem_type=problem_type,
     )
-    tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
+    tensors = {name: _cast(name, tensor, dtype) for name, tensor in model.state_dict().items()}
     values = format_config(folder, heads=heads)
     if tokenizer is not None and "bos_token_id" in values:
         values |= {"bos_token_id": tokenizer.cls_id, "eos_token_id": tokenizer.sep_id}
@@ -169,6 +169,16 @@ def save_model(
         write_text(aside / CARD_NAME, card or format_card(model))
         for name, text in (extras or {}).items():
             write_text(aside / name, text)
+
+
+def _cast(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    cast = tensor.to(dtype)
+    if dtype != tensor.dtype and not bool(cast.isfinite().all()) and bool(tensor.isfinite().all()):
+        largest = float(tensor.abs().max())
+        raise WeightsError(
+            f"{name}: holds {largest:g}, and {dtype} ends at {torch.finfo(dtype).max:g}; leave out --half"
+        )
+    return cast
 
 
 def _refuse_other_content(path: Path) -> None:

@@ -27,19 +27,17 @@ from albert.tasks.kinds.kind import Kind
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.vocabulary_fit import load_own_vocabulary
 from albert.text.tokenizer import Tokenizer
-from albert.training.checkpoints import CheckpointFolder
 from albert.training.claim import claim_run
 from albert.training.job import LoopOutcome
 from albert.training.launch import list_launchers, open_world, run_on_main
 from albert.training.run_folder import (
-    CHECKPOINTS_DIR,
     FREE_KEYS,
     MODEL_DIR,
     has_run,
     refuse_changes,
     write_run,
 )
-from albert.training.run_job import fetch_weights, run_job
+from albert.training.run_job import fetch_weights, load_newest, run_job
 from albert.training.world import World
 
 
@@ -137,7 +135,7 @@ def _run(run_dir: Path, start: _Start, *, reporter: Reporter, world: World) -> F
     job = build_job(start.assignment, model, kind, settings, start.tokenizer, reporter=reporter, world=world)
     # Only now: examples that are refused leave nothing behind.
     run_on_main(world, lambda: _begin_run(run_dir, job, facts, start.assignment))
-    newest = CheckpointFolder(run_dir / CHECKPOINTS_DIR).load_newest(say=reporter.say)
+    newest = load_newest(run_dir, reporter=reporter, world=world)
     outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, world=world)
     if not outcome.is_finished:
         return FinetuneResult(run_dir, settings, outcome, job.num_steps, None, None, world.is_main)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from albert.corpus.remote import Place
 from albert.errors import InputError
-from albert.files import atomic_path
+from albert.files import open_output
 from albert.model.runtime import RuntimeSettings
 from albert.reporting import Reporter, Silence
 from albert.settings import Settings
@@ -177,15 +177,9 @@ def open_target(target: Path | BinaryIO, *, source: Place | Stream) -> Iterator[
     if not isinstance(target, Path):
         yield target
         return
-    if target.is_dir():
-        raise InputError(f"{target}: is a folder; give --out the name of a file")
     if isinstance(source, str | Path) and target.exists() and target.resolve() == Path(source).resolve():
         raise InputError(f"{target}: is the file that is read; choose another --out")
-    if target.exists() and not target.is_file():  # a device or a pipe is written to and never replaced
-        with target.open("wb") as file:
-            yield file
-        return
-    with atomic_path(target) as aside, aside.open("wb") as file:
+    with open_output(target) as file:
         yield file
 
 

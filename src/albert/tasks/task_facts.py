@@ -139,7 +139,7 @@ def format_facts(facts: TaskFacts) -> str:
     return format_json(facts.model_dump(mode="json"))
 
 
-def read_facts(folder: Path) -> TaskFacts | None:
-    """What a model folder was fine-tuned for; None where it does not say."""
-    path = folder / TASK_NAME
+def read_facts(source: Path) -> TaskFacts | None:
+    """What a model folder, or that of a weights file, was fine-tuned for; None where it does not say."""
+    path = (source.parent if source.is_file() else source) / TASK_NAME
     return build_settings(TaskFacts, values=read_json(path), source=str(path)) if path.exists() else None

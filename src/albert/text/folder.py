@@ -18,6 +18,7 @@ VOCABULARY_NAMES = (
     SentencePieceTokenizer.vocab_name, WordPieceTokenizer.vocab_name, SymbolTokenizer.vocab_name,
 )  # fmt: skip
 _JSON_NAME = "tokenizer.json"
+_ADDED_NAME = "added_tokens.json"
 _CONFIG_NAME = "tokenizer_config.json"
 # One of these makes a tokenizer; with its options, these are all that `save_tokenizer` may write.
 VOCABULARY_FILES = (*VOCABULARY_NAMES, _JSON_NAME)
@@ -37,13 +38,30 @@ def load_tokenizer(path: Path) -> Tokenizer:
     config = _read_object(config_path) if config_path.exists() else {}
     for name in VOCABULARY_NAMES:
         if (path / name).exists():
-            return _open_vocab(path / name, config=config)
+            return _refuse_added(_open_vocab(path / name, config=config), path)
     if (path / _JSON_NAME).exists():
-        return _open_json(path / _JSON_NAME, config=config)
+        return _refuse_added(_open_json(path / _JSON_NAME, config=config), path)
     raise FileFormatError(
         f"{path}: has no {', '.join(VOCABULARY_NAMES)} or {_JSON_NAME}; "
         "give the folder of a model or of a vocabulary, or a vocabulary file"
     )
+
+
+def _refuse_added(tokenizer: Tokenizer, folder: Path) -> Tokenizer:
+    """Refuse tokens added behind the vocabulary: cut into pieces, they would mean something else."""
+    added: dict[str, int] = {}
+    if (folder / _ADDED_NAME).exists():
+        added |= _read_object(folder / _ADDED_NAME)
+    if (folder / _JSON_NAME).exists():
+        listed = _read_object(folder / _JSON_NAME).get("added_tokens") or []
+        added |= {each["content"]: each["id"] for each in listed}
+    for content, number in added.items():
+        if number >= tokenizer.vocab_size:
+            raise FileFormatError(
+                f"{folder}: adds the token {content!r} (id {number}) behind a vocabulary of "
+                f"{tokenizer.vocab_size:,} pieces, which is not read; put it into the vocabulary itself"
+            )
+    return tokenizer
 
 
 def has_tokenizer(folder: Path) -> bool:

@@ -44,10 +44,10 @@ class Processes(World):
         dist.all_gather_object(found, value)
         return found
 
-    def spread(self, network: nn.Module) -> nn.Module:
+    def spread(self, network: nn.Module, *, has_idle_weights: bool = False) -> nn.Module:
         """Wrapped by DDP, or its parameters sharded in place."""
         if self.strategy == "ddp":
-            return DistributedDataParallel(network)
+            return DistributedDataParallel(network, find_unused_parameters=has_idle_weights)
         return cast(nn.Module, fully_shard(network, reshard_after_forward=False))
 
     def accumulate(self, network: nn.Module, *, is_last: bool) -> AbstractContextManager[Any]:

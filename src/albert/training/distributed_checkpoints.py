@@ -47,13 +47,23 @@ class AsyncSaver(Saver):
         """
         self.wait()
         aside = self.folder.path / f".step-{step}.writing"
-        if self._world.is_main:
-            shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir(parents=True)
-        dist.barrier()
+        self._make(aside)
         writing = async_save(dict(tensors), checkpoint_id=aside, process_group=self._group)
         assert isinstance(writing, Future)
         self._pending = self._thread.submit(self._finish, writing, step, aside, state, best_step)
+
+    def _make(self, aside: Path) -> None:
+        """A new folder, by the first process; OSError in every process where that cannot be."""
+        failure = None
+        if self._world.is_main:
+            try:
+                shutil.rmtree(aside, ignore_errors=True)
+                aside.mkdir(parents=True)
+            except OSError as error:
+                failure = str(error)
+        found = self._world.gather(failure)[0]
+        if found is not None:
+            raise OSError(found)
 
     def wait(self) -> None:
         """Wait until it is written; OSError in every process where one of them could not."""

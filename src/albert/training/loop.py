@@ -121,6 +121,7 @@ class TrainingLoop(Generic[B]):
                 waited = time.perf_counter() - began
                 plan = taker.plan(
                     micro_batches,
+                    num_tokens=sum(map(self.job.count_tokens, micro_batches)),
                     is_stopped=stop.is_set,
                     is_failed=failure is not None,
                     is_saved=self._is_save_due(),
@@ -130,10 +131,10 @@ class TrainingLoop(Generic[B]):
                 if plan.is_stopped:
                     return
                 report = self._step(taker, micro_batches, plan)
-                num_tokens = sum(map(self.job.count_tokens, micro_batches))
-                self.progress.num_tokens += num_tokens
+                self.progress.num_tokens += plan.num_tokens
                 self.progress.seconds += time.perf_counter() - began
-                window.add(report, num_tokens=num_tokens, waited=waited, seconds=time.perf_counter() - began)
+                seconds = time.perf_counter() - began
+                window.add(report, num_tokens=plan.num_tokens, waited=waited, seconds=seconds)
                 self._note(report, window, log)
                 if self._is_evaluation_due():
                     self._evaluate(log)
@@ -150,7 +151,7 @@ class TrainingLoop(Generic[B]):
         """The next step's batches, or why there are none."""
         try:
             return next(batches), None
-        except (AlbertError, OSError, RuntimeError) as error:
+        except Exception as error:  # damaged data may fail in any way; what was learned is saved first
             return [], error
 
     def _give_up(self, error: Exception | None, log: Log) -> NoReturn:
@@ -253,15 +254,28 @@ class TrainingLoop(Generic[B]):
     def _save(self, log: Log, *, is_last: bool = False) -> bool:
         """Write a checkpoint; where there is no room the run goes on and tries again, but not at its end."""
         try:
-            if self._saved_step != self.progress.step:
-                self._begin_save(log)
-            if is_last:
-                self._saver.wait()
+            self._write(log, is_last=is_last)
         except OSError as error:
             self._saved_step = None
-            self._explain_failed_save(error, is_last=is_last)
+            if is_last:  # it may be the save before this one that failed, and the next one is the last
+                return self._save_at_last(log)
+            self._explain_failed_save(error, is_last=False)
             return False
         return True
+
+    def _save_at_last(self, log: Log) -> bool:
+        try:
+            self._write(log, is_last=True)
+        except OSError as error:
+            self._explain_failed_save(error, is_last=True)
+            return False
+        return True
+
+    def _write(self, log: Log, *, is_last: bool) -> None:
+        if self._saved_step != self.progress.step:
+            self._begin_save(log)
+        if is_last:
+            self._saver.wait()
 
     def _begin_save(self, log: Log) -> None:
         began = time.perf_counter()

@@ -11,7 +11,6 @@ from torch import Tensor
 from albert.model.runtime import RuntimeSettings, build_autocast
 from albert.pretrained.folder import save_model
 from albert.reporting import Reporter, Silence
-from albert.training.checkpoints import CheckpointFolder
 from albert.training.claim import claim_run
 from albert.training.job import LoopOutcome
 from albert.training.launch import list_launchers, open_world, run_on_main
@@ -20,8 +19,8 @@ from albert.training.pretrain_facts import PretrainFacts, read_pretrain_run
 from albert.training.pretrain_job import PretrainJob
 from albert.training.pretrain_model import build_pretrain_model, format_training_card
 from albert.training.recipes import read_recipe
-from albert.training.run_folder import BEST_DIR, CHECKPOINTS_DIR, MODEL_DIR
-from albert.training.run_job import fetch_weights, load_best, run_job
+from albert.training.run_folder import BEST_DIR, MODEL_DIR
+from albert.training.run_job import fetch_weights, load_best, load_newest, run_job
 from albert.training.settings import PretrainSettings
 from albert.training.start import keep_free, start_run
 from albert.training.world import World
@@ -87,7 +86,7 @@ def _run(
     reporter: Reporter,
     world: World,
 ) -> PretrainResult:
-    newest = CheckpointFolder(run_dir / CHECKPOINTS_DIR).load_newest(say=reporter.say)
+    newest = load_newest(run_dir, reporter=reporter, world=world)
     model = build_pretrain_model(settings, is_resumed=newest is not None)
     job = PretrainJob(model, settings, data, world)
     outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, world=world)

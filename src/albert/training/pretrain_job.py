@@ -116,8 +116,9 @@ class PretrainJob:
             world_size=self.world.size,
         )
         num_empty = 0
+        has_share = shape.batch_size >= self.world.size  # else some processes have nothing in many steps
         for found in batches:
-            num_empty = 0 if found else num_empty + 1
+            num_empty = 0 if found or not has_share else num_empty + 1
             if num_empty == _MAX_EMPTY:
                 raise InputError(
                     f"{self.data.whole.name}: {_MAX_EMPTY} steps in a row had no example of two sentences, "
@@ -125,6 +126,11 @@ class PretrainJob:
                     "examples.objective=none, or longer documents"
                 )
             yield found
+
+    @property
+    def has_idle_weights(self) -> bool:
+        """Whether some steps leave some weights out: those of layers that a stage does not reach."""
+        return bool(self.settings.depth_schedule) and not self.model.config.is_fully_shared
 
     def count_tokens(self, batch: PretrainingBatch) -> int:
         """Tokens; all of them are real."""

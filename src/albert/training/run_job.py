@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from torch import Tensor
 
-from albert.errors import AlbertError
+from albert.errors import AlbertError, EchoError, FileFormatError
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import build_autocast
 from albert.reporting import Reporter
@@ -31,13 +31,17 @@ class RunnableJob(Job[B], Protocol[B]):
     def settings(self) -> LoopSettings:
         """How."""
 
+    @property
+    def has_idle_weights(self) -> bool:
+        """Whether some steps leave some weights out."""
+
 
 def run_job(
     job: RunnableJob[B], *, run_dir: Path, newest: Checkpoint | None, reporter: Reporter, world: World
 ) -> LoopOutcome:
     """Train from the newest checkpoint, or from the beginning, to the end or to a signal."""
     settings, model = job.settings, job.model
-    network = world.spread(job.build_network())
+    network = world.spread(job.build_network(), has_idle_weights=job.has_idle_weights)
     loop: TrainingLoop[B] = TrainingLoop(
         job,
         model=model,
@@ -56,6 +60,24 @@ def run_job(
     elif CheckpointFolder(run_dir / CHECKPOINTS_DIR).list_steps():
         reporter.say("no checkpoint is whole: begins again, from the beginning")
     return loop.run()
+
+
+def load_newest(run_dir: Path, *, reporter: Reporter, world: World) -> Checkpoint | None:
+    """The newest whole checkpoint by the first process's choice: all go on from the same one, or none."""
+    folder = CheckpointFolder(run_dir / CHECKPOINTS_DIR)
+    newest = folder.load_newest(say=reporter.say) if world.is_main else None
+    step = world.gather(None if newest is None else newest.step)[0]
+    failure = None
+    if step is not None and newest is None:
+        try:
+            newest = folder.load(step)
+        except AlbertError as error:
+            failure = str(error)
+    failures = [found for found in world.gather(failure) if found is not None]
+    if failures:
+        told = f"{failures[0]}, in one process, while another has read it; see that all reach the same folder"
+        raise FileFormatError(told) if world.is_main else EchoError(told)
+    return newest
 
 
 def fetch_weights(model: AlbertModel, world: World) -> dict[str, Tensor]:

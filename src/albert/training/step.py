@@ -53,6 +53,7 @@ class StepPlan:
 
     counts: dict[str, int]
     num_micro_batches: int
+    num_tokens: int
     is_stopped: bool
     is_failed: bool
     is_saved: bool
@@ -77,11 +78,12 @@ class StepTaker(Generic[B]):
         self,
         batches: Sequence[B],
         *,
+        num_tokens: int = 0,
         is_stopped: bool = False,
         is_failed: bool = False,
         is_saved: bool = False,
     ) -> StepPlan:
-        """Add up the counts of all micro-batches of all processes.
+        """Add up the counts of all micro-batches, and the tokens, of all processes.
 
         One process that is asked to stop, or that has no data, stops all; the first one's clock says when to
         save after the step.
@@ -92,11 +94,12 @@ class StepTaker(Generic[B]):
             for name, count in self.objective.count(batch).items():
                 mine[name] += count
         flags = [float(is_stopped), float(is_failed), float(is_saved)]
-        rows = self.world.exchange([*(mine[name] for name in names), len(batches), *flags])
-        *counts, sizes, stops, failures, saves = zip(*rows, strict=True)
+        rows = self.world.exchange([*(mine[name] for name in names), len(batches), num_tokens, *flags])
+        *counts, sizes, tokens, stops, failures, saves = zip(*rows, strict=True)
         return StepPlan(
             counts={name: int(sum(column)) for name, column in zip(names, counts, strict=True)},
             num_micro_batches=int(max(sizes)),
+            num_tokens=int(sum(tokens)),
             is_stopped=any(stops),
             is_failed=any(failures),
             is_saved=bool(saves[0]),

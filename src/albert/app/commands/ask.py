@@ -1,7 +1,9 @@
 """`albert fill-mask`, `sentence-order` and `embed`: a model and texts come in, its answers go out."""
 
 import dataclasses
+import io
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -91,15 +93,19 @@ def embed(
     """Turn each text into one vector."""
     import numpy as np
 
-    from albert.files import atomic_path
+    from albert.files import open_output
 
     words = _read_texts(texts)
-    predictor = _load(model, device, precision, revision)
-    vectors = predictor.embed(words, pooling=pooling, is_normalised=normalise, depth=depth)
+    with ExitStack() as held:
+        file = None if out is None else held.enter_context(open_output(out))  # refused now, if at all
+        predictor = _load(model, device, precision, revision)
+        vectors = predictor.embed(words, pooling=pooling, is_normalised=normalise, depth=depth)
+        if file is not None:
+            content = io.BytesIO()  # numpy asks a file where it stands, which a pipe does not know
+            np.save(content, vectors)
+            file.write(content.getbuffer())
     data: dict[str, Any] = {"count": len(vectors), "width": vectors.shape[1]}
     if out is not None:
-        with atomic_path(out) as aside, aside.open("wb") as file:
-            np.save(file, vectors)
         data["file"] = str(out)
     else:
         data["vectors"] = [
@@ -134,7 +140,9 @@ def _read_lines() -> list[str]:
         raise InputError(
             f"standard input is not UTF-8 text (byte {error.start}); convert it first"
         ) from error
-    return content.rstrip().splitlines()
+    # Only line feeds end a line: Unicode has more ends, which occur inside texts.
+    lines = content.removeprefix("\ufeff").rstrip().split("\n")
+    return [line.removesuffix("\r") for line in lines] if lines != [""] else []
 
 
 def _load(model: str, device: str, precision: Any, revision: str | None) -> Any:

@@ -34,6 +34,7 @@ def convert(
         labels=loaded.folder.labels if set(loaded.model.heads) & _LABELLED else (),
         problem_type=loaded.folder.problem_type,
         dtype=torch.float16 if half else torch.float32,
+        card=_read_card(loaded.path),
         extras=_read_extras(loaded.path),
     )
     data = {
@@ -56,6 +57,15 @@ def _check_target(target: Path, overwrite: bool) -> None:
         raise InputError(f"{target} exists; choose another folder, or add --overwrite")
     if not (target / "config.json").is_file():
         raise InputError(f"{target} is no model folder; --overwrite replaces only those, so choose another")
+
+
+def _read_card(path: Path) -> str | None:
+    """What the source says of itself: its data, its scores, its license."""
+    from albert.files import read_text
+    from albert.pretrained.folder import CARD_NAME
+
+    card = (path if path.is_dir() else path.parent) / CARD_NAME
+    return read_text(card) if card.is_file() else None
 
 
 def _read_extras(path: Path) -> dict[str, str]:

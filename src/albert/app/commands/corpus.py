@@ -1,7 +1,6 @@
 """`albert corpus`: sources come in, a prepared corpus goes out; one comes in, what is in it goes out."""
 
 import dataclasses
-import os
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,6 +45,7 @@ def prepare(
     from albert.corpus.units import PrepareSettings
     from albert.pretrained.released import find_vocabulary_place
     from albert.settings import build_settings
+    from albert.training.health import count_cores
 
     values = {
         "language": language,
@@ -55,7 +55,7 @@ def prepare(
         "passage_characters": passages,
     }
     if workers is None and engine == "local":
-        workers = len(os.sched_getaffinity(0))
+        workers = count_cores()
     start = time.monotonic()
     with ProgressDisplay() as display:
         manifest = prepare_corpus(

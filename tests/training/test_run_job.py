@@ -1,0 +1,55 @@
+"""All processes of a run go on from one checkpoint: the one that the first of them chooses."""
+
+import shutil
+
+import pytest
+import torch
+
+from albert.errors import AlbertError, EchoError, FileFormatError
+from albert.reporting import Silence
+from albert.training.checkpoints import Checkpoint, CheckpointFolder
+from albert.training.run_job import load_newest
+from albert.training.world import World
+
+
+class Second(World):
+    """The second process of two; what the first one says is known."""
+
+    rank, size = 1, 2
+
+    def __init__(self, *said):
+        self._said = iter(said)
+
+    def gather(self, value):
+        return [next(self._said), value]
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    folder = CheckpointFolder(tmp_path / "checkpoints")
+    for step in (3, 7):
+        folder.save(Checkpoint(step, {"a": torch.full((2,), float(step))}, {"progress": {}}))
+    return tmp_path
+
+
+def test_the_first_process_chooses(run_dir):
+    assert load_newest(run_dir, reporter=Silence(), world=World()).step == 7
+    # It has found the newest one damaged and gone back; the second would have read it.
+    assert load_newest(run_dir, reporter=Silence(), world=Second(3, None)).step == 3
+    assert load_newest(run_dir, reporter=Silence(), world=Second(None, None)) is None
+
+
+def test_a_checkpoint_that_one_process_does_not_see_ends_all(run_dir):
+    shutil.rmtree(run_dir / "checkpoints" / "step-7")
+    with pytest.raises(EchoError, match="see that all reach the same folder"):
+        load_newest(run_dir, reporter=Silence(), world=Second(7, None))
+
+    class First(Second):
+        rank = 0
+
+        def gather(self, value):
+            return [value, next(self._said)]
+
+    with pytest.raises(FileFormatError, match="step-3: missing, in one process, while another has read it"):
+        load_newest(run_dir, reporter=Silence(), world=First(None, "step-3: missing"))
+    assert issubclass(FileFormatError, AlbertError)
