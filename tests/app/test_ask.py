@@ -109,6 +109,25 @@ def test_vectors_go_to_a_pipe_and_never_over_it(run_albert, tiny_folder, tmp_pat
     assert "is a folder; give --out the name of a file" in done.error
 
 
+@pytest.mark.parametrize(("encoding", "words"), [("utf-8", []), ("latin-1", []), ("latin-1", ["--json"])])
+def test_what_stdout_cannot_hold_is_escaped(tiny_folder, encoding, words):
+    command = [
+        sys.executable,
+        "-m",
+        "albert",
+        "fill-mask",
+        "--model",
+        str(tiny_folder),
+        "\udce9 [MASK] \u2581",
+        *words,
+    ]
+    env = {**os.environ, "PYTHONIOENCODING": encoding, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, env=env)
+    assert done.returncode == 0, done.stderr
+    if words:
+        assert "\u2581" in json.loads(done.stdout.decode(encoding))[0]["text"]
+
+
 def test_texts_are_shown_as_they_are_and_not_as_markup(run_albert, tiny_folder):
     done = run_albert("embed", "--model", tiny_folder, "a [bold]dog[/bold] [/oops]")
     assert (done.code, done.err) == (0, "")

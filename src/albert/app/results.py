@@ -1,6 +1,7 @@
 """What a command gives back: data for a machine and a picture for a person; only one of them is printed."""
 
 import dataclasses
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -27,14 +28,25 @@ class CommandResult:
 def print_result(result: CommandResult, *, as_json: bool) -> None:
     """Print to stdout; messages and progress belong on stderr."""
     if as_json:
-        json.dump(result.data, sys.stdout, ensure_ascii=False, indent=2, default=_plain)
-        print()
+        print(_format_json(result.data))
         return
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may not know every character
+        sys.stdout.reconfigure(errors="backslashreplace")
     # A pipe has no width of its own: wide enough that no table is folded.
     console = Console(
         width=None if sys.stdout.isatty() else 140, highlight=False, emoji=False, soft_wrap=False
     )
     result.render(console)
+
+
+def _format_json(data: Any) -> str:
+    """As it is read best; with escapes where stdout cannot hold it, such as half a surrogate pair."""
+    text = json.dumps(data, ensure_ascii=False, indent=2, default=_plain)
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(data, indent=2, default=_plain)
+    return text
 
 
 def _plain(value: Any) -> Any:
