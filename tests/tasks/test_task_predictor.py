@@ -11,6 +11,7 @@ from albert.errors import AlbertError, InputError
 from albert.tasks.metrics.entities import find_entities
 from albert.tasks.predicted import FoundEntity, Tagging
 from albert.tasks.python_questions import read_words
+from albert.tasks.task_facts import TaskFacts
 from tests.conftest import read_tree
 from tests.tasks.finetuned_folder import (
     ANSWERS,
@@ -232,6 +233,14 @@ def test_labels_that_are_not_as_many_as_the_outputs_are_refused(load, tmp_path):
 def test_what_cannot_be_asked_is_refused_in_one_line(load, ask, message):
     with pytest.raises(InputError, match=message):
         ask(load(SENTIMENT))
+
+
+def test_an_encoder_of_sentences_is_saved_with_what_sentence_transformers_wants(load, tmp_path):
+    load(TaskFacts(task="embedding", kind="embedding", max_length=40)).save(tmp_path / "again")
+    limits = json.loads((tmp_path / "again" / "sentence_bert_config.json").read_text())
+    assert limits["max_seq_length"] == 40
+    assert (tmp_path / "again" / "modules.json").exists()
+    assert (tmp_path / "again" / "1_Pooling" / "config.json").exists()
 
 
 def test_saving_keeps_what_the_model_was_fine_tuned_for(load, tmp_path):

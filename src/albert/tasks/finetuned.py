@@ -13,9 +13,9 @@ from albert.files import write_json
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.card import format_card, format_rows
 from albert.pretrained.folder import save_model
-from albert.pretrained.sentence_transformers import format_sentence_files
 from albert.reporting import Reporter, format_seconds
 from albert.tasks.asking import ask_items
+from albert.tasks.extras import list_extras
 from albert.tasks.finetune_facts import FinetuneFacts
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_model import load_start
@@ -77,7 +77,7 @@ def write_finetuned(
             labels=tuned.labels if tuned.kind in ("texts", "words") else (),
             problem_type=PROBLEM_TYPES[tuned.label_kind] if tuned.kind == "texts" else None,
             card=card,
-            extras={TASK_NAME: format_facts(tuned), **_list_extras(model, tuned)},
+            extras={TASK_NAME: format_facts(tuned), **list_extras(model, tuned)},
         )
         write_json(run_dir / RESULT_NAME, {"metrics": metrics, "step": step})
     return FinetuneScores(metrics, step)
@@ -93,13 +93,6 @@ def _surviving(place: Path) -> Iterator[None]:
         raise InputError(f"{place}: cannot be written ({error.strerror or error}); {kept}") from error
     except FileFormatError as error:
         raise InputError(f"{place}: {str(error).partition(';')[0]}; {kept}") from error
-
-
-def _list_extras(model: AlbertModel, facts: TaskFacts) -> dict[str, str]:
-    """What others want to find beside an encoder of sentences."""
-    if facts.kind != "embedding":
-        return {}
-    return format_sentence_files(model.config, max_length=facts.max_length)
 
 
 def format_task_card(

@@ -12,6 +12,7 @@ from albert.pretrained.folder import load_model, save_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.answering import Answerer, check_heads
 from albert.tasks.examples import Example, TokenExample
+from albert.tasks.extras import list_extras
 from albert.tasks.foreign_folder import PROBLEM_TYPES, guess_facts
 from albert.tasks.kinds.logits import LabelKind
 from albert.tasks.predicted import Choice, Classification, ContextAnswer, LabelSet, Tagging
@@ -153,7 +154,7 @@ class TaskPredictor(Predictor):
             tokenizer=self.tokenizer,
             labels=facts.labels if facts.kind in ("texts", "words") else (),
             problem_type=PROBLEM_TYPES[facts.label_kind] if facts.kind == "texts" else None,
-            extras={TASK_NAME: format_facts(facts)},
+            extras={TASK_NAME: format_facts(facts), **list_extras(self.model, facts)},
         )
 
     def _ask_texts(
