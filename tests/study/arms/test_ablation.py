@@ -146,6 +146,17 @@ def test_a_budget_freezes_the_steps(run, tmp_path):
     assert added["num_steps"] == plan["num_steps"]["all"]
 
 
+@pytest.mark.alone
+def test_a_budget_is_timed_by_those_who_run_the_arms(run, tmp_path):
+    run("num_seeds=1", budget_seconds=40.0, num_workers=2)
+    steps = json.loads((tmp_path / "study" / "study.json").read_text())["num_steps"]
+    assert steps["all"] == steps["none"] > 10
+    results = read_results(tmp_path / "study")
+    assert {each["num_steps"] for each in results.values()} == {steps["all"]}
+    # On two cores, a thread for each of two workers.
+    assert {each["num_threads"] for each in results.values()} == {max(1, (os.cpu_count() or 1) // 2)}
+
+
 def test_two_arms_side_by_side_give_what_one_by_one_gives(run, tmp_path):
     run("num_seeds=1", out="one")
     run("num_seeds=1", out="two", num_workers=2)

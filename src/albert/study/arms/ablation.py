@@ -170,10 +170,7 @@ def _measure_footprints(plan: StudyPlan, study_dir: Path, reporter: Reporter) ->
                 num_passes=_NUM_PASSES,
                 micro_batch_tokens=settings.micro_batch_tokens,
             )
-        except (
-            AlbertError,
-            RuntimeError,
-        ) as error:  # the arms are trained: nothing keeps them from the report
+        except (AlbertError, RuntimeError) as error:  # nothing keeps trained arms from their report
             reporter.say(f"{arm}: its step is not measured: {error}")
             continue
         write_json(path, asdict(found))
