@@ -18,7 +18,7 @@ from albert.study.results import LOCK_NAME
 from albert.study.steps import memory
 from albert.study.steps.memory import MemorySettings, run_memory
 from albert.study.steps.memory_page import build_memory_page
-from albert.study.steps.memory_results import Case, MemoryPoint, ShapeMemory
+from albert.study.steps.memory_results import Case, Growth, MemoryPoint, ShapeMemory
 from albert.study.steps.step_process import Footprint
 from albert.training.recipe_shelf import RecipeShelf
 
@@ -93,13 +93,20 @@ def made_up(*, albert=(100, 50), bert=(1000, 50), counts=(5, 50)):
     return ShapeMemory("base", points)
 
 
-def test_lines_and_ratios_by_hand():
+def test_growth_and_ratios_by_hand():
     found = made_up()
-    line = found.fit_line(Case("BERT", False))
-    assert (line.fixed_bytes, line.sequence_bytes) == pytest.approx((1000, 50))
+    assert found.find_growth(Case("BERT", False)) == Growth(50, smaller=2, larger=4)
     assert found.list_ratios(is_checkpointed=False) == {1: 1050 / 150, 2: 1100 / 200, 4: 1200 / 300}
     assert found.list_ratios(is_checkpointed=True) == {1: 1010 / 110, 2: 1020 / 120, 4: 1040 / 140}
     assert found.parameter_ratio == 10.0
+
+
+def test_a_peak_of_the_optimisers_step_does_not_hide_what_a_sequence_adds():
+    """With small batches the peak lies where activations are gone: it is flat there, and no line."""
+    peaks = {1: 1000, 2: 1000, 4: 1000, 8: 1000, 16: 1400}
+    points = {size: MemoryPoint(Footprint(peak, 1.0, 0.1, 128 * size, 5)) for size, peak in peaks.items()}
+    found = ShapeMemory("base", {Case("BERT", False): points})
+    assert found.find_growth(Case("BERT", False)) == Growth(50, smaller=8, larger=16)
 
 
 def test_the_page_says_what_is_left_of_fewer_parameters(tmp_path):

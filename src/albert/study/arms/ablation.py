@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from albert.study.arms.plan import read_study
 from albert.study.arms.results import ArmSummary, Unit
 from albert.study.arms.run import UnitOutcome, drop_checkpoints, run_unit
 from albert.study.arms.settings import resolve_arm
+from albert.study.arms.watching import WatchedUnit, watch
 from albert.study.asking import Ask, StudyOutcome
 from albert.study.steps.step_process import Footprint, measure_footprint
 
@@ -110,14 +112,21 @@ def _run_units(plan: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) ->
         if unit.result is not None:
             drop_checkpoints(unit)  # a kill may have come before
     num_done = sum(unit.result is not None for unit in units)
-    for wave in plan.settings.list_waves():
-        left = [unit for unit in units if unit.arm in wave and unit.result is None]
-        for unit, outcome in engine.run(run, [unit for unit in left if _can_start(plan, unit, reporter)]):
-            if outcome.signal is not None:
-                return outcome.signal
-            num_done += outcome.is_finished
-            _tell(unit, outcome, num_done, len(units), reporter)
+    with _watch_others(plan, units, reporter) if threads is not None else nullcontext():
+        for wave in plan.settings.list_waves():
+            left = [unit for unit in units if unit.arm in wave and unit.result is None]
+            for unit, outcome in engine.run(run, [unit for unit in left if _can_start(plan, unit, reporter)]):
+                if outcome.signal is not None:
+                    return outcome.signal
+                num_done += outcome.is_finished
+                _tell(unit, outcome, num_done, len(units), reporter)
     return None
+
+
+def _watch_others(plan: StudyPlan, units: Sequence[Unit], reporter: Reporter) -> AbstractContextManager[None]:
+    """Units in other processes cannot show how far they are; their folders can."""
+    watched = [WatchedUnit(unit, resolve_arm(plan, unit).num_steps) for unit in units]
+    return watch(watched, reporter)
 
 
 def _count_threads(ask: Ask) -> int | None:

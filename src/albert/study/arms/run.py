@@ -52,6 +52,7 @@ def run_unit(unit: Unit, *, num_threads: int | None = None, reporter: Reporter |
     reporter = reporter or Silence()
     if num_threads is not None:
         torch.set_num_threads(num_threads)
+    (unit.folder / FAILURE_NAME).unlink(missing_ok=True)  # of an earlier try
     try:
         result = _finish(unit, read_plan(unit.study_dir), reporter)
     except StoppedError as stopped:
@@ -61,7 +62,6 @@ def run_unit(unit: Unit, *, num_threads: int | None = None, reporter: Reporter |
         write_json(unit.folder / FAILURE_NAME, {"reason": reason, "traceback": traceback.format_exc()})
         return UnitOutcome(False, reason=reason)
     write_json(unit.folder / RESULT_NAME, result.model_dump(mode="json"))
-    (unit.folder / FAILURE_NAME).unlink(missing_ok=True)
     drop_checkpoints(unit)
     return UnitOutcome(True)
 

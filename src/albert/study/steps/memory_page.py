@@ -29,7 +29,7 @@ def build_memory_page(found: Sequence[ShapeMemory], *, settings: PairSettings, m
                 title="What the paper says, and what was measured here",
                 paragraphs=_explain(found),
                 findings=list_findings(found),
-                tables=[_tabulate_ratios(found), _tabulate_lines(found)],
+                tables=[_tabulate_ratios(found), _tabulate_growth(found)],
                 charts=[_draw_memory(each) for each in found if _has_points(each)],
             ),
             Section(
@@ -66,15 +66,17 @@ def _explain(found: Sequence[ShapeMemory]) -> list[str]:
         "A step holds two kinds of memory. Weights, gradients and the optimiser's moments do not depend on "
         "the batch; sharing divides them. What every layer computed is kept for the backward pass, grows "
         "with the batch, and is not shared: each loop of the one block has activations of its own. "
-        "Gradient checkpointing keeps only the layers' inputs, and computes the rest a second time."
+        "Gradient checkpointing keeps only the layers' inputs, and computes the rest a second time. Where "
+        "weights are many and the batch is small, the peak is that of the optimiser's step instead, when "
+        "activations are gone: there a further sequence seems to cost less than it takes."
     ]
     for each in found:
-        albert, bert = (each.fit_line(Case(family, False)) for family in ("ALBERT", "BERT"))
+        albert, bert = (each.find_growth(Case(family, False)) for family in ("ALBERT", "BERT"))
         if albert is not None and bert is not None:
             told.append(
-                f"At {each.shape}, a further sequence takes {format_bytes(albert.sequence_bytes)} in ALBERT "
-                f"and {format_bytes(bert.sequence_bytes)} in BERT; what the batch does not change is "
-                f"{format_bytes(albert.fixed_bytes)} against {format_bytes(bert.fixed_bytes)}."
+                f"At {each.shape}, a further sequence adds {format_bytes(albert.sequence_bytes)} to ALBERT's "
+                f"peak (from batches of {albert.smaller} to {albert.larger}) and "
+                f"{format_bytes(bert.sequence_bytes)} to BERT's (from {bert.smaller} to {bert.larger})."
             )
     return told
 
@@ -97,31 +99,31 @@ def _tabulate_ratios(found: Sequence[ShapeMemory]) -> Table:
     return Table("memory-ratios", columns, rows, note="Above 1, ALBERT takes less.")
 
 
-def _tabulate_lines(found: Sequence[ShapeMemory]) -> Table:
+def _tabulate_growth(found: Sequence[ShapeMemory]) -> Table:
     columns = [
         Column("model"),
         Column("parameters", is_number=True, hint="with both pretraining heads"),
         Column("least", is_number=True, hint="weights, gradients and two moments, by count"),
-        Column("fixed", is_number=True, hint="of the peak, whatever the batch: where the line meets 0"),
-        Column("each sequence", is_number=True, hint="what one more adds to the peak: the line's slope"),
+        Column("smallest batch", is_number=True, hint="its peak"),
+        Column("each sequence", is_number=True, hint="what one more adds to the peak"),
     ]
     rows = []
     for each in found:
         for case in each.points:
-            line, measured = each.fit_line(case), each.list_measured(case)
-            if line is None:
+            growth, measured = each.find_growth(case), each.list_measured(case)
+            if growth is None:
                 continue
-            count = next(iter(measured.values())).num_parameters
+            smallest = measured[min(measured)]
             rows.append(
                 [
                     text_cell(f"{case.name} ({each.shape})"),
-                    count_cell(count),
-                    size_cell(MIN_BYTES_EACH * count),
-                    size_cell(line.fixed_bytes),
-                    size_cell(line.sequence_bytes),
+                    count_cell(smallest.num_parameters),
+                    size_cell(MIN_BYTES_EACH * smallest.num_parameters),
+                    size_cell(smallest.peak_bytes),
+                    size_cell(growth.sequence_bytes),
                 ]
             )
-    return Table("memory-lines", columns, rows, note="A straight line through the peaks over batch sizes.")
+    return Table("memory-growth", columns, rows, note="Each sequence: between the two largest batches.")
 
 
 def _tabulate_steps(found: Sequence[ShapeMemory]) -> Table:

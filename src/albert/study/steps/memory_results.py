@@ -1,9 +1,7 @@
-"""Peaks over batch sizes come in; what is fixed, what each sequence adds, and ratios go out. No torch."""
+"""Peaks over batch sizes come in; what each sequence adds, and ratios go out. No torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from albert.study.steps.equal_shapes import FAMILIES, Family
 from albert.study.steps.step_process import Footprint
@@ -31,11 +29,12 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Line:
-    """Peak memory as a straight line over batch sizes."""
+class Growth:
+    """What a further sequence adds to the peak, from one batch size to the next."""
 
-    fixed_bytes: float
     sequence_bytes: float
+    smaller: int
+    larger: int
 
 
 @dataclass(frozen=True)
@@ -59,13 +58,18 @@ class ShapeMemory:
             if point.footprint is None
         ]
 
-    def fit_line(self, case: Case) -> Line | None:
-        """Least squares over the measured batch sizes; None: one alone is no line."""
+    def find_growth(self, case: Case) -> Growth | None:
+        """Between the two largest batches; None: one alone does not grow.
+
+        Not a line through all of them: where batches are small and weights many, the peak is that of the
+        optimiser's step, which no sequence raises, and a line would tell too little of what each one adds.
+        """
         found = self.list_measured(case)
         if len(found) < 2:
             return None
-        slope, fixed = np.polyfit(list(found), [each.peak_bytes for each in found.values()], deg=1)
-        return Line(float(fixed), float(slope))
+        smaller, larger = sorted(found)[-2:]
+        added = found[larger].peak_bytes - found[smaller].peak_bytes
+        return Growth(added / (larger - smaller), smaller, larger)
 
     def list_ratios(self, *, is_checkpointed: bool) -> dict[int, float]:
         """BERT's peak over ALBERT's, by batch size where both fit."""
