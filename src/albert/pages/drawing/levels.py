@@ -5,13 +5,15 @@ import math
 from matplotlib.axes import Axes
 
 from albert.pages.content import Chart, Level
+from albert.pages.drawing.readable import wrap_words
 from albert.pages.drawing.series_styles import GREY, PAPER
 
 _NEAR = 0.07  # of an axis; names that are nearer would run into each other
+_MAX_BESIDE = 14  # letters of a line beside the axes
 
 
 def draw_levels(axes: Axes, chart: Chart, *, is_upright: bool) -> None:
-    """A dashed line for each level, with its name at the end where less is drawn."""
+    """A dashed line for each level; its name is beside the axes, or within them, where lines leave room."""
     levels = sorted(chart.levels, key=lambda level: level.height)
     for level in levels:
         draw = axes.axhline if is_upright else axes.axvline
@@ -23,7 +25,11 @@ def draw_levels(axes: Axes, chart: Chart, *, is_upright: bool) -> None:
     low, high = axes.get_ylim()  # as it is when all are drawn
     shares = [_find_share(level.height, low, high, is_log=chart.has_log_y) for level in levels]
     for level, share, following in zip(levels, shares, (*shares[1:], math.inf), strict=False):
-        _name_beside(axes, chart, level, is_below=following - share < _NEAR)
+        is_below = following - share < _NEAR
+        if chart.kind == "lines":  # whose own names stand beside the axes
+            _name_within(axes, chart, level, is_below=is_below)
+        else:
+            _name_beside(axes, level, is_below=is_below)
 
 
 def _name_above_axes(axes: Axes, level: Level) -> None:
@@ -33,7 +39,15 @@ def _name_above_axes(axes: Axes, level: Level) -> None:
     )  # fmt: skip
 
 
-def _name_beside(axes: Axes, chart: Chart, level: Level, *, is_below: bool) -> None:
+def _name_beside(axes: Axes, level: Level, *, is_below: bool) -> None:
+    axes.annotate(
+        "\n".join(wrap_words(level.name, _MAX_BESIDE)), (1, level.height), xycoords=("axes fraction", "data"),
+        xytext=(4, 0), textcoords="offset points", ha="left", va="top" if is_below else "center", color=GREY,
+        fontsize=9, annotation_clip=False,
+    )  # fmt: skip
+
+
+def _name_within(axes: Axes, chart: Chart, level: Level, *, is_below: bool) -> None:
     is_left = _has_more_room_left(chart, level.height)
     axes.annotate(
         level.name, (0.01 if is_left else 0.99, level.height), xycoords=("axes fraction", "data"),
