@@ -1,12 +1,15 @@
 """Files in, files out: whatever is written appears whole or not at all."""
 
 import ctypes
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +21,12 @@ try:
     import fcntl
 except ImportError:  # no such locks on Windows
     fcntl = None  # type: ignore[assignment]
+
+
+# The longest field that `csv` can be told to read where a C long has 32 bits.
+MAX_CSV_FIELD = 2**31 - 1
+# What mkstemp makes of `.NAME.`: so a file is called that is being written, or that a killed process left.
+ASIDE_PATTERN = re.compile(r"\..+\.[a-z0-9_]{8}")
 
 
 @contextmanager
@@ -139,10 +148,17 @@ def hold(path: Path, *, busy: str | None) -> Iterator[None]:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX if busy is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise InputError(busy or f"{path}: cannot be locked ({error.strerror})") from error
+                if busy is not None and error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                    raise InputError(busy) from error
+                raise InputError(
+                    f"{path}: cannot be locked ({error.strerror}); choose a folder on a disk that has locks"
+                ) from error
             # A forked worker would hold it on when this process is killed.
             os.register_at_fork(after_in_child=file.close)
         yield
+
+
+_ASKING_UMASK = threading.Lock()
 
 
 def _umask() -> int:
@@ -150,9 +166,10 @@ def _umask() -> int:
         with open("/proc/self/status", encoding="ascii") as file:
             return int(next(line for line in file if line.startswith("Umask:")).split()[1], 8)
     except (OSError, StopIteration):
-        # Asking for it changes it for a moment, which other threads can see.
-        current = os.umask(0)
-        os.umask(current)
+        # Asking for it changes it for a moment: two threads that ask at once would leave it changed.
+        with _ASKING_UMASK:
+            current = os.umask(0)
+            os.umask(current)
         return current
 
 

@@ -53,3 +53,10 @@ def test_every_layout_is_said_in_a_summary_where_there_are_many_sources(run_albe
     words = ("corpus", "prepare", tmp_path / "many", "--vocab", vocab_path, "--out", tmp_path / "out")
     done = run_albert(*words, "--workers", 1)
     assert "25 sources: one paragraph per line" in done.err
+
+
+def test_settings_of_an_example_need_an_example(run_albert, tmp_path):
+    for words in (["objective=nsp"], ["--epoch", "1"], ["--seed", "0"]):
+        done = run_albert("corpus", "show", tmp_path, *words)
+        assert done.code == 2
+        assert f"{words[0]} is for an example; add --example N, or leave it out" in done.err

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from albert.corpus.layouts import detect_layout
+from albert.corpus.layouts import Layout, choose_layout, detect_layout
 from albert.corpus.readers import ReadOptions, read_sample
 from albert.corpus.sources import find_sources
 from albert.text.sentences import iter_sentences
@@ -71,3 +71,17 @@ def test_the_novels_are_laid_out_as_their_makers_say(tmp_path):
     )
     # 44% one paragraph per line, 39% hard-wrapped with blank lines, 17% hard-wrapped without.
     assert found == {"spaced": 39, "paragraphs": 3, "wrapped": 37, "dense": 16}
+
+
+@pytest.mark.parametrize("indent", ["", "   "])
+def test_a_layout_that_is_named_is_measured_like_one_that_is_found(indent):
+    """`--layout dense` must not make paragraphs of lines that the detected one keeps together."""
+    lines = [line for text in PARAGRAPHS for line in wrap(indent + text)]
+    sample = "\n".join(lines)
+    found = detect_layout(sample)
+    assert found.name == "dense"
+    assert choose_layout("dense", sample) == found
+    assert choose_layout(None, sample) == found
+    assert choose_layout("wrapped", sample) == Layout("wrapped", found.width)
+    assert choose_layout("sentences", sample) == Layout("sentences")
+    assert choose_layout("dense", "One line.") == Layout("dense")

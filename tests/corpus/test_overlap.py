@@ -12,7 +12,7 @@ from albert.corpus.manifest import Manifest
 from albert.corpus.overlap import find_overlap, hash_runs
 from albert.corpus.prepare import prepare_corpus
 from albert.corpus.shards import build_part
-from albert.errors import FileFormatError, InputError
+from albert.errors import AlbertError, FileFormatError, InputError
 from albert.text.folder import load_tokenizer
 from tests.corpus.conftest import PARAGRAPHS, sentence
 
@@ -132,3 +132,32 @@ def test_bad_files_and_other_vocabularies_are_refused(corpus, vocab_path, tmp_pa
         find_overlap(corpus, [tmp_path / "gone.tsv"], load_tokenizer(vocab_path))
     with pytest.raises(InputError, match="another vocabulary"):
         find_overlap(corpus, [], Numbers())
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("task.parquet", b"PAR1\0\1\2", "is no text in UTF-8"),
+        ("task.tsv", "wide".encode("utf-16"), "is no text in UTF-8"),
+        ("task.csv", b"", "no text in it; give the files of a task"),
+        ("folder/.hidden", b"\0\0", "no text in it; give the files of a task"),
+    ],
+)
+def test_what_cannot_be_read_is_not_reported_as_clean(corpus, vocab_path, tmp_path, name, data, said):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+    asked = tmp_path / name.split("/")[0]
+    with pytest.raises(AlbertError, match=said):
+        find_overlap(corpus, [asked], load_tokenizer(vocab_path))
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x0b"])
+def test_marks_inside_a_text_end_no_line(tmp_path, mark):
+    (tmp_path / "a.jsonl").write_text(
+        json.dumps({"text": f"one{mark}two"}, ensure_ascii=False) + "\n", "utf-8"
+    )
+    (tmp_path / "b.tsv").write_text(f"one{mark}two\tthree\r\n", "utf-8")
+    if mark != "\x0b":  # a control character, which JSON does not allow inside a text
+        assert list(iter_texts(tmp_path / "a.jsonl")) == [f"one{mark}two"]
+    assert list(iter_texts(tmp_path / "b.tsv")) == [f"one{mark}two", "three"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.corpus import readers
+from albert.corpus import readers, tables
 from albert.corpus.layouts import Layout
 from albert.corpus.readers import ReadOptions, Slice, iter_documents, iter_line_chunks, iter_slice
 from albert.corpus.sources import Source, find_ignored, find_sources
@@ -175,3 +175,38 @@ def test_slices_of_a_file_hold_what_the_whole_holds(tmp_path, name):
     whole = [text for d in iter_documents(source) for text in d.paragraphs]
     assert " ".join(sliced) == " ".join(whole)
     assert name == "dense" or sliced == whole
+
+
+@pytest.mark.parametrize(
+    ("lines", "texts", "counts"),
+    [
+        ([b'{"text": null}', b'{"text": "one"}'], ["one"], {"records_without_text": 1}),
+        ([b'{"text": "caf\xe9"}', b'{"text": "one"}'], ["caf\ufffd", "one"], {"broken_characters": 1}),
+        (
+            [b'{"text": "one"}', b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"],
+            ["one"],
+            {"broken_records": 1},
+        ),
+    ],
+    ids=["null first", "not UTF-8", "endlessly nested"],
+)
+def test_odd_records_cost_no_more_than_themselves(tmp_path, lines, texts, counts):
+    (tmp_path / "odd.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    (source,) = find_sources([tmp_path / "odd.jsonl"])
+    options = ReadOptions()
+    layout = Layout("paragraphs")
+    documents = iter_slice(Slice(source, layout, 0, -1, 0), options)
+    assert [document.paragraphs for document in documents] == [[text] for text in texts]
+    assert options.counts == counts
+
+
+def test_of_long_rows_few_are_held_at_once(tmp_path, monkeypatch):
+    """Parquet rows may be tweets or whole books: batches are so many bytes, not so many rows."""
+    rows = [str(number) * 200_000 for number in range(8)] + ["short"] * 8
+    pq.write_table(pa.table({"text": rows}), tmp_path / "books.parquet", row_group_size=8)
+    (source,) = find_sources([tmp_path / "books.parquet"])
+    monkeypatch.setattr(tables, "_BATCH_BYTES", 500_000)
+    with tables.open_parquet(source) as file:
+        assert tables._choose_batch_rows(file.metadata, [0]) <= 2
+        assert tables._choose_batch_rows(file.metadata, [1]) == 256
+    assert list(tables.iter_parquet_texts(source, 0, -1, text_key="text")) == rows

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -67,3 +70,27 @@ def test_a_foreign_arrow_file_is_refused_by_name(tmp_path):
         writer.write_table(table)
     with pytest.raises(FileFormatError, match="a.arrow: no whole shard"):
         read_shard(path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limits there")
+def test_more_shards_than_a_process_may_open_at_first(tmp_path):
+    """Each map keeps a file open: the limit is raised, and where it cannot be, the cause is named."""
+    path = tmp_path / "shard.arrow"
+    write_parts(path, [build_part([[[5, 6], [7]]], id_type=pa.uint16())], id_type=pa.uint16())
+    code = f"""
+import resource
+from pathlib import Path
+from albert.corpus.mapping import MappedFiles
+from albert.corpus.shards import read_shard
+files = MappedFiles()
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, 64))
+for _ in range(40):
+    read_shard(Path({str(path)!r}), files=files)
+print(len(files))
+for _ in range(40):
+    read_shard(Path({str(path)!r}), files=files)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "40\n"
+    assert "InputError" in done.stderr.splitlines()[-1]
+    assert "more files are open than 64, and every shard needs one; allow more (`ulimit -n`)" in done.stderr

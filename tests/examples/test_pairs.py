@@ -154,10 +154,13 @@ def test_an_example_is_the_same_alone_and_in_any_batch(corpus, tokenizer):
         assert not np.array_equal(alone.ids_T, source.build(np.array([number]), epoch=3).ids_T)
 
 
-@pytest.mark.parametrize("values", [{}, {"unit": "sentences"}, {"short_share": 1.0}], ids=str)
-def test_the_order_cannot_be_guessed_from_the_cut(corpus, tokenizer, values):
+@pytest.mark.parametrize("objective", ["sop", "nsp"])
+@pytest.mark.parametrize(
+    "values", [{}, {"unit": "sentences"}, {"short_share": 1.0}, {"max_length": 512}], ids=str
+)
+def test_the_answer_cannot_be_guessed_from_the_cut(corpus, tokenizer, objective, values):
     """From the two lengths and whether each segment begins and ends with a sentence, nothing is learned."""
-    right, total = guess_order(corpus, tokenizer, num_pairs=60_000, values=values)
+    right, total = guess_order(corpus, tokenizer, num_pairs=60_000, values={"objective": objective, **values})
     assert abs(right / total - 0.5) < 4 * (0.25 / total) ** 0.5
 
 

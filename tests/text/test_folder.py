@@ -6,9 +6,11 @@ import pytest
 from transformers import AutoTokenizer
 
 from albert.errors import FileFormatError, SettingsError
+from albert.settings import build_settings
 from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.text.normalise import Normalisation
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from albert.text.train_vocabulary import VocabularySettings, train_sentencepiece
 from albert.text.wordpiece_tokenizer import WordPieceOptions, WordPieceTokenizer
 from tests.text.conftest import LINES
 
@@ -47,11 +49,28 @@ def test_transformers_gives_our_ids_from_a_sentencepiece_folder(tmp_path, model_
     theirs = open_with_transformers(tmp_path, model_type="albert")
     assert theirs.model_max_length == 512
     assert theirs.vocab_size == tokenizer.vocab_size
-    for text in [*COMMON, "the [MASK] ship", ' "well', "in 1990,1985, (1990,)", "\ufeff\tthe  ship "]:
+    odd = [' "well', "in 1990,1985, (1990,)", "\ufeff\tthe  ship ", "a\x1cship", "1\ufe0f\u20e3 ❤\ufe0f ship"]
+    for text in [*COMMON, "the [MASK] ship", *odd]:
         assert theirs(text, add_special_tokens=False)["input_ids"] == list(
             tokenizer.encode(text, masks=True).ids
         )
     _check_frames(theirs, tokenizer)
+
+
+@pytest.mark.parametrize("keep_accents", [False, True])
+def test_transformers_gives_our_ids_in_other_scripts(tmp_path, keep_accents):
+    """Their own steps drop vowel signs, and join no syllables: ours have to stand in tokenizer.json."""
+    lines = ["안녕하세요 세계", "हिन्दी पढ़ना", "ทุกวัน ไม่", "がぎぐ パン", "мой ёж", "ΟΔΟΣ ΣΟΦΙΑΣ σοφίας"]
+    lines.append("❤\ufe0f ship")
+    rules = {"keep_accents": keep_accents}
+    settings = build_settings(VocabularySettings, values={"size": 72, "normalisation": rules})
+    tokenizer = train_sentencepiece(iter(lines * 50), settings=settings)
+    save_tokenizer(tokenizer, tmp_path)
+    theirs = open_with_transformers(tmp_path, model_type="albert")
+    for text in lines:
+        ids = list(tokenizer.encode(text).ids)
+        assert theirs(text, add_special_tokens=False)["input_ids"] == ids
+        assert tokenizer.unk_id not in ids
 
 
 def test_transformers_gives_our_ids_from_a_wordpiece_folder(tmp_path, vocab_bytes):
@@ -80,8 +99,11 @@ def _check_frames(theirs, tokenizer):
 def test_what_transformers_saves_without_a_vocabulary_file_opens_equal(tmp_path, tokenizer, wordpiece):
     for kind, ours in (("albert", tokenizer), ("bert", wordpiece)):
         save_tokenizer(ours, tmp_path / kind)
-        # From the vocabulary file alone, transformers makes a tokenizer.json of its own.
+        # From the vocabulary file alone, transformers makes a tokenizer.json of its own, by its class.
         (tmp_path / kind / "tokenizer.json").unlink()
+        config = json.loads((tmp_path / kind / "tokenizer_config.json").read_text())
+        config["tokenizer_class"] = {"albert": "AlbertTokenizer", "bert": "BertTokenizer"}[kind]
+        (tmp_path / kind / "tokenizer_config.json").write_text(json.dumps(config))
         open_with_transformers(tmp_path / kind, model_type=kind).save_pretrained(tmp_path / "saved" / kind)
         assert not (tmp_path / "saved" / kind / ours.vocab_name).exists()
         opened = load_tokenizer(tmp_path / "saved" / kind)
@@ -165,3 +187,13 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path):
     (tmp_path / "weights.bin").write_bytes(b"x")
     with pytest.raises(FileFormatError, match=r"ends in .model \(SentencePiece\) or .txt \(WordPiece\)"):
         load_tokenizer(tmp_path / "weights.bin")
+
+
+def test_a_vocabulary_named_by_its_file_has_the_options_beside_it(tmp_path, model_bytes):
+    cased = SentencePieceTokenizer(model_bytes, rules=Normalisation(do_lower_case=False, keep_accents=True))
+    save_tokenizer(cased, tmp_path)
+    assert load_tokenizer(tmp_path / "spiece.model").fingerprint == cased.fingerprint
+    (tmp_path / "spiece.model").unlink()
+    (tmp_path / "tokenizer_config.json").unlink()
+    # Alone, a tokenizer.json tells by its steps what is done to case and accents.
+    assert load_tokenizer(tmp_path).rules == cased.rules

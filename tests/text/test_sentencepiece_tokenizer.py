@@ -136,3 +136,25 @@ def test_what_is_no_vocabulary_is_refused_in_one_line(model_bytes, damage, messa
         SentencePieceTokenizer(damage(model_bytes), source="my/spiece.model")
     assert str(caught.value).startswith("my/spiece.model: ")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "begins"),
+    [(["▁ship", ".", "7", "中", "の", "ไ", "ា", "က"], True), (["ship", "é", "ि", "क", "한"], False)],
+)
+def test_where_words_begin(tokenizer, monkeypatch, pieces, begins):
+    """Scripts without spaces: everywhere. A vowel sign is part of its word, and Korean has spaces."""
+    monkeypatch.setattr(tokenizer, "_pieces", pieces)
+    assert [tokenizer.begins_word(number) for number in range(len(pieces))] == [begins] * len(pieces)
+
+
+def test_behind_a_mask_a_full_stop_is_cut_as_behind_a_word(tokenizer):
+    """Pretraining never shows a lone border of a word between the two."""
+    word = tokenizer.encode("the ship.")
+    masked = tokenizer.encode("the [MASK].", masks=True)
+    assert tokenizer.piece(word.ids[-1]) == tokenizer.piece(masked.ids[-1]) == "."
+    assert masked.ids == (*tokenizer.encode("the").ids, tokenizer.mask_id, word.ids[-1])
+    assert masked.spans[-2:] == ((4, 10), (10, 11))
+    assert tokenizer.encode("the [MASK] .", masks=True).ids == (
+        *tokenizer.encode("the").ids, tokenizer.mask_id, *tokenizer.encode(".").ids
+    )  # fmt: skip

@@ -211,3 +211,12 @@ def test_transformers_opens_the_folder_with_the_same_ids(trained, tmp_path):
             assert theirs(line, add_special_tokens=False)["input_ids"] == trained.encode_ids([line])[0]
     assert json.loads((tmp_path / "tokenizer_config.json").read_text())["do_lower_case"] is True
     assert load_tokenizer(tmp_path).fingerprint == trained.fingerprint
+
+
+def test_files_where_the_user_stands_are_not_taken_for_modules(tmp_path, monkeypatch):
+    (tmp_path / "albert").mkdir()
+    for name in ("albert/__init__.py", "random.py", "json.py"):
+        (tmp_path / name).write_text("raise ImportError('this is a file of the user')")
+    monkeypatch.chdir(tmp_path)
+    settings = build_settings(VocabularySettings, values={"size": 29})
+    assert train_sentencepiece(iter(["the ship left the harbour"] * 50), settings=settings).vocab_size == 29

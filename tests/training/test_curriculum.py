@@ -64,3 +64,13 @@ def test_durations(text, seconds):
 def test_steps_that_fit_into_the_time():
     shapes = [ShapeCost(share=0.75, seconds=0.1), ShapeCost(share=0.25, seconds=0.5)]
     assert fit_steps(100.0, shapes) == 500
+
+
+def test_a_length_that_comes_again_goes_on_with_its_examples():
+    """Else the last stage would show the very examples, masks included, of an earlier one."""
+    again = Curriculum(
+        num_steps=100, depth=6, length=64, batch_size=32, lengths=stages((0.2, 64), (0.5, 32), (0.7, 64))
+    )
+    shapes = {step: again.find(step) for step in (0, 19, 20, 50, 69, 70, 99)}
+    places = {step: step - shape.first_step for step, shape in shapes.items()}
+    assert places == {0: 0, 19: 19, 20: 0, 50: 20, 69: 39, 70: 40, 99: 69}

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from albert.corpus.manifest import MANIFEST_NAME, Manifest, ShardEntry, read_manifest
+from albert.corpus.manifest import MANIFEST_NAME, SHARDS_DIR, Manifest, ShardEntry, read_manifest
 from albert.corpus.progress import Meter
 from albert.corpus.remote import Place, is_url, to_path
-from albert.corpus.storage import RemoteFolder
+from albert.corpus.storage import LocalFolder, RemoteFolder
 from albert.corpus.vocabulary import VOCAB_DIR, fetch_vocabulary
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.files import atomic_path, default_cache_dir, hash_file, hold, read_json, write_json
@@ -39,6 +39,7 @@ def fetch_corpus(place: Place, *, reporter: Reporter | None = None) -> Path:
         manifest = read_manifest(path.parent)
         folder = default_cache_dir() / CORPORA_DIR / hash_file(path)[:32]
         with hold(folder.with_suffix(".lock"), busy=None):
+            LocalFolder(folder / SHARDS_DIR).sweep()
             _fetch_shards(store, manifest, folder, reporter or Silence())
             _fetch_vocabulary(store, manifest, folder)
             with atomic_path(folder / MANIFEST_NAME) as aside:

@@ -35,8 +35,11 @@ _LICENCE_END = re.compile(
 _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
 
 
-def clean_bytes(data: bytes, counts: Counter[str]) -> str:
-    """Whole lines of bytes as text with `\\n` line ends; broken UTF-8 becomes U+FFFD."""
+def clean_bytes(data: bytes, counts: Counter[str], *, keeps_long_tokens: bool = False) -> str:
+    """Whole lines of bytes as text with `\\n` line ends; broken UTF-8 becomes U+FFFD.
+
+    `keeps_long_tokens` is for text whose characters are symbols with nothing between them.
+    """
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     kept = data.translate(None, _CONTROL)
@@ -47,16 +50,21 @@ def clean_bytes(data: bytes, counts: Counter[str]) -> str:
         for kind, pattern in _INVISIBLE:
             kept, number = pattern.subn(b"", kept)
             _count(counts, kind, number)
-    kept = _drop_long_tokens(kept, counts)
-    text = kept.decode("utf-8", "replace")
+    return mend_bytes(kept if keeps_long_tokens else _drop_long_tokens(kept, counts), counts)
+
+
+def mend_bytes(data: bytes, counts: Counter[str]) -> str:
+    """Bytes as text; what is no UTF-8 becomes U+FFFD and is counted."""
+    text = data.decode("utf-8", "replace")
     if "\ufffd" in text:
-        _count(counts, "broken_characters", text.count("\ufffd") - kept.count(b"\xef\xbf\xbd"))
+        _count(counts, "broken_characters", text.count("\ufffd") - data.count(b"\xef\xbf\xbd"))
     return text
 
 
-def clean_text(text: str, counts: Counter[str]) -> str:
+def clean_text(text: str, counts: Counter[str], *, keeps_long_tokens: bool = False) -> str:
     """The same for a text that comes out of a record; half a surrogate pair counts as broken."""
-    return clean_bytes(text.encode("utf-8", "surrogatepass"), counts)
+    data = text.encode("utf-8", "surrogatepass")
+    return clean_bytes(data, counts, keeps_long_tokens=keeps_long_tokens)
 
 
 def _drop_long_tokens(data: bytes, counts: Counter[str]) -> bytes:

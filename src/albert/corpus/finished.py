@@ -1,5 +1,6 @@
 """A corpus folder and what it shall hold come in; what is finished there already goes out."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from albert.corpus.manifest import MANIFEST_NAME, Manifest, SourceEntry, read_manifest
@@ -11,10 +12,15 @@ from albert.errors import InputError
 from albert.reporting import Reporter
 
 
-def read_finished(
-    out: Storage, *, vocabulary: str, settings: PrepareSettings, overwrite: bool
+def check_finished(
+    out: Storage,
+    *,
+    vocabulary: str,
+    settings: PrepareSettings,
+    sources: Sequence[Source],
+    overwrite: bool,
 ) -> Manifest | None:
-    """The manifest of a corpus that is finished and whole; refused: one of other settings or vocabulary.
+    """The manifest of a finished corpus; refused: one of other settings, vocabulary or sources.
 
     With `overwrite` nothing counts as finished, and only what is no corpus is refused.
     """
@@ -26,10 +32,15 @@ def read_finished(
     if manifest.vocabulary != vocabulary or manifest.settings != settings.model_dump():
         what = "another vocabulary" if manifest.vocabulary != vocabulary else "other settings"
         raise InputError(f"{out.place}: holds a corpus of {what}; choose another --out, or add --overwrite")
-    return manifest if _is_whole(out, manifest) else None
+    if (missing := find_missing(manifest, sources)) is not None:
+        raise InputError(
+            f"{out.place}: holds a corpus of other sources ({missing} is not among these); choose "
+            "another --out, or add --overwrite"
+        )
+    return manifest
 
 
-def _is_whole(out: Storage, manifest: Manifest) -> bool:
+def is_whole(out: Storage, manifest: Manifest) -> bool:
     """Whether all shards are there and are what the manifest says."""
     return all(
         out.is_whole(shard.name, num_bytes=shard.num_bytes, sha256=shard.sha256) for shard in manifest.shards
@@ -39,10 +50,15 @@ def _is_whole(out: Storage, manifest: Manifest) -> bool:
 def find_missing(before: Manifest, sources: Sequence[Source]) -> str | None:
     """The first source of a corpus that is not among these; None where all are.
 
-    More sources, or changed ones, are another state of the same corpus; fewer are another corpus.
+    More sources, or changed ones, are another state of the same corpus; fewer are another corpus. Files of
+    different folders may share a name: there must be as many of it.
     """
-    names = {source.name for source in sources}
-    return next((entry.name for entry in before.sources if entry.name not in names), None)
+    left = Counter(source.name for source in sources)
+    for entry in before.sources:
+        if not left[entry.name]:
+            return entry.name
+        left[entry.name] -= 1
+    return None
 
 
 def is_same(before: Manifest, surveys: Sequence[SourceSurvey], reporter: Reporter) -> bool:

@@ -43,6 +43,18 @@ def ends_sentence(line: str) -> bool:
     return line[-1:] in _LAST or line.rstrip(_CLOSING)[-1:] in _MARKS
 
 
+def choose_layout(name: str | None, sample: str) -> Layout:
+    """The layout of a name, measured by a sample; without a name, the one that the sample has."""
+    if name is None:
+        return detect_layout(sample)
+    lines = [line.rstrip() for line in sample.split("\n")]
+    pairs = [(a, b) for a, b in pairwise(lines) if a.strip() and b.strip()]
+    if name not in ("wrapped", "dense") or all(ends_sentence(a) for a, _ in pairs):
+        return Layout(name)
+    measured = _measure_wrapping(pairs)
+    return measured if name == "dense" else Layout("wrapped", measured.width)
+
+
 def detect_layout(sample: str) -> Layout:
     """Judge by a sample that begins at the text's first line."""
     lines = [line.rstrip() for line in sample.split("\n")]
@@ -52,7 +64,9 @@ def detect_layout(sample: str) -> Layout:
     pairs = [(a, b) for a, b in pairwise(lines) if a.strip() and b.strip()]
     num_blocks = max(len(filled) - len(pairs), 1)
     if _are_wrapped(pairs, num_blocks):
-        return _measure_wrapping(pairs, num_blocks)
+        layout = _measure_wrapping(pairs)
+        inner = sum(begins_paragraph(a, b, layout) for a, b in pairs)
+        return layout if inner > num_blocks else Layout("wrapped", layout.width)
     inside = sum(len(_STARTS_INSIDE.findall(line)) for line in filled)
     if num_blocks < len(pairs) and inside < 0.15 * (inside + len(filled)):
         return Layout("sentences")
@@ -76,16 +90,15 @@ def _are_wrapped(pairs: list[tuple[str, str]], num_blocks: int) -> bool:
     return unfinished > 0.4 * len(pairs)
 
 
-def _measure_wrapping(pairs: list[tuple[str, str]], num_blocks: int) -> Layout:
+def _measure_wrapping(pairs: list[tuple[str, str]]) -> Layout:
+    """How far wrapped lines are filled, and whether paragraphs are indented, if nothing else parts them."""
     # Lines that stop in mid-sentence had no room for the next word, but for a few odd ones.
     unfinished = [(a, b) for a, b in pairs if not ends_sentence(a)]
     certain = [(a, b) for a, b in unfinished if b.lstrip()[0].islower()] or unfinished
     filled = sorted(_fill(a, b) for a, b in certain)
     width = min(filled[len(filled) // 50], MAX_WRAPPED_WIDTH)
     indented = sum(b[0] in " \t" and a[0] not in " \t" for a, b in pairs)
-    layout = Layout("dense", width, is_indented=0.02 * len(pairs) < indented < 0.5 * len(pairs))
-    inner = sum(begins_paragraph(a, b, layout) for a, b in pairs)
-    return layout if inner > num_blocks else Layout("wrapped", width)
+    return Layout("dense", width, is_indented=0.02 * len(pairs) < indented < 0.5 * len(pairs))
 
 
 def begins_paragraph(before: str, line: str, layout: Layout) -> bool:

@@ -10,6 +10,7 @@ from albert.files import read_json
 from albert.settings import Settings, build_settings
 
 MANIFEST_NAME = "manifest.json"
+SHARDS_DIR = "shards"
 FORMAT_VERSION = 1
 
 

@@ -87,6 +87,8 @@ def _read_texts(paths: Sequence[Path], tokenizer: Tokenizer, num_pieces: int) ->
     for owner, path in enumerate(paths):
         # A text that stands in a file twice, as a passage with its questions, is one text.
         distinct = list(dict.fromkeys(text.strip() for text in iter_texts(path) if text.strip()))
+        if not distinct:
+            raise InputError(f"{path}: no text in it; give the files of a task")
         num_texts.append(len(distinct))
         for first in range(0, len(distinct), _CHUNK_TEXTS):
             chunk = distinct[first : first + _CHUNK_TEXTS]

@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from albert.corpus.deduplicate import Flags, hash_document, hash_paragraphs
 from albert.corpus.encoding import Tally, iter_parts
-from albert.corpus.manifest import ShardEntry
+from albert.corpus.manifest import SHARDS_DIR, ShardEntry
 from albert.corpus.paragraphs import RawDocument, cut_passages
 from albert.corpus.readers import ReadOptions, iter_slice
 from albert.corpus.scratch_text import read_documents, write_documents
 from albert.corpus.shards import ShardPart, choose_id_type, write_parts
 from albert.corpus.storage import Storage, open_storage, put_json
 from albert.corpus.survey import measure_source
-from albert.corpus.units import RUN_NAME, SHARDS_DIR, HashRecord, UnitRecord, UnitTask
+from albert.corpus.units import RUN_NAME, HashRecord, UnitRecord, UnitTask
 from albert.corpus.vocabulary import VOCAB_DIR, load_vocabulary
 from albert.errors import FileFormatError, InputError
 from albert.files import hash_file, read_text
@@ -120,7 +120,7 @@ def _load_vocabulary(out: str, fingerprint: str) -> Tokenizer:
 
 
 def _iter_unit(task: UnitTask, counts: Counter[str]) -> Iterator[RawDocument]:
-    options = ReadOptions(task.settings.text_key, counts)
+    options = ReadOptions(task.settings.text_key, counts, keeps_long_tokens=task.keeps_long_tokens)
     for part in task.unit.slices:
         yield from iter_slice(part, options)
         if (

@@ -9,12 +9,20 @@ from albert.corpus.sources import find_sources
 
 
 def iter_plain_texts(
-    places: Sequence[str], *, text_key: str = "text", layout: str | None = None, warn: Callable[[str], None]
+    places: Sequence[str],
+    *,
+    text_key: str = "text",
+    layout: str | None = None,
+    keeps_long_tokens: bool = False,
+    warn: Callable[[str], None],
 ) -> Iterator[str]:
     """The paragraphs of all sources; these are looked for at once, and `warn` hears of those left out."""
     for source in find_sources(places):
         if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path, num_bytes=200_000)):
             warn(f"{source.name}: binary, left out")
             continue
-        for document in iter_documents(source, text_key=text_key, layout=layout):
+        documents = iter_documents(
+            source, text_key=text_key, layout=layout, keeps_long_tokens=keeps_long_tokens
+        )
+        for document in documents:
             yield from document.paragraphs

@@ -16,19 +16,18 @@ from typing import TypeVar
 import numpy as np
 
 from albert.corpus.deduplicate import SeenHashes
-from albert.corpus.finished import describe_source, find_missing, is_same, read_finished
+from albert.corpus.finished import check_finished, describe_source, is_same, is_whole
 from albert.corpus.layouts import LAYOUTS
-from albert.corpus.manifest import MANIFEST_NAME, Manifest, write_manifest
+from albert.corpus.manifest import MANIFEST_NAME, SHARDS_DIR, Manifest, write_manifest
 from albert.corpus.passes import hash_unit, write_unit
 from albert.corpus.progress import Meter
 from albert.corpus.remote import Place, is_url, to_path
 from albert.corpus.resume import choose_scratch, read_hash_record, read_unit_record, survey_sources, sweep
 from albert.corpus.sources import DATASET_PREFIX, Source, find_ignored, find_sources
 from albert.corpus.storage import Storage, open_storage
-from albert.corpus.survey import SourceSurvey, build_units, choose_unit_bytes
+from albert.corpus.survey import SourceSurvey, SurveyTask, build_units, choose_unit_bytes
 from albert.corpus.units import (
     RUN_NAME,
-    SHARDS_DIR,
     PrepareSettings,
     UnitRecord,
     UnitTask,
@@ -87,11 +86,15 @@ def prepare_corpus(
     tokenizer = load_tokenizer(Path(vocab))
     if engine != "local":  # another machine's processes stand in another folder
         paths, out = [_make_absolute(path) for path in paths], _make_absolute(out)
-    sources = find_sources(paths)
+    sources = find_sources(paths, leaving_out=out)
     store = open_storage(out)
     scratch = choose_scratch(store)
+    # Before anything there is touched: a folder with a manifest of something else is nobody's to tidy up.
+    before = check_finished(
+        store, vocabulary=tokenizer.fingerprint, settings=settings, sources=sources, overwrite=overwrite
+    )
     reporter = reporter or Silence()
-    if ignored := find_ignored(paths):
+    if ignored := find_ignored(paths, leaving_out=out):
         reporter.say("left alone: " + ", ".join(f"{number} × {kind}" for kind, number in ignored.items()))
     busy = f"{store.place}: another run is preparing there; wait for it, or choose another --out"
     with hold(scratch.lock_path, busy=busy), workers as started:
@@ -99,7 +102,7 @@ def prepare_corpus(
         run = _Run(store, scratch, settings, tokenizer, started, reporter, uuid.uuid4().hex)
         with scratch.writing(RUN_NAME) as path:
             path.write_text(run.run_id)
-        manifest = _prepare(run, sources, unit_bytes or choose_unit_bytes(sources), overwrite=overwrite)
+        manifest = _prepare(run, sources, unit_bytes or choose_unit_bytes(sources), before)
     scratch.clear()
     return manifest
 
@@ -109,31 +112,34 @@ def _make_absolute(place: Place) -> Place:
     return place if is_url(place) or is_dataset else to_path(place).absolute()
 
 
-def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, *, overwrite: bool) -> Manifest:
-    before = read_finished(
-        run.out, vocabulary=run.tokenizer.fingerprint, settings=run.settings, overwrite=overwrite
-    )
-    if before is not None and (missing := find_missing(before, sources)) is not None:
-        run.scratch.clear()
-        raise InputError(
-            f"{run.out.place}: holds a corpus of other sources ({missing} is not among these); choose "
-            "another --out, or add --overwrite"
-        )
+def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, before: Manifest | None) -> Manifest:
     surveys = survey_sources(
-        sources, run.scratch, run.settings, unit_bytes=unit_bytes, engine=run.engine, reporter=run.reporter
+        [
+            SurveyTask(
+                source, run.settings.text_key, run.settings.layout, unit_bytes, run.tokenizer.is_per_character
+            )
+            for source in sources
+        ],
+        run.scratch,
+        engine=run.engine,
+        reporter=run.reporter,
     )
-    if before is not None and is_same(before, surveys, run.reporter):
+    if before is not None and is_same(before, surveys, run.reporter) and is_whole(run.out, before):
         run.reporter.say(f"{run.out.place}: is prepared already, and nothing has changed")
         return before
     _say_layouts(surveys, run.reporter)
-    run.out.remove(MANIFEST_NAME)
-    save_vocabulary(run.out, run.tokenizer)
     places = (run.out.place, run.scratch.place)
     tasks = [
-        UnitTask(unit, run.settings, *places, run.tokenizer.fingerprint, run.run_id)
+        UnitTask(
+            unit, run.settings, *places, run.tokenizer.fingerprint, run.run_id, run.tokenizer.is_per_character
+        )
         for unit in build_units(surveys, unit_bytes=unit_bytes)
     ]
-    records = _write(run, _mark_duplicates(run, _hash(run, tasks)))
+    marked = _mark_duplicates(run, _hash(run, tasks))
+    # All sources were read to their ends: until then, a corpus that was here before stays what it was.
+    run.out.remove(MANIFEST_NAME)
+    save_vocabulary(run.out, run.tokenizer)
+    records = _write(run, marked)
     manifest = _build_manifest(run, surveys, records)
     _drop_strangers(run.out, manifest)
     write_manifest(run.out, manifest)
@@ -191,7 +197,12 @@ def _hash(run: _Run, tasks: Sequence[UnitTask]) -> list[UnitTask]:
     keyed = [
         replace(
             task,
-            key=build_key(describe_unit(task.unit), settings.text_key, settings.min_duplicate_characters),
+            key=build_key(
+                describe_unit(task.unit),
+                settings.text_key,
+                settings.min_duplicate_characters,
+                task.keeps_long_tokens,
+            ),
         )
         for task in tasks
     ]

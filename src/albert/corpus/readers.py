@@ -4,12 +4,12 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from albert.corpus.cleaning import clean_bytes, clean_text, drop_licence, drop_page_furniture
+from albert.corpus.cleaning import clean_bytes, clean_text, drop_licence, drop_page_furniture, mend_bytes
 from albert.corpus.decompress import is_compressed, iter_bytes, read_head
-from albert.corpus.layouts import SAMPLE_BYTES, Layout, detect_layout
+from albert.corpus.layouts import SAMPLE_BYTES, Layout, choose_layout
 from albert.corpus.paragraphs import Joiner, RawDocument, drop_ornaments, iter_raw_documents, split_lines
 from albert.corpus.sources import Source
 from albert.corpus.tables import iter_dataset_texts, iter_parquet_texts
@@ -40,18 +40,19 @@ class Slice:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How records are read: the key or column that holds the text."""
+    """How text is read: the key or column that holds it, and whether symbols may stand without spaces."""
 
     text_key: str = "text"
     counts: Counter[str] = field(default_factory=Counter)
+    keeps_long_tokens: bool = False
 
 
 def iter_documents(
-    source: Source, *, text_key: str = "text", layout: str | None = None
+    source: Source, *, text_key: str = "text", layout: str | None = None, keeps_long_tokens: bool = False
 ) -> Iterator[RawDocument]:
     """The documents of a whole source; its layout is detected unless it is given."""
-    options = ReadOptions(text_key)
-    found = Layout(layout) if layout else detect_layout(read_sample(source, options))
+    options = ReadOptions(text_key, keeps_long_tokens=keeps_long_tokens)
+    found = choose_layout(layout, read_sample(source, options))
     return iter_slice(Slice(source, found, 0, -1, 0), options)
 
 
@@ -60,12 +61,12 @@ def iter_slice(part: Slice, options: ReadOptions) -> Iterator[RawDocument]:
     is_whole = part.end < 0 or is_compressed(part.source.path)
     joiner = Joiner(lambda: read_sample(part.source, options))
     if part.source.kind == "txt":
-        chunks = _iter_chunks(part, options.counts, is_whole=is_whole)
+        chunks = _iter_chunks(part, options, is_whole=is_whole)
         documents = iter_raw_documents(chunks, part.layout, joiner)
     else:
         start, end = (0, -1) if is_whole else (part.start, part.end)
         texts = RECORD_READERS[part.source.kind](part.source, start, end, options)
-        documents = _iter_record_documents(texts, part.layout, joiner, options.counts)
+        documents = _iter_record_documents(texts, part.layout, joiner, options)
     for document in documents:
         bounded = _bound_paragraphs(document, options.counts)
         kept = drop_ornaments(bounded, lambda number: _count(options.counts, "ornaments", number))
@@ -77,29 +78,30 @@ def iter_slice(part: Slice, options: ReadOptions) -> Iterator[RawDocument]:
 
 def read_sample(source: Source, options: ReadOptions) -> str:
     """The first part of a source's text, cleaned, by which its layout is judged."""
-    ignored: Counter[str] = Counter()
+    quiet = replace(options, counts=Counter())
+    ignored, keeps = quiet.counts, quiet.keeps_long_tokens
     if source.kind == "txt":
         head = read_head(source.path, num_bytes=SAMPLE_BYTES)
         whole_lines = head[: head.rfind(b"\n") + 1] if len(head) == SAMPLE_BYTES and b"\n" in head else head
-        text = clean_bytes(whole_lines, ignored)
+        text = clean_bytes(whole_lines, ignored, keeps_long_tokens=keeps)
         return drop_page_furniture(drop_licence(text, ignored)[0], ignored)
-    quiet = ReadOptions(options.text_key, ignored)
     texts: list[str] = []
     size = 0
     for text in RECORD_READERS[source.kind](source, 0, -1, quiet):
-        texts.append(clean_text(text[:SAMPLE_BYTES], ignored).strip())
+        texts.append(clean_text(text[:SAMPLE_BYTES], ignored, keeps_long_tokens=keeps).strip())
         size += len(text)
         if size >= SAMPLE_BYTES:
             break
     return "\n\n".join(texts)
 
 
-def _iter_chunks(part: Slice, counts: Counter[str], *, is_whole: bool) -> Iterator[str]:
-    path = part.source.path
+def _iter_chunks(part: Slice, options: ReadOptions, *, is_whole: bool) -> Iterator[str]:
+    path, counts = part.source.path, options.counts
     blocks = iter_bytes(path) if is_whole else iter_bytes(path, start=part.start, end=part.end)
     is_licence: bool | None = None if part.start <= 0 else False
     for data in iter_line_chunks(blocks, counts):
-        text, is_licence = drop_licence(clean_bytes(data, counts), counts, is_licence=is_licence)
+        cleaned = clean_bytes(data, counts, keeps_long_tokens=options.keeps_long_tokens)
+        text, is_licence = drop_licence(cleaned, counts, is_licence=is_licence)
         yield drop_page_furniture(text, counts, heads=part.heads)
 
 
@@ -131,11 +133,12 @@ def _last_character(data: bytes) -> int:
 
 
 def _iter_record_documents(
-    texts: Iterable[str], layout: Layout, joiner: Joiner, counts: Counter[str]
+    texts: Iterable[str], layout: Layout, joiner: Joiner, options: ReadOptions
 ) -> Iterator[RawDocument]:
     """A document of each record: a blank line inside it is never the border of another one."""
     for text in texts:
-        cleaned = drop_licence(clean_text(text, counts), counts)[0]
+        kept = clean_text(text, options.counts, keeps_long_tokens=options.keeps_long_tokens)
+        cleaned = drop_licence(kept, options.counts)[0]
         if layout.name in ("sentences", "paragraphs"):
             lines = split_lines(cleaned)
             yield RawDocument(lines, is_split=layout.name == "sentences")
@@ -149,8 +152,8 @@ def _iter_jsonl_texts(source: Source, start: int, end: int, options: ReadOptions
     is_first = start == 0
     for line in _iter_lines(blocks, options.counts):
         try:
-            record = json.loads(line)
-        except ValueError as error:
+            record = json.loads(mend_bytes(line, options.counts))
+        except (ValueError, RecursionError) as error:
             if is_first:
                 raise FileFormatError(
                     f"{path}: its first line is no JSON ({error}); is it a .txt file?"
@@ -169,7 +172,7 @@ def _find_text(record: Any, text_key: str, *, path: str, is_first: bool) -> str 
     text = record.get(text_key) if isinstance(record, dict) else None
     if isinstance(text, str):
         return text
-    if is_first and text is None:
+    if is_first and not (isinstance(record, dict) and text_key in record):
         keys = ", ".join(record) if isinstance(record, dict) else type(record).__name__
         raise FileFormatError(
             f"{path}: its first record has no {text_key!r} but {keys}; name it with --text-key"

@@ -1,19 +1,15 @@
 """What an earlier run left in its scratch folder comes in; what of it still holds goes out."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from albert.corpus.manifest import MANIFEST_NAME
+from albert.corpus.manifest import MANIFEST_NAME, SHARDS_DIR
+from albert.corpus.progress import Meter
 from albert.corpus.sources import Source
 from albert.corpus.storage import Storage, open_storage, put_json
 from albert.corpus.survey import SourceSurvey, SurveyTask, measure_source, survey_source
-from albert.corpus.units import (
-    SHARDS_DIR,
-    HashRecord,
-    PrepareSettings,
-    UnitRecord,
-    UnitTask,
-)
+from albert.corpus.units import HashRecord, UnitRecord, UnitTask
 from albert.corpus.vocabulary import VOCAB_DIR
 from albert.corpus.workers import Engine
 from albert.errors import AlbertError, InputError
@@ -23,6 +19,7 @@ from albert.settings import Settings, build_settings
 
 SCRATCH_NAME = ".prepare"
 _SURVEY_NAME = "survey.json"
+_SECONDS_BETWEEN_SAVES = 30.0
 S = TypeVar("S", bound=Settings)
 
 
@@ -32,7 +29,13 @@ class SurveyFile(Settings):
     text_key: str
     layout: str | None
     unit_bytes: int
+    keeps_long_tokens: bool = False
     surveys: tuple[SourceSurvey, ...]
+
+    def fits(self, task: SurveyTask) -> bool:
+        """Whether what was found holds for a task, too, if its source is still the same."""
+        mine = (self.text_key, self.layout, self.unit_bytes, self.keeps_long_tokens)
+        return mine == (task.text_key, task.layout, task.unit_bytes, task.keeps_long_tokens)
 
 
 def choose_scratch(out: Storage) -> Storage:
@@ -84,38 +87,48 @@ def read_unit_record(task: UnitTask) -> UnitRecord | None:
 
 
 def survey_sources(
-    sources: Sequence[Source],
-    scratch: Storage,
-    settings: PrepareSettings,
-    *,
-    unit_bytes: int,
-    engine: Engine,
-    reporter: Reporter,
+    tasks: Sequence[SurveyTask], scratch: Storage, *, engine: Engine, reporter: Reporter
 ) -> list[SourceSurvey]:
-    """A survey of each source: the earlier one while size and time of change are the same, else a new one."""
+    """A survey of each source: the earlier one while size and time of change are the same, else a new one.
+
+    All tasks have the same settings. What is found is kept every now and then: a survey reads every byte.
+    """
     before = read_record(SurveyFile, scratch, _SURVEY_NAME)
-    fits = before is not None and (before.text_key, before.layout, before.unit_bytes) == (
-        settings.text_key,
-        settings.layout,
-        unit_bytes,
-    )
     earlier = {survey.path: survey for survey in before.surveys} if before is not None else {}
-    kept = {source: find_survey(source, earlier) for source in sources} if fits else {}
-    tasks = [
-        SurveyTask(source, settings.text_key, settings.layout, unit_bytes)
-        for source in sources
-        if kept.get(source) is None
-    ]
-    fresh = {survey.path: survey for _, survey in engine.run(survey_source, tasks)}
-    for name, survey in sorted(fresh.items()):
-        if name in earlier and earlier[name].sha256 != survey.sha256:
-            reporter.say(f"{name}: changed since the last run; done again")
-    surveys = [fresh.get(source.path) or earlier[source.path] for source in sources]
+    kept = {
+        task.source.path: survey
+        for task in tasks
+        if before is not None and before.fits(task) and (survey := find_survey(task.source, earlier))
+    }
+    waiting = [task for task in tasks if task.source.path not in kept]
+    sizes = {task.source.path: measure_source(task.source)[0] for task in tasks}
+    done = sum(sizes[path] for path in kept)
+    meter = Meter(reporter, "looking", total=sum(sizes.values()), done=done) if waiting else None
+    found, saved = dict(kept), time.monotonic()
+    for task, fresh in engine.run(survey_source, waiting):
+        path = task.source.path
+        found[path] = fresh
+        if path in earlier and earlier[path].sha256 != fresh.sha256:
+            reporter.say(f"{path}: changed since the last run; done again")
+        if meter is not None:
+            meter.advance(sizes[path])
+        if time.monotonic() - saved > _SECONDS_BETWEEN_SAVES:
+            _save_surveys(scratch, tasks[0], {**earlier, **found}.values())
+            saved = time.monotonic()
+    surveys = [found[task.source.path] for task in tasks]
+    _save_surveys(scratch, tasks[0], surveys)
+    return surveys
+
+
+def _save_surveys(scratch: Storage, task: SurveyTask, surveys: Iterable[SourceSurvey]) -> None:
     content = SurveyFile(
-        text_key=settings.text_key, layout=settings.layout, unit_bytes=unit_bytes, surveys=tuple(surveys)
+        text_key=task.text_key,
+        layout=task.layout,
+        unit_bytes=task.unit_bytes,
+        keeps_long_tokens=task.keeps_long_tokens,
+        surveys=tuple(surveys),
     )
     put_json(scratch, _SURVEY_NAME, content.model_dump(mode="json"))
-    return surveys
 
 
 def find_survey(source: Source, earlier: dict[str, SourceSurvey]) -> SourceSurvey | None:

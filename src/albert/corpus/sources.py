@@ -24,20 +24,39 @@ class Source:
     kind: str
 
 
-def find_sources(paths: Iterable[Place]) -> list[Source]:
+def find_sources(paths: Iterable[Place], *, leaving_out: Place | None = None) -> list[Source]:
     """The sources of files, folders (searched to the bottom, in sorted order) and `hf:NAME[@CONFIG][:SPLIT]`.
 
-    A URL is a file where its name is one that is read, and a folder otherwise. Refused: what does not exist,
-    a file of another kind, and folders without a single file to read.
+    A URL is a file where its name is one that is read, and a folder otherwise. What lies in the folder
+    `leaving_out`, to which the corpus is written, is no source. Refused: what does not exist, a file of
+    another kind, a name that cannot be written down, and folders without a single file to read.
     """
     names = [str(path) for path in paths]
-    sources = [source for name in names for source in _find(name)]
+    found = [source for name in names for source in _find(name)]
+    sources = [each for each in found if each.kind == "dataset" or not _lies_in(each.path, leaving_out)]
+    for source in sources:
+        _refuse_odd_name(source.path)
     if not sources:
         raise InputError(f"{', '.join(names) or 'no path'}: nothing to read there; {_READ}")
     return sources
 
 
-def find_ignored(paths: Iterable[Place]) -> Counter[str]:
+def _lies_in(path: str, folder: Place | None) -> bool:
+    if folder is None or is_url(path) != is_url(folder):
+        return False
+    if is_url(path):
+        return path.startswith(str(folder).rstrip("/") + "/")
+    return Path(path).resolve().is_relative_to(to_path(folder).resolve())
+
+
+def _refuse_odd_name(path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{path!a}: its name is not in UTF-8; rename it") from None
+
+
+def find_ignored(paths: Iterable[Place], *, leaving_out: Place | None = None) -> Counter[str]:
     """How many files of each other kind lie in the folders and are left alone."""
     files: list[PurePath] = []
     for place in paths:
@@ -45,7 +64,7 @@ def find_ignored(paths: Iterable[Place]) -> Counter[str]:
             is_folder = find_kind(to_name(place)) is None
             files += [to_name(name) for name in (list_files(str(place)) if is_folder else [])]
         elif to_path(place).is_dir():
-            files += _iter_files(to_path(place))
+            files += (file for file in _iter_files(to_path(place)) if not _lies_in(str(file), leaving_out))
     return Counter(file.suffix or file.name for file in files if find_kind(file) is None)
 
 

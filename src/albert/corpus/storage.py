@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from albert.corpus.remote import Place, connect, is_url, tell_failures, to_path
 from albert.errors import InputError
-from albert.files import atomic_path, default_cache_dir, format_json, hash_file
+from albert.files import ASIDE_PATTERN, atomic_path, default_cache_dir, format_json, hash_file
 
 
 class Storage(Protocol):
@@ -111,7 +111,7 @@ class LocalFolder:
     def sweep(self) -> None:
         """Remove the files that never got their names."""
         for file in self.path.glob(".*.*"):
-            if file.is_file():
+            if file.is_file() and ASIDE_PATTERN.fullmatch(file.name):
                 file.unlink()
 
 

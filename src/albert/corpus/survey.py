@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from albert.corpus.cleaning import find_running_heads, looks_binary
 from albert.corpus.decompress import is_compressed, read_head
-from albert.corpus.layouts import SAMPLE_BYTES, Layout, detect_layout
+from albert.corpus.layouts import SAMPLE_BYTES, Layout, choose_layout
 from albert.corpus.readers import ReadOptions, Slice, read_sample
 from albert.corpus.remote import measure, open_binary
 from albert.corpus.sources import Source
@@ -65,6 +65,7 @@ class SurveyTask:
     text_key: str
     layout: str | None
     unit_bytes: int
+    keeps_long_tokens: bool = False
 
 
 def measure_source(source: Source, *, is_fresh: bool = False) -> tuple[int, int]:
@@ -82,8 +83,12 @@ def measure_source(source: Source, *, is_fresh: bool = False) -> tuple[int, int]
 
 def choose_unit_bytes(sources: Iterable[Source]) -> int:
     """How large a unit of work is: it depends on the sources alone, never on the workers."""
-    total = sum(measure_source(source)[0] for source in sources)
+    total = sum(_count_bytes(source) for source in sources)
     return max(MIN_UNIT_BYTES, total // MAX_UNITS)
+
+
+def _count_bytes(source: Source) -> int:
+    return describe_dataset(source)[1] if source.kind == "dataset" else measure_source(source)[0]
 
 
 def survey_source(task: SurveyTask) -> SourceSurvey:
@@ -106,8 +111,8 @@ def survey_source(task: SurveyTask) -> SourceSurvey:
         return known.model_copy(update={"skipped": "empty"})
     if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path, num_bytes=SAMPLE_BYTES)):
         return known.model_copy(update={"skipped": "binary"})
-    sample = read_sample(source, ReadOptions(task.text_key))
-    layout = Layout(task.layout) if task.layout else detect_layout(sample)
+    sample = read_sample(source, ReadOptions(task.text_key, keeps_long_tokens=task.keeps_long_tokens))
+    layout = choose_layout(task.layout, sample)
     return known.model_copy(
         update={
             "layout": layout.name,

@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from albert.corpus.sources import Source
 from albert.errors import FileFormatError, InputError, name_install
 
 _BATCH_ROWS = 256
+_BATCH_BYTES = 1 << 23  # of text, about: rows may be tweets or whole books
 
 
 def iter_parquet_texts(source: Source, start: int, end: int, *, text_key: str) -> Iterator[str]:
@@ -27,8 +28,16 @@ def iter_parquet_texts(source: Source, start: int, end: int, *, text_key: str) -
                 f"{source.path}: no column {text_key!r} but {columns}; name it with --text-key"
             )
         groups = list(range(start, file.num_row_groups if end < 0 else end))
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=groups, columns=[text_key]):
+        num_rows = _choose_batch_rows(file.metadata, groups)
+        for batch in file.iter_batches(batch_size=num_rows, row_groups=groups, columns=[text_key]):
             yield from _iter_column(batch.column(0).to_pylist(), source, text_key)
+
+
+def _choose_batch_rows(metadata: Any, groups: Sequence[int]) -> int:
+    """As many rows as memory is to hold at once, by the row group whose rows are longest in the mean."""
+    found = (metadata.row_group(group) for group in groups)
+    longest = max((each.total_byte_size // max(each.num_rows, 1) for each in found), default=0)
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(longest, 1)))
 
 
 def count_row_groups(source: Source) -> int:

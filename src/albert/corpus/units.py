@@ -11,8 +11,7 @@ from albert.settings import Settings
 RUN_NAME = "run.txt"
 # To be raised with every change of what cleaning, splitting or tokenizing gives: results of another version
 # are not gone on with.
-PREPARE_VERSION = 1
-SHARDS_DIR = "shards"
+PREPARE_VERSION = 2
 
 
 class PrepareSettings(Settings):
@@ -36,7 +35,7 @@ class UnitTask:
 
     `out` and `scratch` are the places of corpus and scratch files, `run_id` what the run left in the second
     to be known by. `vocabulary` is the fingerprint of the vocabulary in the corpus's folder, `dropped` what
-    the first pass cleaned away.
+    the first pass cleaned away. With a vocabulary of single characters words may be as long as lines are.
     """
 
     unit: Unit
@@ -45,6 +44,7 @@ class UnitTask:
     scratch: str
     vocabulary: str
     run_id: str = ""
+    keeps_long_tokens: bool = False
     key: str = ""
     dropped: dict[str, int] = field(default_factory=dict)
 

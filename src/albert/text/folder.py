@@ -29,13 +29,13 @@ def load_tokenizer(path: Path) -> Tokenizer:
     """Open the tokenizer of a folder, or a vocabulary file itself (`*.model` or `*.txt`).
 
     In a folder, `spiece.model` goes before `vocab.txt`, that before `symbols.txt` and that before
-    `tokenizer.json`; the options are those of `tokenizer_config.json`, or the published ones.
+    `tokenizer.json`; the options are those of the `tokenizer_config.json` beside it, or the published ones.
     """
     path = Path(path)
-    if path.is_file():
-        return _open_vocab(path, config={})
-    config_path = path / _CONFIG_NAME
+    config_path = (path.parent if path.is_file() else path) / _CONFIG_NAME
     config = _read_object(config_path) if config_path.exists() else {}
+    if path.is_file():
+        return _open_vocab(path, config=config)
     for name in VOCABULARY_NAMES:
         if (path / name).exists():
             return _refuse_added(_open_vocab(path / name, config=config), path)
@@ -87,7 +87,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int 
         "sep_token": special.sep,
         "mask_token": special.mask,
         "model_max_length": model_max_length,
-        # Said outright, because AlbertTokenizer leaves the segments out.
+        # Said outright: the names that a class has by itself may leave the segments out.
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
     }
     write_json(folder / _CONFIG_NAME, config)
@@ -112,7 +112,9 @@ def _open_json(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
     content = _read_object(path)
     model = content.get("model") or {}
     if model.get("type") == "Unigram":
-        return _build_sentencepiece(rebuild_model(content, source=str(path)), config=config, source=path)
+        vocab_bytes = rebuild_model(content, source=str(path))
+        config = {**_read_unigram_rules(content), **config}
+        return _build_sentencepiece(vocab_bytes, config=config, source=path)
     if model.get("type") == "WordLevel":
         found = {"is_per_character": (content.get("pre_tokenizer") or {}).get("type") == "Sequence"}
         vocab_bytes = _join_vocab(model.get("vocab"), path)
@@ -129,6 +131,15 @@ def _open_json(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
         "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
     }
     return _build_wordpiece(_join_vocab(model.get("vocab"), path), config={**found, **config}, source=path)
+
+
+def _read_unigram_rules(content: Mapping[str, Any]) -> dict[str, bool]:
+    """What the steps of a normalizer say of case and accents, if they say anything."""
+    normalizer = content.get("normalizer") or {}
+    steps = {step.get("type") for step in normalizer.get("normalizers") or [normalizer]}
+    if not steps & {"Lowercase", "StripAccents", "NFKD", "Precompiled"}:
+        return {}
+    return {"do_lower_case": "Lowercase" in steps, "keep_accents": "NFKD" not in steps}
 
 
 def _join_vocab(vocab: Any, path: Path) -> bytes:

@@ -15,6 +15,10 @@ from albert.text.tokenizer_json import build_unigram_json
 
 T = TypeVar("T", int, str)
 BORDER = "▁"  # how SentencePiece writes the space before a word
+# How Unicode's names of letters begin whose scripts have no spaces between words.
+_UNSPACED = (
+    "CJK ", "HIRAGANA ", "KATAKANA", "BOPOMOFO ", "YI ", "THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN ",
+)  # fmt: skip
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -71,10 +75,12 @@ class SentencePieceTokenizer(Tokenizer):
         """Whether a piece carries the border of a word in front of it, or is no continuation of letters.
 
         Punctuation and digits begin anew, as published, and so does a piece of a script without spaces:
-        there a whole sentence would be one word.
+        there a whole sentence would be one word. The vowel signs of Hindi and others are part of theirs.
         """
         first = self._pieces[piece_id][0]
-        return first == BORDER or not first.isalpha() or unicodedata.east_asian_width(first) in "WF"
+        if first == BORDER or unicodedata.category(first)[0] not in "LM":
+            return True
+        return unicodedata.name(first, "").startswith(_UNSPACED)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text that the ids spell; padding, [CLS] and [SEP] are left out, [MASK] is not."""
@@ -92,7 +98,14 @@ class SentencePieceTokenizer(Tokenizer):
 
     def to_tokenizer_config(self) -> dict[str, Any]:
         """The class and the options that a `tokenizer_config.json` names."""
-        return {"tokenizer_class": "AlbertTokenizer", **self.rules.model_dump()}
+        # Not AlbertTokenizer, which puts a normalizer of its own in the place of ours: with it, Korean,
+        # Hindi, Thai, Greek capitals and some emoji would get other ids.
+        return {"tokenizer_class": "PreTrainedTokenizerFast", **self.rules.model_dump()}
+
+    def _join_to_mask(self, encoding: Encoding) -> Encoding:
+        # "the [MASK]." is to be cut as "the ship." is: no border of a word stands before the full stop.
+        has_border = bool(encoding.ids) and self._pieces[encoding.ids[0]] == BORDER
+        return Encoding(encoding.ids[1:], encoding.spans[1:]) if has_border else encoding
 
     def _cut(self, texts: list[str], *, out_type: type[T]) -> list[list[T]]:
         # SentencePiece starts a thread for each list; a few texts are done sooner than that.

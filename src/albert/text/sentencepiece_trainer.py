@@ -15,6 +15,7 @@ from threading import Thread
 from typing import IO, Any
 
 from albert.errors import AlbertError
+from albert.fresh_process import build_command
 
 _FAILED = "failed: "
 
@@ -27,7 +28,7 @@ def run_trainer(
     sentences: list[bytes], *, options: Mapping[str, Any], on_log: Callable[[str], None] = lambda line: None
 ) -> bytes:
     """Train with SentencePiece's options on the sentences, which are used up on the way to save memory."""
-    command = [sys.executable, "-m", __name__, json.dumps(options)]
+    command = [*build_command(__name__), json.dumps(options)]
     pipe = subprocess.PIPE
     with tempfile.TemporaryFile() as model:
         child = subprocess.Popen(command, stdin=pipe, stdout=model, stderr=pipe)
@@ -86,7 +87,3 @@ def main() -> None:
 def _iter_lines() -> Iterator[bytes]:
     for line in sys.stdin.buffer:
         yield line.rstrip(b"\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -57,6 +57,7 @@ class SymbolTokenizer(Tokenizer):
         id_of = {symbol: i for i, symbol in enumerate(self._symbols)}
         super().__init__(vocab_bytes, options=options, id_of=id_of, source=source)
         self.options = options
+        self.is_per_character = options.is_per_character
         special = set(astuple(self.special_tokens))
         # A special token spelled out in a text is an unknown symbol: it has no place in this table.
         self._id_of = {symbol: i for symbol, i in id_of.items() if symbol not in special}

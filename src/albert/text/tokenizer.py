@@ -36,6 +36,8 @@ class Tokenizer(ABC):
 
     vocab_name: ClassVar[str]
     special_tokens: ClassVar[SpecialTokens]
+    # Whether each character is a piece and nothing need stand between them.
+    is_per_character: bool = False
 
     def __init__(
         self, vocab_bytes: bytes, *, options: Settings, id_of: Mapping[str, int], source: str
@@ -100,11 +102,17 @@ class Tokenizer(ABC):
         parts = text.split(MASK)
         place = 0
         for part, encoding in zip(parts, self.encode_batch(parts), strict=True):
+            if place and part[:1].strip():
+                encoding = self._join_to_mask(encoding)
             ids += (*encoding.ids, self.mask_id)
             spans += ((start + place, end + place) for start, end in encoding.spans)
             place += len(part) + len(MASK)
             spans.append((place - len(MASK), place))
         return Encoding(tuple(ids[:-1]), tuple(spans[:-1]))  # no mask follows the last part
+
+    def _join_to_mask(self, encoding: Encoding) -> Encoding:
+        """What stands right behind a mask, without a space: as it would be cut behind a word."""
+        return encoding
 
     def build_sequence(self, first: Encoding, second: Encoding | None = None) -> InputSequence:
         """Frame one or two encodings as `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`."""

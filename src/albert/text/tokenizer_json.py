@@ -1,7 +1,10 @@
 """A SentencePiece model comes in, the `tokenizer.json` that gives the same ids in `transformers` goes out."""
 
+import sys
+import unicodedata
 from collections.abc import Collection
 from dataclasses import astuple
+from functools import lru_cache
 
 from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
@@ -67,12 +70,29 @@ def _adjust_scores(model: SentencePieceModel, *, never: Collection[int]) -> list
 def _build_normalizer(rules: Normalisation, *, charsmap: bytes) -> normalizers.Normalizer:
     steps: list[normalizers.Normalizer] = []
     if rules.remove_space:
-        steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+        # Python's white space has four separators more.
+        steps += [normalizers.Replace(Regex(r"[\s\x1c-\x1f]+"), " "), normalizers.Strip()]
     steps += [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not rules.keep_accents:
-        steps += [normalizers.NFKD(), normalizers.StripAccents()]
+        # Not StripAccents, which drops vowel signs and the like, too: as published, what combines is dropped.
+        steps += [normalizers.NFKD(), normalizers.Replace(Regex(_list_marks()), "")]
     if rules.do_lower_case:
-        steps.append(normalizers.Lowercase())
+        # Lowercase does not know the sigma that ends a word.
+        steps += [normalizers.Replace(Regex(r"(?<=\p{L})Σ(?!\p{L})"), "ς"), normalizers.Lowercase()]
     if charsmap:
-        steps.append(normalizers.Precompiled(charsmap))
+        # Precompiled does not join the letters of a Korean syllable again, as SentencePiece does.
+        steps += [normalizers.NFKC(), normalizers.Precompiled(charsmap)]
     return normalizers.Sequence(steps)
+
+
+@lru_cache
+def _list_marks() -> str:
+    """The class of all characters that combine with the one before them, as ranges."""
+    codes = [code for code in range(sys.maxunicode + 1) if unicodedata.combining(chr(code))]
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and code == ranges[-1][1] + 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "[" + "".join(f"\\x{{{first:x}}}-\\x{{{last:x}}}" for first, last in ranges) + "]"

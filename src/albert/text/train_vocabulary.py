@@ -164,6 +164,6 @@ def _explain(error: TrainerError, *, settings: VocabularySettings, num_sentences
     if found := _TOO_FEW.search(str(error)):
         return InputError(
             f"{settings.size:,} pieces are too few: the characters of the corpus and the special tokens are "
-            f"{int(found[1]):,}; use --size {found[1]} or more, or a lower character coverage"
+            f"{int(found[1]):,}; use --size {found[1]} or more"
         )
     return error

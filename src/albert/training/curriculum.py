@@ -33,7 +33,10 @@ Stages = Annotated[tuple[Stage, ...], AfterValidator(_check_order)]
 
 @dataclass(frozen=True)
 class StepShape:
-    """One step: `first_step` and `stage` say where its row of examples began."""
+    """One step: `stage` is that of its length, and `first_step` where its row of examples began.
+
+    A stage of a length that was there before goes on with that one's examples.
+    """
 
     depth: int
     length: int
@@ -60,6 +63,7 @@ class Curriculum:
         """The shape of a step."""
         depth, _, _ = self._find(self.depths, step, self.depth)
         length, stage, first_step = self._find(self.lengths, step, self.length)
+        first_step -= self._count_steps(length, until=stage)
         batch_size = max(1, round(self.batch_size * self.length / length))
         return StepShape(depth, length, batch_size, stage, first_step)
 
@@ -76,6 +80,12 @@ class Curriculum:
             found.append((self.find(step), end - step))
             step = end
         return found
+
+    def _count_steps(self, length: int, *, until: int) -> int:
+        """The steps of a length in the stages before one."""
+        borders = [0, *map(self._border, self.lengths)]
+        stages = zip(self.lengths[:until], borders, borders[1:], strict=False)
+        return sum(end - start for stage, start, end in stages if stage.value == length)
 
     def _border(self, stage: Stage) -> int:
         return round(stage.until * self.num_steps)

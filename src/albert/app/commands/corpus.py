@@ -9,6 +9,7 @@ import typer
 
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
+from albert.errors import InputError
 
 
 def prepare(
@@ -88,8 +89,8 @@ def show(
     example: Annotated[
         int | None, typer.Option("--example", help="show this pretraining example instead")
     ] = None,
-    epoch: Annotated[int, typer.Option("--epoch", help="of the example")] = 0,
-    seed: Annotated[int, typer.Option("--seed", help="of the example")] = 0,
+    epoch: Annotated[int | None, typer.Option("--epoch", help="of the example; 0")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="of the example; 0")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Argument(metavar="[key=value…]", help="of the example, as in objective=nsp max_length=128"),
@@ -100,7 +101,11 @@ def show(
     from albert.corpus.summary import summarise_corpus
 
     if example is not None:
-        return _show_example(folder, example, epoch=epoch, seed=seed, overrides=settings or [])
+        return _show_example(folder, example, epoch=epoch or 0, seed=seed or 0, overrides=settings or [])
+    options = {"--epoch": epoch, "--seed": seed}
+    given = [*(settings or []), *(name for name, value in options.items() if value is not None)]
+    if given:
+        raise InputError(f"{given[0]} is for an example; add --example N, or leave it out")
     with ProgressDisplay() as display:
         corpus = open_corpus(folder, reporter=display)
     data = dataclasses.asdict(summarise_corpus(corpus))

@@ -33,17 +33,18 @@ def train(
         bool | None, typer.Option("--accents/--no-accents", help="keep é apart from e [default: no]")
     ] = None,
     sample: Annotated[
-        int | None, typer.Option("--sample", help="train on at most so many sentences [default: 10000000]")
+        int | None,
+        typer.Option("--sample", min=1, help="train on at most so many sentences [default: 10000000]"),
     ] = None,
     sample_mb: Annotated[
-        int | None, typer.Option("--sample-mb", help="and on at most so many megabytes [default: 100]")
+        int | None, typer.Option("--sample-mb", min=1, help="and on at most so many megabytes [default: 100]")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="draws the sample [default: 0]")] = None,
     characters: Annotated[
         bool | None, typer.Option("--characters/--spaced", help="symbols are single characters, or spaced")
     ] = None,
     min_count: Annotated[
-        int | None, typer.Option("--min-count", help="leave out rarer symbols [default: 1]")
+        int | None, typer.Option("--min-count", min=1, help="leave out rarer symbols [default: 1]")
     ] = None,
     text_key: Annotated[str, typer.Option("--text-key", help="the key or column of the text")] = "text",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the vocabulary in --out")] = False,
@@ -56,7 +57,7 @@ def train(
     _check_kind(kind, others={**of_pieces, "--seed": seed} if kind == "symbols" else of_symbols)
     _check_out(out, overwrite)
     start = time.monotonic()
-    texts = iter_plain_texts(corpus, text_key=text_key, warn=_warn)
+    texts = iter_plain_texts(corpus, text_key=text_key, keeps_long_tokens=bool(characters), warn=_warn)
     if kind == "symbols":
         tokenizer = _build_symbols(texts, size=size, characters=characters, min_count=min_count)
     else:

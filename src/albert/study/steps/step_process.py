@@ -7,12 +7,12 @@ child's input stays open until it has answered, so that it ends with the process
 import json
 import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from albert.errors import InputError
+from albert.fresh_process import build_command
 from albert.model.config import ModelConfig
 from albert.model.parameters import count_parameters
 from albert.study.steps.machine import read_available_bytes
@@ -125,7 +125,7 @@ def _check(config: ModelConfig, *, batch_size: int, length: int, num_steps: int)
 def _ask(request: StepRequest) -> Footprint:
     with tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(
-            [sys.executable, "-m", CHILD],
+            build_command(CHILD),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -6,11 +6,11 @@ first line is lost: reading goes on with the line after it.
 """
 
 import csv
-import sys
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from albert.files import MAX_CSV_FIELD
 from albert.tasks.problems import BadRow, Problems
 from albert.tasks.readers.lines import Line
 
@@ -67,7 +67,7 @@ class _Feed:
 
 def iter_records(lines: Iterator[Line], *, delimiter: str, problems: Problems) -> Iterator[Record]:
     """The records below the header; a line with which a broken one begins is counted and left out."""
-    csv.field_size_limit(sys.maxsize)
+    csv.field_size_limit(MAX_CSV_FIELD)
     feed = _Feed(lines)
     reader = csv.reader(feed, delimiter=delimiter, strict=True)
     while True:
