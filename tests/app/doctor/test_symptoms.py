@@ -124,6 +124,11 @@ SYMPTOMS = {
         ("stuck", "warning", "overfitting since step 2,000", "seen 32.8 times"),
         {"best_step": 2000, "epochs_seen": pytest.approx(32.768)},
     ),
+    "held-out text of another kind": (
+        {"held_out": lambda step: 1.0 + 1.1 * (2.5 + 6.0 * float(np.exp(-step / 700)))},
+        ("stuck", "warning", "held-out text is of another kind", "held_out.data=DIR"),
+        {"epochs_seen": pytest.approx(1.6384)},
+    ),
     "waiting for data": (
         {"train": {"waited_seconds": 5.0, "model_seconds": 13.0}},
         ("slow", "warning", "wait for their examples", "num_workers=2"),

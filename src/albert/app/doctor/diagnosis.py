@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from albert.app.doctor import damaged, slow, stuck, taught, unstable
+from albert.app.doctor import damaged, slow, stuck, taught, unlike, unstable
 from albert.app.doctor.findings import Figure, Finding, sort_findings
 from albert.app.doctor.reading import AnyRun, FinetuneRun, PretrainRun
 
@@ -24,6 +24,7 @@ PRETRAIN_CHECKS: tuple[Callable[[PretrainRun], Finding | None], ...] = (
     stuck.check_pairs,
     stuck.check_learning_rate,
     unstable.check_overfitting,
+    unlike.check_held_out,
 )
 FINETUNE_CHECKS: tuple[Callable[[FinetuneRun], Finding | None], ...] = (
     damaged.check_data,
