@@ -14,7 +14,7 @@ import pytest
 import albert
 
 ROOT = Path(albert.__file__).parent
-GROUND = ("errors", "settings", "files", "reporting")
+GROUND = ("errors", "settings", "files", "reporting", "fresh_process")
 # From the top of the house down: pages know nothing of models, then text comes in; what is typed comes last.
 ROOMS = (
     "pages", "text", "model", "pretrained", "inference", "corpus", "examples", "training", "tasks", "export",

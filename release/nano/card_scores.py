@@ -31,7 +31,7 @@ def describe_scores(scores: Mapping[str, Any]) -> list[Section]:
         code="albert evaluate pretraining --model nano --data DIR/held-out "
         f"--examples {scores['num_examples']} max_length={scores['max_length']}\n"
         "python -m release.nano score --run RUN --held-out DIR/held-out --windows DIR/windows "
-        "--out scores.json",
+        f"--examples {scores['num_examples']} --out scores.json",
     )
     depths = list_depths(dict(scores))
     return [held_out, _describe_depths(depths, scores["num_layers"])] if depths else [held_out]

@@ -47,6 +47,11 @@ def resolve_source(source: str | Path, *, revision: str | None = None) -> Path:
     return found
 
 
+def find_vocabulary_place(place: Path) -> Path:
+    """Where a vocabulary lies: a file, or the folder that any way of naming a model leads to."""
+    return place if place.is_file() else resolve_source(str(place))
+
+
 def _find_local(source: str | Path) -> Path | None:
     """The existing path that `source` means, or None for what can only be a name."""
     text = str(source)

@@ -25,7 +25,3 @@ def suggest_released(name: str) -> str | None:
     """The released name that was perhaps meant."""
     return next(iter(difflib.get_close_matches(name, RELEASED, n=1, cutoff=0.75)), None)
 
-
-def find_vocabulary_place(place: Path) -> Path:
-    """The folder of a vocabulary: an existing path as it is, else that of a released model of that name."""
-    return place if place.exists() else find_released(str(place)) or place

@@ -29,7 +29,7 @@ _FOLDER_KEYS = frozenset({"vocab_size", "pad_token_id", "has_embedding_map"})
 def resolve_model(settings: PretrainSettings, tokenizer: Tokenizer) -> PretrainSettings:
     """The settings with the model's shape filled in: the vocabulary is the corpus's.
 
-    With `init_from` and no `model`, the shape is the folder's.
+    With `init_from` the shape is the folder's, but for what `model` names.
     """
     model = settings.model
     if settings.init_from is not None:
@@ -54,17 +54,19 @@ def _resolve_warm_start(source: str, asked: ModelConfig | None, tokenizer: Token
     found = load_model(path, heads={"mlm": None}).config
     if asked is None:
         return found
-    for key, value in asked.model_dump().items():
+    named = asked.model_dump(include=asked.model_fields_set)
+    for key, value in named.items():
         if key not in _FREE_KEYS | _FOLDER_KEYS and value != getattr(found, key):
             raise InputError(
                 f"{source}: has {key} {getattr(found, key)} and the recipe {value}; a warm start keeps the "
                 "shape: set model=null to take the folder's, or train from the beginning without init_from"
             )
-    changes = {key: getattr(asked, key) for key in _FREE_KEYS}
-    if changes["num_hidden_layers"] != found.num_hidden_layers and not found.is_fully_shared:
+    changes = {key: value for key, value in named.items() if key in _FREE_KEYS}
+    depth = changes.get("num_hidden_layers", found.num_hidden_layers)
+    if depth != found.num_hidden_layers and not found.is_fully_shared:
         raise InputError(
             f"{source}: has {found.num_hidden_layers} layers of their own and cannot start a model of "
-            f"{changes['num_hidden_layers']}; only one shared block can be looped more or less often"
+            f"{depth}; only one shared block can be looped more or less often"
         )
     return found.model_copy(update=changes)
 

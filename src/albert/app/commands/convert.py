@@ -17,6 +17,9 @@ def convert(
     target: Annotated[Path, typer.Argument(metavar="DST", help="the folder to write")],
     half: Annotated[bool, typer.Option("--half", help="write the weights in half precision")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the model folder DST")] = False,
+    revision: Annotated[
+        str | None, typer.Option("--revision", help="of a model on the hub: a tag, a branch or a commit")
+    ] = None,
 ) -> CommandResult:
     """Write any model we can read as a folder that albert and `transformers` open."""
     _check_target(target, overwrite)
@@ -25,7 +28,7 @@ def convert(
     from albert.pretrained.folder import load_model, save_model
     from albert.pretrained.vocabulary import find_vocabulary
 
-    loaded = load_model(source)
+    loaded = load_model(source, revision=revision)
     tokenizer = find_vocabulary(loaded.path)
     save_model(
         target,

@@ -44,7 +44,7 @@ def prepare(
     """Clean, deduplicate, split and tokenize text into shards; started again, it goes on where it stopped."""
     from albert.corpus.prepare import prepare_corpus
     from albert.corpus.units import PrepareSettings
-    from albert.pretrained.released import find_vocabulary_place
+    from albert.pretrained.hub import find_vocabulary_place
     from albert.settings import build_settings
     from albert.training.health import count_cores
 

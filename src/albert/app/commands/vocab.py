@@ -92,7 +92,7 @@ def tokenize(
     vocab: Annotated[Path, typer.Option("--vocab", help="the folder of a vocabulary or a model, or a file")],
 ) -> CommandResult:
     """Show the pieces of each text, their ids, and where in the text each is from."""
-    from albert.pretrained.released import find_vocabulary_place
+    from albert.pretrained.hub import find_vocabulary_place
     from albert.text.folder import load_tokenizer
 
     tokenizer = load_tokenizer(find_vocabulary_place(vocab))
