@@ -85,7 +85,7 @@ def test_a_model_with_layers_of_its_own_runs_no_deeper_than_it_was_built(run_alb
     save_model(tmp_path / "model", model, tokenizer=load_tokenizer(tiny_folder))
     words = ["embed", "--model", tmp_path / "model", "a", "--depth"]
     assert run_albert(*words, "4").error == (
-        "depth is 4 but this model has 3 distinct layers; "
+        "depth is 4 but this model has 3 layers that are not all one; "
         "only a model that shares all its layers can run deeper than it was built"
     )
     assert run_albert(*words, "2").code == 0
@@ -111,3 +111,15 @@ def test_bf16_is_nearly_float32_where_the_hardware_has_it(tiny_folder):
     full = albert.load(tiny_folder, device="cpu").embed(["the old ship"])
     half = albert.load(tiny_folder, device="cpu", precision="bf16").embed(["the old ship"])
     assert 0 < abs(full - half).max() < 0.1 * abs(full).max()
+
+
+def test_without_a_standard_input_that_is_said(run_albert, tiny_folder, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    error = run_albert("embed", "--model", tiny_folder, "-").error
+    assert error == "there is no standard input; give the texts as words"
+
+
+def test_brackets_in_a_file_name_are_no_markup(run_albert, tiny_folder, tmp_path):
+    for name in ("v[a].npy", "v[bold].npy"):
+        done = run_albert("embed", "--model", tiny_folder, "a", "--out", tmp_path / name)
+        assert f"{name}: 1 vectors" in done.out.replace("\n", "")

@@ -281,3 +281,20 @@ def test_what_is_saved_is_what_is_loaded(tiny_folder, tmp_path):
     predictor = albert.load(tiny_folder)
     predictor.save(tmp_path / "copy")
     assert np.array_equal(albert.load(tmp_path / "copy").embed(["a b"]), predictor.embed(["a b"]))
+
+
+def test_in_bf16_likely_words_do_not_tie(tiny):
+    whole = tiny.fill_mask(MASKED, top=20)
+    rounded = Predictor(tiny.model, tiny.tokenizer)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = flatten(rounded.fill_mask(MASKED, top=20))
+    assert all(len({probability for _, probability in mask}) == 20 for mask in found)
+    for one, other in zip(flatten(whole), found, strict=True):
+        assert dict(one).keys() & dict(other).keys()
+
+
+def test_many_masks_are_answered_a_few_at_a_time(tiny, monkeypatch):
+    expected = tiny.fill_mask(MASKED)
+    monkeypatch.setattr(predictor_module, "_MAX_MASKS", 2)
+    for one, other in zip(flatten(expected), flatten(tiny.fill_mask(MASKED)), strict=True):
+        assert dict(other) == pytest.approx(dict(one))

@@ -82,6 +82,8 @@ def test_its_weights_move_like_those_of_any_module(encoder, tiny_folder):
     [
         ([[2, 3], [2, 999, 3]], None, "sequence 2 holds the id 999; the model knows 0 to"),
         ([[2, -1, 3]], None, "sequence 1 holds the id -1; the model knows 0 to"),
+        ([[2, 3.5]], None, "sequence 1 holds 3.5; give whole numbers for ids"),
+        (None, None, "the ids are None; give a list of sequences"),
         ([[2, 3]], [[0, 2]], "sequence 1 holds the segment 2; the model knows 0 to 1"),
         ([[2, 3]], [[0]], "ids and segments have different lengths; give one segment for each id"),
         ([], None, "a batch needs at least one sequence, and each at least one id"),
@@ -99,7 +101,8 @@ def test_tensors_and_arrays_of_ids_are_taken_too(tiny_folder):
     encoder = albert.load_encoder(tiny_folder)
     rows = [[2, 7, 3], [2, 9, 3]]
     expected = encoder(rows)
-    for same in (torch.tensor(rows), np.array(rows), [torch.tensor(row) for row in rows]):
+    numbers = [list(np.array(row)) for row in rows]
+    for same in (torch.tensor(rows), np.array(rows), [torch.tensor(row) for row in rows], numbers):
         for one, other in zip(expected, encoder(same), strict=True):
             assert torch.equal(one, other)
     with pytest.raises(InputError, match="sequence 1 is 2; give a list of ids"):

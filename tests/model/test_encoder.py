@@ -193,3 +193,19 @@ def test_one_seed_is_one_model_and_weights_stay_within_two_deviations():
     assert one.encoder.ffn[0].inner.weight.std().item() == pytest.approx(0.0176, rel=0.02)
     assert not one.encoder.ffn[0].inner.bias.any()
     assert torch.equal(one.encoder.embeddings.norm.weight, torch.ones(128))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"input_ids": torch.ones(4, dtype=torch.long)}, r"input_ids have the shape \(4,\)"),
+        ({"input_ids": torch.ones(1, 4)}, r"input_ids are of type torch\.float32; give whole numbers"),
+        ({"input_ids": torch.full((1, 4), 10**6)}, "input_ids hold 1000000; the model knows 0 to "),
+        ({"attention_mask": torch.ones(1, 3)}, r"attention_mask has the shape \(1, 3\)"),
+        ({"token_type_ids": torch.full((1, 4), -1)}, "token_type_ids hold -1; the model knows 0 to 1"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_padded_batch_that_cannot_be_read_is_refused(model, values, said):
+    with pytest.raises(InputError, match=said):
+        PaddedModel(model)(**{"input_ids": torch.ones(1, 4, dtype=torch.long), **values})

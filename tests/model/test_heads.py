@@ -123,3 +123,20 @@ def test_a_head_or_pooler_that_is_not_there_is_named(tokens):
         build_model(SHAPE, heads={"mlmm": None})
     with pytest.raises(InputError, match="number of labels"):
         build_model(SHAPE, heads={"classification": None})
+
+
+@pytest.mark.parametrize("name", ["classification", "sop"])
+def test_in_bf16_answers_are_not_rounded_to_eight_bits(tokens, name):
+    """A number near 1,234 would come in steps of 8, and classes would tie."""
+    model = build_model(SHAPE, heads={name: 2 if name == "classification" else None}).eval()
+    head = model.head(name)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        head.linear.bias.fill_(1234.0)
+        logits = head(model.pool(model(tokens).last_TD, tokens))
+    assert logits.dtype == torch.float32
+    assert (logits != logits.bfloat16()).all()
+
+
+def test_an_unknown_head_is_refused_by_name():
+    with pytest.raises(InputError, match="unknown head 'mlmm'; there are mlm, "):
+        build_model(SHAPE, heads={"mlmm": None}, has_pooler=True)

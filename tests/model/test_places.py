@@ -114,3 +114,21 @@ def test_dropout_of_first_tokens_keeps_the_mean():
         exact = block.eval()(x_TD, layout, None, first)
     error = draws.std(0) / 3000**0.5
     assert ((draws.mean(0) - exact).abs() < 5 * error).all()
+
+
+def test_an_adapter_in_the_place_of_keys_and_values_is_called_for_first_tokens_too():
+    """They are not computed otherwise, by a rule that knows of weights alone."""
+
+    class Adapted(torch.nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner, self.more = inner, torch.nn.Linear(16, 16)
+
+        def forward(self, x):
+            return self.inner(x) + self.more(x)
+
+    model, batch = build(), tokens(is_sorted=False)
+    attention = model.encoder.attention[0]
+    attention.value = Adapted(attention.value)
+    check_alike(model, model(batch).last_TD[batch.first_B], model(batch, first_only=True).last_TD)
+    assert attention.value.more.weight.grad is not None

@@ -346,6 +346,8 @@ def test_the_test_file_of_glue_is_answered_row_by_row(folder, tmp_path):
     assert {row["label"] for row in rows} <= {"negative", "positive"}
     assert ask("SST-2", model, data / "test.tsv")[0] == rows
     assert len(ask("sst-2", model, tmp_path / "glue", split="dev")[0]) == 1
+    with pytest.raises(InputError, match=r"--split test: .*dev\.tsv is the split dev; leave it out"):
+        ask("sst-2", model, next((tmp_path / "glue").rglob("dev.tsv")), split="test")
     assert [row["line"] for row in ask("sst-2", model, data / "test.tsv", columns={"text": "index"})[0]] == [
         2,
         3,

@@ -12,11 +12,16 @@ from albert.errors import InputError, SettingsError
 from albert.examples.settings import Objective
 from albert.model.blocks import AttentionBlock
 from albert.pretrained.folder import load_model
+from albert.pretrained.hub import find_vocabulary_place
+from albert.pretrained.released import find_released
+from albert.pretrained.vocabulary import load_vocabulary
 from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import iter_records
 from albert.training.pretrain import pretrain
 from albert.training.pretrain_facts import read_pretrain_run
+from albert.training.pretrain_model import resolve_model
+from albert.training.recipes import read_recipe
 from tests.examples.conftest import write_corpus
 from tests.training.conftest import Listener, tell_stories
 
@@ -47,6 +52,7 @@ def test_it_learns_the_stories(train, tmp_path):
 def test_a_finished_run_is_a_model_that_answers(train, tmp_path):
     train()
     predictor = albert.load(tmp_path / "run")  # a run folder stands for its model
+    assert find_vocabulary_place(tmp_path / "run") == tmp_path / "run" / "model"  # and its vocabulary
     assert len(predictor.fill_mask(["the [MASK] went to the sea ."])[0][0]) == 5
     assert {"mlm", "sop"} == set(load_model(tmp_path / "run" / "model").model.heads)
     card = (tmp_path / "run" / "model" / "README.md").read_text()
@@ -139,6 +145,13 @@ def test_a_warm_start_keeps_the_shape(train, tmp_path):
         InputError, match="has hidden_size 16 and the recipe 32; a warm start keeps the shape"
     ):
         train(f"init_from={tmp_path / 'run'}", "model.hidden_size=32", out="wider")
+
+
+def test_of_a_warm_start_one_key_of_the_shape_may_be_named():
+    """The rest is the folder's, and not what a model of no name would have."""
+    settings = read_recipe("continue", overrides=("init_from=nano", "model.num_hidden_layers=6"))
+    model = resolve_model(settings, load_vocabulary(find_released("nano"))).model
+    assert (model.num_hidden_layers, model.hidden_size, model.num_attention_heads) == (6, 256, 8)
 
 
 def test_a_warm_start_that_was_stopped_needs_its_folder_no_more(train, tmp_path):

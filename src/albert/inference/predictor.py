@@ -27,6 +27,7 @@ T = TypeVar("T")
 Pooling = Literal["mean", "cls", "pooler"]
 # About what two CPU cores keep in their caches between two layers; larger batches gained nothing.
 MAX_BATCH_TOKENS = 4096
+_MAX_MASKS = 512  # at a time: each has a row as long as the vocabulary
 
 
 class Predictor:
@@ -69,12 +70,10 @@ class Predictor:
         def read_masks(tokens: Tokens, last_TD: Tensor) -> list[list[list[Candidate]]]:
             is_mask_T = tokens.ids_T == self.tokenizer.mask_id
             places_M = is_mask_T.nonzero().squeeze(1)
-            probabilities_MV = self.model.word_logits(last_TD, places_M).float().softmax(-1)
-            # A table may have more rows than the vocabulary has pieces.
-            best = probabilities_MV[:, : self.tokenizer.vocab_size].topk(top)
             found = [
-                [self._candidate(i, p) for i, p in zip(ids, values, strict=True)]
-                for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                candidates
+                for some_M in places_M.split(_MAX_MASKS)
+                for candidates in self._rank_words(last_TD, some_M, top=top)
             ]
             counts = [int(part.sum()) for part in is_mask_T.cpu().split(tokens.lengths)]
             rest = iter(found)
@@ -136,6 +135,18 @@ class Predictor:
         """Write the model and its vocabulary as a folder that `albert.load` and `transformers` open."""
         save_model(Path(folder), self.model, tokenizer=self.tokenizer)
 
+    def _rank_words(self, last_TD: Tensor, places_M: Tensor, *, top: int) -> list[list[Candidate]]:
+        """In full precision, also where the encoder has none: in bf16 likely words would tie."""
+        with torch.autocast(self.device.type, enabled=False):
+            states_MD = last_TD.index_select(0, places_M).float()
+            probabilities_MV = self.model.predict_words(states_MD).softmax(-1)
+        # A table may have more rows than the vocabulary has pieces.
+        best = probabilities_MV[:, : self.tokenizer.vocab_size].topk(top)
+        return [
+            [self._candidate(i, p) for i, p in zip(ids, values, strict=True)]
+            for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
+
     def _candidate(self, piece_id: int, probability: float) -> Candidate:
         return Candidate(self.tokenizer.decode([piece_id]), piece_id, probability)
 
@@ -178,6 +189,8 @@ def _as_texts(texts: Iterable[str]) -> list[str]:
     """The texts as a list; one text alone, which would be taken letter by letter, is refused."""
     if isinstance(texts, str):
         raise InputError(f"{texts[:40]!r} is one text; give a list of texts")
+    if not isinstance(texts, Iterable):
+        raise InputError(f"the texts are {texts!r}; give a list of texts")
     listed = list(texts)
     for number, text in enumerate(listed, start=1):
         if not isinstance(text, str):

@@ -1,5 +1,6 @@
 """For those who build on the encoder: lists of ids come in, the hidden states of each go out."""
 
+import operator
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,22 +50,29 @@ class SequenceEncoder(nn.Module):
 
 def _read_rows(rows: Rows, *, size: int, kind: str) -> list[list[int]]:
     """Rows of whole numbers below `size`, whatever they came in."""
+    if not isinstance(rows, Iterable) or isinstance(rows, str):
+        raise InputError(f"the {kind}s are {rows!r}; give a list of sequences")
     read = []
     for number, row in enumerate(rows, start=1):
         values = row.tolist() if hasattr(row, "tolist") else row
         if not isinstance(values, Sequence) or isinstance(values, str):
             raise InputError(f"sequence {number} is {values!r}; give a list of {kind}s for each sequence")
-        for value in values:
-            if not isinstance(value, int) or not 0 <= value < size:
-                raise InputError(
-                    f"sequence {number} holds the {kind} {value!r}; the model knows 0 to {size - 1}"
-                )
-        read.append(list(values))
+        read.append([_read_number(value, number, size=size, kind=kind) for value in values])
     return read
 
 
+def _read_number(value: Any, sequence: int, *, size: int, kind: str) -> int:
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        raise InputError(f"sequence {sequence} holds {value!r}; give whole numbers for {kind}s") from None
+    if not 0 <= whole < size:
+        raise InputError(f"sequence {sequence} holds the {kind} {whole}; the model knows 0 to {size - 1}")
+    return whole
+
+
 def load_encoder(source: str | Path, *, device: str = "auto", revision: str | None = None) -> SequenceEncoder:
-    """Open a model without its heads, in evaluation mode; the arguments are those of `load`.
+    """Open a model without its heads, in evaluation mode; `device` and `revision` are as in `load`.
 
     >>> encoder = albert.load_encoder("folder")
     >>> first, second = encoder([[2, 17, 45, 3], [2, 9, 3]])  # lists of ids in, [length, hidden_size] out

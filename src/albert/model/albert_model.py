@@ -57,7 +57,10 @@ class AlbertModel(nn.Module):
             has_pooler = any(HEADS[check_head(name)].is_pooled for name in heads)
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if has_pooler else None
         self.heads = nn.ModuleDict(
-            {name: HEADS[name].build(config, resolve_outputs(name, count)) for name, count in heads.items()}
+            {
+                name: HEADS[check_head(name)].build(config, resolve_outputs(name, count))
+                for name, count in heads.items()
+            }
         )
 
     def forward(

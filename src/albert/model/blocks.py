@@ -40,7 +40,7 @@ class AttentionBlock(nn.Module):
 
         Every token is looked at, but where some are `wanted` only those go on.
         """
-        if wanted is not None and wanted.is_first and probabilities is None:
+        if wanted is not None and wanted.is_first and probabilities is None and self._has_plain_maps:
             return self._mix_first(x_TD, layout, wanted.places_P)
         heads = (x_TD.shape[0], self.num_heads, -1)
         q_TNH, k_TNH, v_TNH = (part(x_TD).view(heads) for part in (self.query, self.key, self.value))
@@ -54,6 +54,11 @@ class AttentionBlock(nn.Module):
         if wanted is not None:
             x_TD, mixed_TD = gather_rows(x_TD, wanted.places_P), gather_rows(mixed_TD, wanted.places_P)
         return self._add(x_TD, mixed_TD)
+
+    @property
+    def _has_plain_maps(self) -> bool:
+        """Whether keys and values are made by weights alone: an adapter in their place has to be called."""
+        return type(self.key) is nn.Linear and type(self.value) is nn.Linear
 
     def _mix_first(self, x_TD: Tensor, layout: Layout, first_B: Tensor) -> Tensor:
         """The first token of each sequence, in the order of `first_B`: no other is mapped."""

@@ -29,6 +29,16 @@ class WordHead(nn.Module):
         return F.linear(x_ME, words_VE, self.bias)
 
 
+def _apply_exactly(linear: nn.Linear, x_BD: Tensor) -> Tensor:
+    """In the precision of its weights, also where all else runs in bf16, whose eight bits would make ties.
+
+    It is next to no work: a few outputs.
+    """
+    with torch.autocast(x_BD.device.type, enabled=False):
+        logits_BK: Tensor = linear(x_BD.to(linear.weight.dtype))
+    return logits_BK
+
+
 class PairHead(nn.Module):
     """Sentence order (0 in order, 1 swapped) or next sentence (0 next, 1 random); no dropout."""
 
@@ -38,8 +48,7 @@ class PairHead(nn.Module):
 
     def forward(self, pooled_BD: Tensor) -> Tensor:
         """Logits [B, 2]."""
-        logits_B2: Tensor = self.linear(pooled_BD)
-        return logits_B2
+        return _apply_exactly(self.linear, pooled_BD)
 
 
 class ClassificationHead(nn.Module):
@@ -52,8 +61,7 @@ class ClassificationHead(nn.Module):
 
     def forward(self, x_BD: Tensor) -> Tensor:
         """Logits [B, K] of pooled vectors, or [T, K] of hidden states."""
-        logits_BK: Tensor = self.linear(F.dropout(x_BD, self.dropout, self.training))
-        return logits_BK
+        return _apply_exactly(self.linear, F.dropout(x_BD, self.dropout, self.training))
 
 
 class ExitHeads(nn.ModuleList):

@@ -7,7 +7,6 @@ Borders are drawn by torch's compiler, whose import takes as long as that of tor
 when somebody imports it, and who never compiles never waits for it.
 """
 
-import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
@@ -42,13 +41,17 @@ class _Watch(MetaPathFinder):
         """Leave every other module alone."""
         if fullname != _COMPILER:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        others = (finder for finder in sys.meta_path if finder is not self)
+        found = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((each for each in found if each is not None), None)
         if spec is None or spec.loader is None:
             return None
         load = spec.loader.exec_module
 
         def load_and_draw(module: ModuleType) -> None:
+            # Not before it is loaded: who only asks whether there is a compiler may load it later.
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             load(module)
             _draw_borders()
 

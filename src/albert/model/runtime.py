@@ -86,4 +86,7 @@ def _has_bf16(device: "torch.device") -> bool:
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "mps":
         return bool(torch.backends.mps.is_macos_or_newer(14, 0))
+    if hasattr(torch.cpu, "get_capabilities"):
+        found = torch.cpu.get_capabilities()
+        return any(found.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16"))
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

@@ -1,9 +1,12 @@
 """Cross-layer parameter sharing: a configuration comes in, the table from layers to blocks goes out."""
 
+import operator
 from dataclasses import dataclass
 
 from albert.errors import InputError
 from albert.model.config import ModelConfig
+
+MAX_DEPTH = 1024  # loops of a block, more than any model was ever built with
 
 
 @dataclass(frozen=True)
@@ -51,15 +54,23 @@ def select_layers(table: tuple[Layer, ...], *, depth: int | None, is_fully_share
 
     Fewer than the model has stops early; more is possible only where every layer is the same block.
     """
-    if depth is None or depth == len(table):
+    if depth is None:
         return table
+    try:
+        depth = operator.index(depth)
+    except TypeError:
+        raise InputError(f"depth is {depth!r}; it must be a whole number") from None
     if depth < 1:
         raise InputError(f"depth is {depth}; it must be at least 1")
+    if depth > MAX_DEPTH:
+        raise InputError(f"depth is {depth}; it must be at most {MAX_DEPTH}")
+    if depth == len(table):
+        return table
     if depth < len(table):
         return table[:depth]
     if not is_fully_shared:
         raise InputError(
-            f"depth is {depth} but this model has {len(table)} distinct layers; only a model that shares "
-            "all its layers can run deeper than it was built"
+            f"depth is {depth} but this model has {len(table)} layers that are not all one; only a model "
+            "that shares all its layers can run deeper than it was built"
         )
     return (table[0],) * depth

@@ -49,6 +49,12 @@ class WordMatching:
                 f"num_matching_heads needs embeddings no wider than the hidden layers, and embedding_size "
                 f"{width} is wider than hidden_size {hidden_size}; set num_matching_heads=0"
             )
+        num_segments = self.tables.segment.weight.shape[0]
+        if _count_left_out(width) + num_segments + 1 >= width:
+            raise InputError(
+                f"num_matching_heads needs wider embeddings: of embedding_size {width}, positions and "
+                f"{num_segments} segments leave nothing to know words by; set num_matching_heads=0"
+            )
         head_width = hidden_size // most
         shape, generator = (num_heads, head_width, width), torch.Generator().manual_seed(0)
         self._directions_NHE = torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -106,15 +112,16 @@ class WordMatching:
         tables = self.tables
         stride = max(1, tables.word.weight.shape[0] // _NUM_WORDS)
         weights = (tables.word.weight[::stride], tables.position.weight, tables.segment.weight)
-        word_VE, position_LE, segment_SE = (weight.detach().double().cpu() for weight in weights)
+        # First to the CPU: not every device knows double precision.
+        word_VE, position_LE, segment_SE = (weight.detach().cpu().double() for weight in weights)
         return word_VE, position_LE, segment_SE
 
     def _read_map(self) -> Tensor:
         """From the embeddings, once they are scaled, to hidden vectors."""
-        gain_E = self.tables.norm.weight.detach().double().cpu()
+        gain_E = self.tables.norm.weight.detach().cpu().double()
         if self.tables.map is None:
             return torch.diag(gain_E)
-        return self.tables.map.weight.detach().double().cpu() * gain_E
+        return self.tables.map.weight.detach().cpu().double() * gain_E
 
 
 def _center(table: Tensor) -> Tensor:
@@ -122,9 +129,14 @@ def _center(table: Tensor) -> Tensor:
     return table - table.mean(1, keepdim=True)
 
 
+def _count_left_out(width: int) -> int:
+    """So many directions of the embeddings belong to positions."""
+    return round(width * _POSITION_SHARE)
+
+
 def _leave_out(position_LE: Tensor, others_RE: Tensor) -> Tensor:
     """The projection on what tells neither places nor those others."""
-    num_places = round(position_LE.shape[1] * _POSITION_SHARE)
+    num_places = _count_left_out(position_LE.shape[1])
     place_RE = torch.linalg.eigh(position_LE.T @ position_LE).eigenvectors.T[-num_places:]
     other_ER = torch.linalg.qr(torch.cat([place_RE, others_RE]).T).Q
     word_EE: Tensor = torch.eye(len(other_ER), dtype=torch.float64) - other_ER @ other_ER.T

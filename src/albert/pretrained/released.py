@@ -24,4 +24,3 @@ def find_released(name: str) -> Path | None:
 def suggest_released(name: str) -> str | None:
     """The released name that was perhaps meant."""
     return next(iter(difflib.get_close_matches(name, RELEASED, n=1, cutoff=0.75)), None)
-

@@ -66,6 +66,8 @@ def open_input(
     `columns` names the columns of a table. Of a test every row is answered or refused; else rows that are
     broken are left out and counted. Labels are not needed, and not read.
     """
+    if split is not None and (isinstance(source, Stream) or is_url(source)):
+        raise InputError(f"--split {split}: only the folder of a task has splits; leave it out")
     if isinstance(source, Stream):
         return _open_table(source, goal, columns=columns, format=format or "jsonl")
     if is_url(source):
@@ -132,6 +134,8 @@ def _find_official(path: Path, goal: Goal, *, split: str | None) -> PredictionIn
     if path.is_dir():
         return _open_split(task, find_split(task, path, split=split or SPLIT), split=split or SPLIT)
     named = next((name for name, file in task.files.items() if file == path.name), None)
+    if named is not None and split not in (None, named):
+        raise InputError(f"--split {split}: {path} is the split {named}; leave it out, or give the folder")
     if named is None and path.suffix == ".json":
         named = split or SPLIT  # SQuAD's format under another name
     return None if named is None else _open_split(task, path, split=named)

@@ -114,7 +114,7 @@ def embed(
 
     def render(console: Any) -> None:
         if out is not None:
-            console.print(f"{out}: {len(vectors)} vectors of width {vectors.shape[1]}")
+            console.print(f"{out}: {len(vectors)} vectors of width {vectors.shape[1]}", markup=False)
             return
         for text, vector in zip(words, vectors, strict=True):
             start = " ".join(f"{value:+.3f}" for value in vector[:6])
@@ -132,6 +132,8 @@ def _read_texts(words: list[str]) -> list[str]:
 
 
 def _read_lines() -> list[str]:
+    if sys.stdin is None:
+        raise InputError("there is no standard input; give the texts as words")
     try:
         content = (
             sys.stdin.buffer.read().decode("utf-8") if hasattr(sys.stdin, "buffer") else sys.stdin.read()

@@ -88,5 +88,6 @@ def _render(console: Any, data: dict[str, Any]) -> None:
     vocabulary = "with its vocabulary" if data["has_vocabulary"] else "without a vocabulary"
     console.print(
         f"{data['folder']}: {data['parameters']:,} parameters ({heads}), {vocabulary}, "
-        f"{data['bytes'] / 1e6:.1f} MB"
+        f"{data['bytes'] / 1e6:.1f} MB",
+        markup=False,
     )
