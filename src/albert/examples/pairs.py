@@ -8,10 +8,19 @@ from numpy.typing import NDArray
 from albert.corpus.corpus import Corpus
 from albert.examples.randomness import Keys, Stream, below, derive, uniform
 from albert.examples.settings import ExampleSettings
-from albert.examples.windows import Ints, Windows, find_anchors, grow_runs, grow_windows, piece_offsets
+from albert.examples.windows import (
+    Anchors,
+    Ints,
+    Windows,
+    find_anchors,
+    grow_windows,
+    piece_offsets,
+    split_off_ends,
+)
 
 _TRIES = 8  # to find another document, with a segment of the right length
 _NOT_FOUND = np.iinfo(np.int64).max
+_LAST_RESORT = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -55,18 +64,29 @@ class Pairs:
     is_valid: NDArray[np.bool_]
 
 
+@dataclass(frozen=True)
+class _Growth:
+    """How windows grow: up to so many pieces, and to which side first."""
+
+    targets: Ints
+    is_backward: NDArray[np.bool_]
+
+    def select(self, places: Ints) -> "_Growth":
+        """That of some examples."""
+        return _Growth(self.targets[places], self.is_backward[places])
+
+    def grow(self, corpus: Corpus, anchors: Anchors) -> Windows:
+        """The windows around the anchors."""
+        return grow_windows(corpus, anchors, targets=self.targets, is_backward=self.is_backward)
+
+
 def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSettings) -> Pairs:
     """Windows around the given pieces, split at a random sentence, cut to length, swapped or replaced."""
     targets = _draw_targets(keys, settings)
     # Single sentences: a window of one, which takes in its neighbour.
     wanted = np.ones_like(targets) if settings.unit == "sentences" else targets
-    anchors = find_anchors(corpus, positions)
-    windows = grow_windows(
-        corpus,
-        anchors,
-        targets=wanted,
-        is_backward=uniform(derive(keys, Stream.DIRECTION)) < 0.5,
-    )
+    growth = _Growth(wanted, uniform(derive(keys, Stream.DIRECTION)) < 0.5)
+    windows = growth.grow(corpus, find_anchors(corpus, positions))
     border = windows.start + 1 + below(derive(keys, Stream.SPLIT), windows.num_sentences - 1)
     offsets = [piece_offsets(corpus, windows.part, s) for s in (windows.start, border, windows.end)]
     first = Ranges(windows.part, offsets[0], offsets[1])
@@ -74,11 +94,10 @@ def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSe
     is_valid = (windows.num_sentences >= 2) | (settings.objective == "none")
     is_chosen = uniform(derive(keys, Stream.SWAP)) < 0.5
     if settings.objective == "nsp":
-        is_single = settings.unit == "sentences"
-        room = np.ones_like(targets) if is_single else targets - first.length
-        is_at_anchor = is_single & (border == anchors.sentence)
-        true = _TrueSegment(second.length, room, is_at_anchor)
-        other, is_found = _draw_other_document(corpus, windows, keys, true)
+        room = np.ones_like(targets) if settings.unit == "sentences" else targets - first.length
+        other, is_found = _draw_other_document(
+            corpus, windows, keys, growth=growth, room=room, true=second.length
+        )
         is_chosen &= is_found
         second = second.select(other, is_chosen)
     first, second = _cut(first, second, targets, keys)
@@ -96,29 +115,18 @@ def _draw_targets(keys: Keys, settings: ExampleSettings) -> Ints:
     return np.where(is_short, short, full)
 
 
-@dataclass(frozen=True)
-class _TrueSegment:
-    """What a random segment has to look like: pieces, those there is room for, and where it was found.
-
-    Sentences are found by their pieces, so those that are found are longer than others: if the true one
-    `is_at_anchor`, the random one has to be.
-    """
-
-    length: Ints
-    room: Ints
-    is_at_anchor: NDArray[np.bool_]
-
-
 def _draw_other_document(
-    corpus: Corpus, windows: Windows, keys: Keys, true: _TrueSegment
+    corpus: Corpus, windows: Windows, keys: Keys, *, growth: _Growth, room: Ints, true: Ints
 ) -> tuple[Ranges, NDArray[np.bool_]]:
-    """A segment of another document as long as the true one, and whether one was found.
+    """The end of another document's window, as long as the true second segment, and whether one was found.
 
-    A pair whose window is full must stay full, and a short one as short: a model would learn to tell random
-    segments by lengths, and nothing of their content. Of those tried, the nearest to that length is taken.
+    Random segments must not be told by how they were made. So they are second segments of windows that grew
+    as the true ones did, and begin and end where those do; and a pair that is full stays full, a short one
+    as short: `true` are the pieces of the true segment, `room` those that a full pair has left for it. Of
+    those tried, the nearest to that length is taken.
     """
-    is_full = true.length >= true.room
-    targets = np.maximum(np.minimum(true.length, true.room), 1)
+    is_full = true >= room
+    targets = np.maximum(np.minimum(true, room), 1)
     chosen = Ranges(*(np.zeros(len(keys), np.int64) for _ in range(3)))
     misses = np.full(len(keys), _NOT_FOUND)
     for attempt in range(_TRIES):
@@ -126,21 +134,14 @@ def _draw_other_document(
         if not len(left):
             break
         draw = derive(derive(keys[left], Stream.OTHER_DOCUMENT), attempt)
-        anchors = find_anchors(corpus, below(draw, corpus.num_pieces))
-        start, end = grow_runs(
-            corpus,
-            anchors,
-            targets=targets[left],
-            is_full=is_full[left],
-            is_at_anchor=true.is_at_anchor[left],
-        )
-        offsets = (piece_offsets(corpus, anchors.part, sentences) for sentences in (start, end))
-        candidate = Ranges(anchors.part, *offsets)
-        is_other = (anchors.part != windows.part[left]) | (
-            anchors.document_start != windows.document_start[left]
-        )
+        other = growth.select(left).grow(corpus, find_anchors(corpus, below(draw, corpus.num_pieces)))
+        start = split_off_ends(corpus, other, targets=targets[left], is_full=is_full[left])
+        offsets = (piece_offsets(corpus, other.part, sentences) for sentences in (start, other.end))
+        candidate = Ranges(other.part, *offsets)
+        is_other = (other.part != windows.part[left]) | (other.document_start != windows.document_start[left])
         excess = candidate.length - targets[left]
         miss = np.where(is_full[left] & (excess > 0), 0, np.abs(excess))
+        miss += np.where(other.num_sentences < 2, _LAST_RESORT, 0)  # all of a document: no second segment
         is_better = is_other & (miss < misses[left])
         chosen.replace(left[is_better], candidate, is_better)
         misses[left[is_better]] = miss[is_better]

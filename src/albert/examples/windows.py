@@ -92,34 +92,24 @@ def grow_windows(
     return Windows(anchors.part, anchors.document_start, anchors.document_end, start, end)
 
 
-def grow_runs(
-    corpus: Corpus,
-    anchors: Anchors,
-    *,
-    targets: Ints,
-    is_full: NDArray[np.bool_],
-    is_at_anchor: NDArray[np.bool_],
-) -> tuple[Ints, Ints]:
-    """Runs of sentences up to `targets` pieces: the first of each, and its end.
+def split_off_ends(corpus: Corpus, windows: Windows, *, targets: Ints, is_full: NDArray[np.bool_]) -> Ints:
+    """The first sentences of segments that end where the windows do and hold `targets` pieces.
 
-    They begin at the anchor or after it, or earlier where the document would end too soon. Where `is_full`,
-    a run has its target or more, if its document has it; elsewhere it is as near to it as whole sentences
-    come.
+    None begins a document, but where that is a single sentence. Where `is_full`, a segment has its target or
+    more, if its document has it; elsewhere it is as near to it as whole sentences come.
     """
-    first, end = anchors.sentence.copy(), anchors.sentence + 1
-    for number in np.unique(anchors.part):
-        here = anchors.part == number
+    first = windows.end - 1
+    for number in np.unique(windows.part):
+        here = windows.part == number
         starts = corpus.parts[number].sentence_starts
-        low, high, target = anchors.document_start[here], anchors.document_end[here], targets[here]
-        latest = np.maximum(_grow_back(starts, high, target), low)
-        begin = np.minimum(anchors.sentence[here] + ~is_at_anchor[here], latest)
-        over = np.minimum(_grow_on(starts, begin, target), high)
-        under = np.maximum(over - 1, begin + 1)
-        is_over_nearer = starts[over] - starts[begin] - target <= target - (starts[under] - starts[begin])
-        first[here] = begin
-        end[here] = np.where(is_full[here] | is_over_nearer, over, under)
+        end, target = windows.end[here], targets[here]
+        low = windows.document_start[here] + 1
+        most = np.minimum(np.maximum(_grow_back(starts, end, target), low), end - 1)
+        less = np.minimum(most + 1, end - 1)
+        is_more_nearer = starts[end] - starts[most] - target <= target - (starts[end] - starts[less])
+        first[here] = np.where(is_full[here] | is_more_nearer, most, less)
         corpus.let_go(number)
-    return first, end
+    return first
 
 
 def _grow_on(starts: Ints, first: Ints, targets: Ints) -> Ints:
