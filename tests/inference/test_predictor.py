@@ -298,3 +298,11 @@ def test_many_masks_are_answered_a_few_at_a_time(tiny, monkeypatch):
     monkeypatch.setattr(predictor_module, "_MAX_MASKS", 2)
     for one, other in zip(flatten(expected), flatten(tiny.fill_mask(MASKED)), strict=True):
         assert dict(other) == pytest.approx(dict(one))
+
+
+def test_many_texts_are_read_some_at_a_time_and_named_by_their_place(tiny, monkeypatch):
+    expected = tiny.embed(TEXTS)
+    monkeypatch.setattr(predictor_module, "_MAX_TEXTS", 2)
+    assert np.allclose(tiny.embed(TEXTS), expected, atol=1e-6)
+    with pytest.raises(InputError, match="text 4 has 102 pieces"):
+        tiny.embed(["the sea"] * 3 + ["the " * 100])

@@ -27,6 +27,7 @@ T = TypeVar("T")
 Pooling = Literal["mean", "cls", "pooler"]
 # About what two CPU cores keep in their caches between two layers; larger batches gained nothing.
 MAX_BATCH_TOKENS = 4096
+_MAX_TEXTS = 4096  # at a time: what is known of each is more than its vector
 _MAX_MASKS = 512  # at a time: each has a row as long as the vocabulary
 
 
@@ -115,7 +116,7 @@ class Predictor:
         """
         if pooling not in get_args(Pooling):
             raise InputError(f"pooling is {pooling!r}; there are {', '.join(get_args(Pooling))}")
-        sequences = [self._frame(encoding) for encoding in self.tokenizer.encode_batch(_as_texts(texts))]
+        listed = _as_texts(texts)
 
         def read_vectors(tokens: Tokens, last_TD: Tensor) -> list[Tensor]:
             if pooling == "mean":
@@ -123,10 +124,13 @@ class Predictor:
             pooled_BD = last_TD[tokens.first_B] if pooling == "cls" else self.model.pool(last_TD, tokens)
             return list(pooled_BD.float())
 
-        vectors = self._run(sequences, read_vectors, depth=depth)
-        if not vectors:
-            return np.zeros((0, self.model.config.hidden_size), np.float32)
-        stacked_BD = torch.stack(vectors).cpu().numpy()
+        found = [np.zeros((0, self.model.config.hidden_size), np.float32)]
+        for start in range(0, len(listed), _MAX_TEXTS):
+            encodings = self.tokenizer.encode_batch(listed[start : start + _MAX_TEXTS])
+            sequences = [self._frame_text(encoding) for encoding in encodings]
+            vectors = self._run(sequences, read_vectors, depth=depth, start=start)
+            found.append(torch.stack(vectors).cpu().numpy())
+        stacked_BD = np.concatenate(found)
         if is_normalised:
             stacked_BD /= np.linalg.norm(stacked_BD, axis=1, keepdims=True)
         return stacked_BD
@@ -153,15 +157,20 @@ class Predictor:
     def _frame(self, first: Encoding, second: Encoding | None = None) -> InputSequence:
         return self.tokenizer.build_sequence(first, second)
 
+    def _frame_text(self, encoding: Encoding) -> InputSequence:
+        """A text alone, to be made a vector of."""
+        return self._frame(encoding)
+
     def _run(
         self,
         sequences: Sequence[InputSequence],
         read: Callable[[Tokens, Tensor], list[T]],
         *,
         depth: int | None,
+        start: int = 0,
     ) -> list[T]:
         """Encode in batches and read each; answers come back in the order of the sequences."""
-        self._check_lengths(sequences)
+        self._check_lengths(sequences, start=start)
         answers: dict[int, T] = {}
         lengths = [len(sequence.ids) for sequence in sequences]
         with torch.inference_mode(), autocast(self.device, self.precision):
@@ -175,9 +184,9 @@ class Predictor:
                 answers.update(zip(batch, read(tokens, last_TD), strict=True))
         return [answers[i] for i in range(len(sequences))]
 
-    def _check_lengths(self, sequences: Sequence[InputSequence]) -> None:
+    def _check_lengths(self, sequences: Sequence[InputSequence], *, start: int) -> None:
         limit = self.model.config.max_position_embeddings
-        for number, sequence in enumerate(sequences, start=1):
+        for number, sequence in enumerate(sequences, start=start + 1):
             if len(sequence.ids) > limit:
                 raise InputError(
                     f"text {number} has {len(sequence.ids)} pieces with its borders and the model reads "

@@ -4,17 +4,19 @@ They are written as its early versions wrote them, which the later ones read too
 mean over all its tokens, [CLS] and [SEP] among them, at length 1.
 """
 
+from pathlib import Path
 from typing import Any
 
-from albert.files import format_json
+from albert.files import format_json, read_json
 from albert.model.config import ModelConfig
 
 MODULES_NAME = "modules.json"
+_CONFIG_NAME = "sentence_bert_config.json"
 _POOLING_DIR, _NORMALIZE_DIR = "1_Pooling", "2_Normalize"
 # What these files, and those that sentence-transformers writes in their place, are called in a folder.
 SENTENCE_NAMES = (
     MODULES_NAME,
-    "sentence_bert_config.json",
+    _CONFIG_NAME,
     "config_sentence_transformers.json",
     _POOLING_DIR,
     _NORMALIZE_DIR,
@@ -31,7 +33,7 @@ def format_sentence_files(config: ModelConfig, *, max_length: int) -> dict[str, 
             _describe_module(1, _POOLING_DIR, "Pooling"),
             _describe_module(2, _NORMALIZE_DIR, "Normalize"),  # it has no file of its own
         ],
-        "sentence_bert_config.json": {
+        _CONFIG_NAME: {
             "max_seq_length": limit,
             "do_lower_case": False,
             "model_args": {"add_pooling_layer": False},  # else it warns of a pooler that nothing reads
@@ -49,6 +51,14 @@ def format_sentence_files(config: ModelConfig, *, max_length: int) -> dict[str, 
         },
     }
     return {name: format_json(value) for name, value in values.items()}
+
+
+def read_max_length(folder: Path) -> int | None:
+    """At how many pieces the folder of an embedding model says that texts are cut, if it is one."""
+    path = folder / _CONFIG_NAME
+    values = read_json(path) if path.is_file() else {}
+    found = values.get("max_seq_length") if isinstance(values, dict) else None
+    return found if isinstance(found, int) and found > 2 else None
 
 
 def _describe_module(place: int, path: str, name: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from albert.inference.predictor import Predictor
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, build_runtime
 from albert.pretrained.folder import load_model, save_model
+from albert.pretrained.sentence_transformers import read_max_length
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.answering import Answerer, check_heads
 from albert.tasks.examples import Example, TokenExample
@@ -25,6 +26,7 @@ from albert.tasks.task_facts import (
     format_facts,
     read_facts,
 )
+from albert.text.encoding import Encoding, InputSequence
 from albert.text.tokenizer import Tokenizer
 
 # Not any sequence of texts: one text is such a sequence, too.
@@ -40,7 +42,8 @@ class TaskPredictor(Predictor):
     """A `Predictor` that also answers what its model was fine-tuned for; `load` gives one.
 
     `facts` are those of the folder's task.json, or what the head and the labels of a folder of others say;
-    None for a model that was only pretrained. Refused: a question that it was not fine-tuned for.
+    None for a model that was only pretrained. `max_text` is at how many pieces `embed` cuts a text, if the
+    model is one of embeddings. Refused: a question that it was not fine-tuned for.
     """
 
     def __init__(
@@ -49,10 +52,12 @@ class TaskPredictor(Predictor):
         tokenizer: Tokenizer,
         *,
         facts: TaskFacts | None = None,
+        max_text: int | None = None,
         runtime: RuntimeSettings | None = None,
     ) -> None:
         super().__init__(model, tokenizer, runtime=runtime)
         self.facts = facts
+        self._max_text = facts.max_length if facts is not None and facts.kind == "embedding" else max_text
         self._runtime = runtime or RuntimeSettings()
 
     def classify(
@@ -157,6 +162,13 @@ class TaskPredictor(Predictor):
             extras={TASK_NAME: format_facts(facts), **list_extras(self.model, facts)},
         )
 
+    def _frame_text(self, encoding: Encoding) -> InputSequence:
+        """A text of an embedding model is cut where it was cut in training, and by sentence-transformers."""
+        if self._max_text is None:
+            return super()._frame_text(encoding)
+        room = self._max_text - 2  # [CLS] and [SEP]
+        return self._frame(Encoding(encoding.ids[:room], encoding.spans[:room]))
+
     def _ask_texts(
         self, texts: Iterable[TextOrPair], label_kind: LabelKind, *, depth: int | None, patience: int | None
     ) -> list[dict[str, Any]]:
@@ -213,4 +225,10 @@ def load(
     path = loaded.path if loaded.path.is_dir() else loaded.path.parent
     runtime = build_runtime(device, precision, source="albert.load")
     facts = read_facts(path) or guess_facts(loaded)
-    return TaskPredictor(loaded.model, load_vocabulary(loaded.path), facts=facts, runtime=runtime)
+    return TaskPredictor(
+        loaded.model,
+        load_vocabulary(loaded.path),
+        facts=facts,
+        max_text=read_max_length(path),
+        runtime=runtime,
+    )
