@@ -1,6 +1,7 @@
 """A folder of embeddings opens in sentence-transformers, and gives the vectors that it gives here."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -73,3 +74,18 @@ def test_no_text_may_be_longer_than_the_model_reads(tiny_folder):
     for asked, said in ((512, 40), (16, 16)):
         files = format_sentence_files(config, max_length=asked)
         assert json.loads(files["sentence_bert_config.json"])["max_seq_length"] == said
+
+
+def test_a_layer_that_is_not_converted_is_told_and_not_promised(folder, tmp_path, run_albert):
+    """Else sentence-transformers would look for a folder that is not there."""
+    source = tmp_path / "dense"
+    shutil.copytree(folder, source)
+    modules = json.loads((source / "modules.json").read_text())
+    modules.append({"idx": 3, "name": "3", "path": "3_Dense", "type": "sentence_transformers.models.Dense"})
+    (source / "modules.json").write_text(json.dumps(modules))
+    done = run_albert("convert", source, tmp_path / "out")
+    assert done.code == 0, done.err
+    assert "3_Dense: not converted; the folder is the encoder alone" in done.out
+    assert not (tmp_path / "out" / "modules.json").exists()
+    assert run_albert("convert", folder, tmp_path / "whole").code == 0
+    assert (tmp_path / "whole" / "modules.json").exists()

@@ -12,6 +12,7 @@ from albert.model.config import ModelConfig
 
 MODULES_NAME = "modules.json"
 _CONFIG_NAME = "sentence_bert_config.json"
+_KINDS = ("Transformer", "Pooling", "Normalize")
 _POOLING_DIR, _NORMALIZE_DIR = "1_Pooling", "2_Normalize"
 # What these files, and those that sentence-transformers writes in their place, are called in a folder.
 SENTENCE_NAMES = (
@@ -51,6 +52,15 @@ def format_sentence_files(config: ModelConfig, *, max_length: int) -> dict[str, 
         },
     }
     return {name: format_json(value) for name, value in values.items()}
+
+
+def find_other_modules(folder: Path) -> list[str]:
+    """What a folder of sentence-transformers has beyond encoder, pooling and normalising, by its paths."""
+    path = folder / MODULES_NAME
+    modules = read_json(path) if path.is_file() else []
+    described = [each for each in modules if isinstance(each, dict)] if isinstance(modules, list) else []
+    kinds = {str(each.get("path") or each.get("name")): str(each.get("type")) for each in described}
+    return [name for name, kind in kinds.items() if kind.rpartition(".")[2] not in _KINDS]
 
 
 def read_max_length(folder: Path) -> int | None:

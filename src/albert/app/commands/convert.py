@@ -26,6 +26,7 @@ def convert(
     import torch
 
     from albert.pretrained.folder import load_model, save_model
+    from albert.pretrained.sentence_transformers import find_other_modules
     from albert.pretrained.vocabulary import find_vocabulary
 
     loaded = load_model(source, revision=revision)
@@ -45,6 +46,7 @@ def convert(
         "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
         "heads": list(loaded.model.heads),
         "has_vocabulary": tokenizer is not None,
+        "left_out": find_other_modules(loaded.path),
         "bytes": sum(file.stat().st_size for file in target.rglob("*") if file.is_file()),
     }
     return CommandResult(data, lambda console: _render(console, data))
@@ -74,11 +76,12 @@ def _read_card(path: Path) -> str | None:
 def _read_extras(path: Path) -> dict[str, str]:
     """The files that say what a model was fine-tuned for: without them it would answer nothing."""
     from albert.files import read_text
-    from albert.pretrained.sentence_transformers import SENTENCE_NAMES
+    from albert.pretrained.sentence_transformers import SENTENCE_NAMES, find_other_modules
     from albert.tasks.task_facts import TASK_NAME
 
     folder = path if path.is_dir() else path.parent
-    places = [folder / name for name in (TASK_NAME, *SENTENCE_NAMES)]
+    names = () if find_other_modules(folder) else SENTENCE_NAMES
+    places = [folder / name for name in (TASK_NAME, *names)]
     files = [file for place in places for file in (place, *place.rglob("*")) if file.is_file()]
     return {file.relative_to(folder).as_posix(): read_text(file) for file in files}
 
@@ -86,6 +89,9 @@ def _read_extras(path: Path) -> dict[str, str]:
 def _render(console: Any, data: dict[str, Any]) -> None:
     heads = ", ".join(data["heads"]) or "no heads"
     vocabulary = "with its vocabulary" if data["has_vocabulary"] else "without a vocabulary"
+    if data["left_out"]:
+        modules = ", ".join(data["left_out"])
+        console.print(f"{modules}: not converted; the folder is the encoder alone", markup=False)
     console.print(
         f"{data['folder']}: {data['parameters']:,} parameters ({heads}), {vocabulary}, "
         f"{data['bytes'] / 1e6:.1f} MB",
