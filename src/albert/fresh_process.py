@@ -9,5 +9,6 @@ def build_command(module: str) -> list[str]:
     `python -m` would look first into the folder in which the user stands: an `albert` or a `random.py` there
     would be taken for ours, or for Python's.
     """
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main()"
+    places = [place for place in sys.path if isinstance(place, str)]  # Python passes over all others
+    code = f"import sys; sys.path[:] = {places!a}; from {module} import main; main()"
     return [sys.executable, "-c", code]

@@ -6,8 +6,12 @@ import sys
 
 import pytest
 
+from albert.corpus import resume
 from albert.corpus.prepare import prepare_corpus
 from albert.corpus.sources import find_sources
+from albert.corpus.storage import LocalFolder
+from albert.corpus.survey import SurveyTask
+from albert.corpus.workers import build_engine
 from albert.errors import AlbertError, InputError
 from albert.text.folder import save_tokenizer
 from albert.text.symbol_tokenizer import SymbolOptions, build_symbol_vocabulary
@@ -95,3 +99,36 @@ def test_symbols_without_spaces_are_no_rubbish(tmp_path):
     assert manifest.num_pieces == 540
     assert "long_tokens" not in manifest.dropped
     assert "".join(text for document in read_texts(tmp_path / "out") for text in document) == "".join(lines)
+
+
+def test_what_other_settings_found_is_not_gone_on_with(books, vocab_path, tmp_path, monkeypatch):
+    """A survey that was cut short must not vouch for what an earlier one found."""
+    monkeypatch.setattr(resume, "_SECONDS_BETWEEN_SAVES", -1.0)
+    sources, scratch = find_sources([books]), LocalFolder(tmp_path / "scratch")
+
+    def survey(layout, engine):
+        tasks = [SurveyTask(source, "text", layout, 4000) for source in sources]
+        return resume.survey_sources(tasks, scratch, engine=engine, reporter=Listener())
+
+    class Stopped:
+        def run(self, function, tasks):
+            yield tasks[0], function(tasks[0])
+            raise KeyboardInterrupt
+
+    with build_engine("local") as engine:
+        survey(None, engine)
+        with pytest.raises(KeyboardInterrupt):
+            survey("sentences", Stopped())
+        found = survey("sentences", engine)
+    assert {each.layout for each in found if not each.skipped} == {"sentences"}
+
+
+def test_a_file_that_is_named_twice_is_prepared_again_as_before(books, vocab_path, tmp_path):
+    places = [books, books / "b_wrapped.txt"]
+    first = prepare_corpus(places, vocab=vocab_path, out=tmp_path / "out")
+    assert prepare_corpus(places, vocab=vocab_path, out=tmp_path / "out") == first
+
+
+def test_sources_below_the_corpus_are_refused_for_what_they_are(books, vocab_path):
+    with pytest.raises(InputError, match=r"all that is to be read lies in it; choose another --out"):
+        prepare_corpus([books], vocab=vocab_path, out=books.parent)

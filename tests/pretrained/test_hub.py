@@ -15,7 +15,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from albert.errors import FileFormatError, InputError
-from albert.pretrained.hub import resolve_source
+from albert.pretrained import hub as hub_names
+from albert.pretrained.hub import find_vocabulary_place, resolve_source
 
 COMMIT = "a" * 40
 SMALL_FILES = {
@@ -286,3 +287,23 @@ def test_an_empty_name_is_not_this_folder(name: str) -> None:
 def test_the_hub_library_is_imported_only_when_asked() -> None:
     script = "import sys, albert.pretrained.hub; sys.exit('huggingface_hub' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("place", ["typo/", "./typo", "vcab/spiece.model", "vocab.txt"])
+def test_a_vocabulary_written_as_a_path_is_never_asked_of_the_hub(
+    place: str, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(hub_names, "_fetch", lambda *_: pytest.fail("the hub was asked"))
+    with pytest.raises(FileFormatError, match="does not exist"):
+        find_vocabulary_place(place)
+
+
+def test_a_folder_with_a_vocabulary_is_taken_before_a_model_below_it(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    name = next(file.name for file in tiny_folder.iterdir() if file.name in ("vocab.txt", "spiece.model"))
+    (tmp_path / name).write_bytes((tiny_folder / name).read_bytes())
+    assert find_vocabulary_place(str(tmp_path)) == tmp_path

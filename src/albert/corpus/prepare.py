@@ -10,6 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -90,14 +91,21 @@ def prepare_corpus(
     store = open_storage(out)
     scratch = choose_scratch(store)
     # Before anything there is touched: a folder with a manifest of something else is nobody's to tidy up.
-    before = check_finished(
-        store, vocabulary=tokenizer.fingerprint, settings=settings, sources=sources, overwrite=overwrite
+    check = partial(
+        check_finished,
+        store,
+        vocabulary=tokenizer.fingerprint,
+        settings=settings,
+        sources=sources,
+        overwrite=overwrite,
     )
+    check()
     reporter = reporter or Silence()
     if ignored := find_ignored(paths, leaving_out=out):
         reporter.say("left alone: " + ", ".join(f"{number} × {kind}" for kind, number in ignored.items()))
     busy = f"{store.place}: another run is preparing there; wait for it, or choose another --out"
     with hold(scratch.lock_path, busy=busy), workers as started:
+        before = check()  # again: another run may have ended in between
         sweep(store)
         run = _Run(store, scratch, settings, tokenizer, started, reporter, uuid.uuid4().hex)
         with scratch.writing(RUN_NAME) as path:

@@ -9,7 +9,7 @@ from albert.corpus.progress import Meter
 from albert.corpus.sources import Source
 from albert.corpus.storage import Storage, open_storage, put_json
 from albert.corpus.survey import SourceSurvey, SurveyTask, measure_source, survey_source
-from albert.corpus.units import HashRecord, UnitRecord, UnitTask
+from albert.corpus.units import PREPARE_VERSION, HashRecord, UnitRecord, UnitTask
 from albert.corpus.vocabulary import VOCAB_DIR
 from albert.corpus.workers import Engine
 from albert.errors import AlbertError, InputError
@@ -26,6 +26,7 @@ S = TypeVar("S", bound=Settings)
 class SurveyFile(Settings):
     """The surveys of a run, with the settings that they depend on."""
 
+    version: int = 1
     text_key: str
     layout: str | None
     unit_bytes: int
@@ -34,8 +35,9 @@ class SurveyFile(Settings):
 
     def fits(self, task: SurveyTask) -> bool:
         """Whether what was found holds for a task, too, if its source is still the same."""
-        mine = (self.text_key, self.layout, self.unit_bytes, self.keeps_long_tokens)
-        return mine == (task.text_key, task.layout, task.unit_bytes, task.keeps_long_tokens)
+        mine = (self.version, self.text_key, self.layout, self.unit_bytes, self.keeps_long_tokens)
+        asked = (task.text_key, task.layout, task.unit_bytes, task.keeps_long_tokens)
+        return mine == (PREPARE_VERSION, *asked)
 
 
 def choose_scratch(out: Storage) -> Storage:
@@ -95,12 +97,14 @@ def survey_sources(
     """
     before = read_record(SurveyFile, scratch, _SURVEY_NAME)
     earlier = {survey.path: survey for survey in before.surveys} if before is not None else {}
+    fits = before is not None and before.fits(tasks[0])
     kept = {
         task.source.path: survey
         for task in tasks
-        if before is not None and before.fits(task) and (survey := find_survey(task.source, earlier))
+        if fits and (survey := find_survey(task.source, earlier)) is not None
     }
-    waiting = [task for task in tasks if task.source.path not in kept]
+    # A file may be named twice, by itself and by its folder: it is looked at once.
+    waiting = list({task.source.path: task for task in tasks if task.source.path not in kept}.values())
     sizes = {task.source.path: measure_source(task.source)[0] for task in tasks}
     done = sum(sizes[path] for path in kept)
     meter = Meter(reporter, "looking", total=sum(sizes.values()), done=done) if waiting else None
@@ -113,15 +117,17 @@ def survey_sources(
         if meter is not None:
             meter.advance(sizes[path])
         if time.monotonic() - saved > _SECONDS_BETWEEN_SAVES:
-            _save_surveys(scratch, tasks[0], {**earlier, **found}.values())
+            # What other settings gave would be taken for what these give.
+            _save_surveys(scratch, tasks[0], ({**earlier, **found} if fits else found).values())
             saved = time.monotonic()
-    surveys = [found[task.source.path] for task in tasks]
+    surveys = [found[task.source.path].model_copy(update={"name": task.source.name}) for task in tasks]
     _save_surveys(scratch, tasks[0], surveys)
     return surveys
 
 
 def _save_surveys(scratch: Storage, task: SurveyTask, surveys: Iterable[SourceSurvey]) -> None:
     content = SurveyFile(
+        version=PREPARE_VERSION,
         text_key=task.text_key,
         layout=task.layout,
         unit_bytes=task.unit_bytes,
@@ -134,6 +140,6 @@ def _save_surveys(scratch: Storage, task: SurveyTask, surveys: Iterable[SourceSu
 def find_survey(source: Source, earlier: dict[str, SourceSurvey]) -> SourceSurvey | None:
     """The earlier survey of a source whose file has not been touched since."""
     found = earlier.get(source.path)
-    if found is None or found.name != source.name or source.kind == "dataset":
+    if found is None or source.kind == "dataset":
         return None
     return found if measure_source(source) == (found.num_bytes, found.modified_ns) else None

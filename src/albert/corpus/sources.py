@@ -33,7 +33,10 @@ def find_sources(paths: Iterable[Place], *, leaving_out: Place | None = None) ->
     """
     names = [str(path) for path in paths]
     found = [source for name in names for source in _find(name)]
-    sources = [each for each in found if each.kind == "dataset" or not _lies_in(each.path, leaving_out)]
+    lies_in = _Folder(leaving_out).has
+    sources = [each for each in found if each.kind == "dataset" or not lies_in(each.path)]
+    if found and not sources:
+        raise InputError(f"{leaving_out}: all that is to be read lies in it; choose another --out")
     for source in sources:
         _refuse_odd_name(source.path)
     if not sources:
@@ -41,12 +44,23 @@ def find_sources(paths: Iterable[Place], *, leaving_out: Place | None = None) ->
     return sources
 
 
-def _lies_in(path: str, folder: Place | None) -> bool:
-    if folder is None or is_url(path) != is_url(folder):
-        return False
-    if is_url(path):
-        return path.startswith(str(folder).rstrip("/") + "/")
-    return Path(path).resolve().is_relative_to(to_path(folder).resolve())
+class _Folder:
+    """What lies in a place, links followed; of many files in a folder, the folder is looked up once."""
+
+    def __init__(self, place: Place | None) -> None:
+        self._place = place
+        self._top = None if place is None or is_url(place) else to_path(place).resolve()
+        self._known: dict[Path, bool] = {}
+
+    def has(self, path: str) -> bool:
+        if self._place is None or is_url(path) != is_url(self._place):
+            return False
+        if self._top is None:
+            return path.startswith(str(self._place).rstrip("/") + "/")
+        parent = Path(path).parent
+        if parent not in self._known:
+            self._known[parent] = parent.resolve().is_relative_to(self._top)
+        return self._known[parent]
 
 
 def _refuse_odd_name(path: str) -> None:
@@ -59,12 +73,15 @@ def _refuse_odd_name(path: str) -> None:
 def find_ignored(paths: Iterable[Place], *, leaving_out: Place | None = None) -> Counter[str]:
     """How many files of each other kind lie in the folders and are left alone."""
     files: list[PurePath] = []
+    lies_in = _Folder(leaving_out).has
     for place in paths:
         if is_url(place):
             is_folder = find_kind(to_name(place)) is None
-            files += [to_name(name) for name in (list_files(str(place)) if is_folder else [])]
+            url = str(place).rstrip("/")
+            listed = list_files(str(place)) if is_folder else []
+            files += [to_name(name) for name in listed if not lies_in(f"{url}/{name}")]
         elif to_path(place).is_dir():
-            files += (file for file in _iter_files(to_path(place)) if not _lies_in(str(file), leaving_out))
+            files += (file for file in _iter_files(to_path(place)) if not lies_in(str(file)))
     return Counter(file.suffix or file.name for file in files if find_kind(file) is None)
 
 

@@ -83,12 +83,8 @@ def measure_source(source: Source, *, is_fresh: bool = False) -> tuple[int, int]
 
 def choose_unit_bytes(sources: Iterable[Source]) -> int:
     """How large a unit of work is: it depends on the sources alone, never on the workers."""
-    total = sum(_count_bytes(source) for source in sources)
+    total = sum(measure_source(source)[0] for source in sources)
     return max(MIN_UNIT_BYTES, total // MAX_UNITS)
-
-
-def _count_bytes(source: Source) -> int:
-    return describe_dataset(source)[1] if source.kind == "dataset" else measure_source(source)[0]
 
 
 def survey_source(task: SurveyTask) -> SourceSurvey:
@@ -138,7 +134,7 @@ def _hash_source(path: str) -> str:
 def _find_cuts(
     source: Source, layout: Layout, num_bytes: int, num_rows: int, unit_bytes: int
 ) -> tuple[int, ...]:
-    num_slices = max(1, num_bytes // unit_bytes)
+    num_slices = max(1, min(num_bytes // unit_bytes, MAX_UNITS))  # of a dataset, the size is known only now
     if is_compressed(source.path):
         return 0, num_bytes
     if source.kind in ("txt", "jsonl"):

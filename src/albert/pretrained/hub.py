@@ -8,12 +8,14 @@ from pathlib import Path
 from albert.errors import FileFormatError, InputError, first_line
 from albert.files import read_json
 from albert.pretrained.released import RELEASED, find_released, suggest_released
-from albert.text.folder import TOKENIZER_FILES, VOCABULARY_FILES
+from albert.pretrained.sentence_transformers import SENTENCE_NAMES
+from albert.text.folder import TOKENIZER_FILES, VOCABULARY_FILES, has_tokenizer
 
 SAFETENSORS = "model.safetensors"
 PICKLED = "pytorch_model.bin"
 COMPANIONS = (
     "config.json", "task.json", *TOKENIZER_FILES, "special_tokens_map.json", "README.md",
+    *SENTENCE_NAMES, *(f"{name}/*" for name in SENTENCE_NAMES if "." not in name),
 )  # fmt: skip
 
 PUBLISHED = tuple(
@@ -47,9 +49,14 @@ def resolve_source(source: str | Path, *, revision: str | None = None) -> Path:
     return found
 
 
-def find_vocabulary_place(place: Path) -> Path:
-    """Where a vocabulary lies: a file, or the folder that any way of naming a model leads to."""
-    return place if place.is_file() else resolve_source(str(place))
+def find_vocabulary_place(place: str) -> Path:
+    """Where a vocabulary lies: a file, its folder, or the folder that any way of naming a model leads to."""
+    path = Path(place).expanduser()
+    if path.is_file() or has_tokenizer(path):
+        return path
+    if path.suffix in (".model", ".txt", ".json"):
+        raise FileFormatError(f"{place}: does not exist; check the path")
+    return resolve_source(place)
 
 
 def _find_local(source: str | Path) -> Path | None:

@@ -81,7 +81,7 @@ def _build_normalizer(rules: Normalisation, *, charsmap: bytes) -> normalizers.N
         steps += [normalizers.Replace(Regex(r"(?<=\p{L})Σ(?!\p{L})"), "ς"), normalizers.Lowercase()]
     if charsmap:
         # Precompiled does not join the letters of a Korean syllable again, as SentencePiece does.
-        steps += [normalizers.NFKC(), normalizers.Precompiled(charsmap)]
+        steps += [normalizers.Precompiled(charsmap), normalizers.NFC()]
     return normalizers.Sequence(steps)
 
 

@@ -46,7 +46,7 @@ def convert(
         "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
         "heads": list(loaded.model.heads),
         "has_vocabulary": tokenizer is not None,
-        "left_out": find_other_modules(loaded.path),
+        "left_out": find_other_modules(loaded.path if loaded.path.is_dir() else loaded.path.parent),
         "bytes": sum(file.stat().st_size for file in target.rglob("*") if file.is_file()),
     }
     return CommandResult(data, lambda console: _render(console, data))

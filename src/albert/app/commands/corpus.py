@@ -17,7 +17,7 @@ def prepare(
         list[str],
         typer.Argument(metavar="CORPUS…", help="files, folders or URLs of text, or hf:NAME[@CONFIG][:SPLIT]"),
     ],
-    vocab: Annotated[Path, typer.Option("--vocab", help="the folder of a vocabulary or a model, or a file")],
+    vocab: Annotated[str, typer.Option("--vocab", help="the folder or file of a vocabulary, or a model")],
     out: Annotated[str, typer.Option("--out", help="the folder to write, or a URL as s3://bucket/corpus")],
     engine: Annotated[str, typer.Option("--engine", help="local, or ray for a cluster")] = "local",
     address: Annotated[

@@ -89,7 +89,7 @@ def tokenize(
     texts: Annotated[
         list[str], typer.Argument(metavar="TEXT…", help="texts, or - to read one from each line")
     ],
-    vocab: Annotated[Path, typer.Option("--vocab", help="the folder of a vocabulary or a model, or a file")],
+    vocab: Annotated[str, typer.Option("--vocab", help="the folder or file of a vocabulary, or a model")],
 ) -> CommandResult:
     """Show the pieces of each text, their ids, and where in the text each is from."""
     from albert.pretrained.hub import find_vocabulary_place
