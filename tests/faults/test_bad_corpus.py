@@ -171,7 +171,12 @@ def test_a_file_that_cannot_be_read(prepare, tmp_path, monkeypatch):
 def test_a_vocabulary_that_is_missing(run_albert, tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)
     words = ("corpus", "prepare", tmp_path / "a.txt", "--out", tmp_path / "out", "--vocab")
-    assert "nowhere: has no" in run_albert(*words, tmp_path / "nowhere").error
+    assert "nowhere' does not exist; check the path" in run_albert(*words, tmp_path / "nowhere").error
+    assert (
+        "spiece.model: does not exist; check the path" in run_albert(*words, tmp_path / "spiece.model").error
+    )
+    (tmp_path / "empty").mkdir()
+    assert "empty: has no" in run_albert(*words, tmp_path / "empty").error
     assert not (tmp_path / "out").exists()
 
 

@@ -20,6 +20,7 @@ from albert.settings import Settings, build_settings
 SCRATCH_NAME = ".prepare"
 _SURVEY_NAME = "survey.json"
 _SECONDS_BETWEEN_SAVES = 30.0
+_SOON_READ = 1 << 26  # bytes, of whose reading nothing need be said
 S = TypeVar("S", bound=Settings)
 
 
@@ -106,8 +107,9 @@ def survey_sources(
     # A file may be named twice, by itself and by its folder: it is looked at once.
     waiting = list({task.source.path: task for task in tasks if task.source.path not in kept}.values())
     sizes = {task.source.path: measure_source(task.source)[0] for task in tasks}
-    done = sum(sizes[path] for path in kept)
-    meter = Meter(reporter, "looking", total=sum(sizes.values()), done=done) if waiting else None
+    done, total = sum(sizes[path] for path in kept), sum(sizes.values())
+    is_long = total - done > _SOON_READ
+    meter = Meter(reporter, "looking", total=total, done=done) if is_long else None
     found, saved = dict(kept), time.monotonic()
     for task, fresh in engine.run(survey_source, waiting):
         path = task.source.path

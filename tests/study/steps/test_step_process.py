@@ -85,7 +85,7 @@ def test_a_child_ends_with_whoever_asked():
 
 def test_a_child_that_fails_is_no_result(monkeypatch):
     monkeypatch.setattr(step_process, "CHILD", "albert.study.nowhere")
-    with pytest.raises(RuntimeError, match=r"nowhere ended with 1 instead of an answer:\n.*No module named"):
+    with pytest.raises(RuntimeError, match=r"(?s)nowhere ended with 1 instead of an answer:\n.*No module"):
         measure_footprint(CONFIG, batch_size=1, length=8, optimizer="lamb")
 
 
