@@ -1,6 +1,7 @@
 """`albert.load` on a fine-tuned folder: texts, questions, options and words in, answers out."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -241,6 +242,35 @@ def test_an_encoder_of_sentences_is_saved_with_what_sentence_transformers_wants(
     assert limits["max_seq_length"] == 40
     assert (tmp_path / "again" / "modules.json").exists()
     assert (tmp_path / "again" / "1_Pooling" / "config.json").exists()
+
+
+def as_sentence_folder(source, folder, pooling):
+    """The folder of another model of sentences, which says itself how it makes one vector of a text."""
+    shutil.copytree(source, folder)
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling), encoding="utf-8")
+    return albert.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean"),
+        ({"word_embedding_dimension": 32, "pooling_mode": "cls"}, "cls"),
+        ({}, "mean"),
+    ],
+)
+def test_vectors_are_made_as_the_folder_of_sentences_says(tiny_folder, tmp_path, said, expected):
+    model = as_sentence_folder(tiny_folder, tmp_path / "m", said)
+    np.testing.assert_array_equal(model.embed(TEXTS), albert.load(tiny_folder).embed(TEXTS, pooling=expected))
+
+
+def test_a_pooling_that_there_is_not_is_refused_until_another_is_asked_for(tiny_folder, tmp_path):
+    model = as_sentence_folder(tiny_folder, tmp_path / "m", {"pooling_mode_max_tokens": True})
+    with pytest.raises(InputError, match=r"pooling of this model's folder is 'max_tokens'; there are"):
+        model.embed(TEXTS)
+    np.testing.assert_array_equal(model.embed(TEXTS, pooling="mean"), albert.load(tiny_folder).embed(TEXTS))
 
 
 def test_saving_keeps_what_the_model_was_fine_tuned_for(load, tmp_path):

@@ -39,6 +39,8 @@ class Predictor:
     one longer than the model reads, and a question that the model has no head for.
     """
 
+    default_pooling: str = "mean"  # of embeddings; a folder may say otherwise
+
     def __init__(
         self, model: AlbertModel, tokenizer: Tokenizer, *, runtime: RuntimeSettings | None = None
     ) -> None:
@@ -105,23 +107,25 @@ class Predictor:
         self,
         texts: Iterable[str],
         *,
-        pooling: Pooling = "mean",
+        pooling: Pooling | None = None,
         is_normalised: bool = False,
         depth: int | None = None,
     ) -> NDArray[np.float32]:
         """One vector a text, [texts, hidden_size]: the mean of its tokens, its [CLS], or the pooler's.
 
-        `pooling` is mean, cls or pooler. With `is_normalised` each has the length 1, and their products are
-        cosines.
+        `pooling` is mean, cls or pooler; without it, what an embedding model's folder says, else the mean.
+        With `is_normalised` each has the length 1, and their products are cosines.
         """
-        if pooling not in get_args(Pooling):
-            raise InputError(f"pooling is {pooling!r}; there are {', '.join(get_args(Pooling))}")
+        chosen = self.default_pooling if pooling is None else pooling
+        if chosen not in get_args(Pooling):
+            origin = "pooling" if pooling is not None else "the pooling of this model's folder"
+            raise InputError(f"{origin} is {chosen!r}; there are {', '.join(get_args(Pooling))}")
         listed = _as_texts(texts)
 
         def read_vectors(tokens: Tokens, last_TD: Tensor) -> list[Tensor]:
-            if pooling == "mean":
+            if chosen == "mean":
                 return [part.float().mean(0) for part in last_TD.split(tokens.lengths)]
-            pooled_BD = last_TD[tokens.first_B] if pooling == "cls" else self.model.pool(last_TD, tokens)
+            pooled_BD = last_TD[tokens.first_B] if chosen == "cls" else self.model.pool(last_TD, tokens)
             return list(pooled_BD.float())
 
         found = [np.zeros((0, self.model.config.hidden_size), np.float32)]

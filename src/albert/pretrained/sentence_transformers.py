@@ -14,6 +14,7 @@ MODULES_NAME = "modules.json"
 _CONFIG_NAME = "sentence_bert_config.json"
 _KINDS = ("Transformer", "Pooling", "Normalize")
 _POOLING_DIR, _NORMALIZE_DIR = "1_Pooling", "2_Normalize"
+_OUR_POOLINGS = {"mean_tokens": "mean", "cls_token": "cls"}
 # What these files, and those that sentence-transformers writes in their place, are called in a folder.
 SENTENCE_NAMES = (
     MODULES_NAME,
@@ -69,6 +70,21 @@ def read_max_length(folder: Path) -> int | None:
     values = read_json(path) if path.is_file() else {}
     found = values.get("max_seq_length") if isinstance(values, dict) else None
     return found if isinstance(found, int) and found > 2 else None
+
+
+def read_pooling(folder: Path) -> str | None:
+    """How the folder of an embedding model says that a text's tokens become one vector, if it is one.
+
+    "mean" and "cls" as ours; what we have not is called as the folder calls it, as in max_tokens.
+    """
+    path = folder / _POOLING_DIR / "config.json"
+    values = read_json(path) if path.is_file() else {}
+    if not isinstance(values, dict):
+        return None
+    # Early versions have a switch for each, in later ones it is called by name.
+    switched = [key.removeprefix("pooling_mode_") for key, value in values.items() if value is True]
+    named = [values[key] for key in ("pooling_mode",) if isinstance(values.get(key), str)]
+    return "+".join(_OUR_POOLINGS.get(mode, mode) for mode in switched + named) or None
 
 
 def _describe_module(place: int, path: str, name: str) -> dict[str, Any]:

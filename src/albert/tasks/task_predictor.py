@@ -9,7 +9,7 @@ from albert.inference.predictor import Predictor
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, build_runtime
 from albert.pretrained.folder import load_model, save_model
-from albert.pretrained.sentence_transformers import read_max_length
+from albert.pretrained.sentence_transformers import read_max_length, read_pooling
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.answering import Answerer, check_heads
 from albert.tasks.examples import Example, TokenExample
@@ -42,8 +42,9 @@ class TaskPredictor(Predictor):
     """A `Predictor` that also answers what its model was fine-tuned for; `load` gives one.
 
     `facts` are those of the folder's task.json, or what the head and the labels of a folder of others say;
-    None for a model that was only pretrained. `max_text` is at how many pieces `embed` cuts a text, if the
-    model is one of embeddings. Refused: a question that it was not fine-tuned for.
+    None for a model that was only pretrained. `max_text` is at how many pieces `embed` cuts a text, and
+    `pooling` how it makes one vector of it, if the model is one of embeddings. Refused: a question that it
+    was not fine-tuned for.
     """
 
     def __init__(
@@ -53,11 +54,13 @@ class TaskPredictor(Predictor):
         *,
         facts: TaskFacts | None = None,
         max_text: int | None = None,
+        pooling: str | None = None,
         runtime: RuntimeSettings | None = None,
     ) -> None:
         super().__init__(model, tokenizer, runtime=runtime)
         self.facts = facts
         self._max_text = facts.max_length if facts is not None and facts.kind == "embedding" else max_text
+        self.default_pooling = pooling or self.default_pooling
         self._runtime = runtime or RuntimeSettings()
 
     def classify(
@@ -230,5 +233,6 @@ def load(
         load_vocabulary(loaded.path),
         facts=facts,
         max_text=read_max_length(path),
+        pooling=read_pooling(path),
         runtime=runtime,
     )

@@ -83,7 +83,10 @@ def embed(
     texts: Texts,
     model: Model,
     out: Annotated[Path | None, typer.Option("--out", help="write the vectors to this .npy file")] = None,
-    pooling: Annotated[str, typer.Option("--pooling", help="mean, cls or pooler")] = "mean",
+    pooling: Annotated[
+        str | None,
+        typer.Option("--pooling", help="mean, cls or pooler; else as the model's folder says, or the mean"),
+    ] = None,
     normalise: Annotated[bool, typer.Option("--normalise", help="scale each vector to length 1")] = False,
     depth: Depth = None,
     device: Device = "auto",
