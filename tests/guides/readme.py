@@ -8,6 +8,11 @@ README = ROOT / "README.md"
 _COMMENT = re.compile(r"\s{2,}.*|\s+#.*")
 
 
+def name_anchor(title: str) -> str:
+    """What GitHub calls the place of a heading: letters and digits, a hyphen for each space."""
+    return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+
+
 def list_commands() -> list[str]:
     """Every line of a block that begins with `albert`, without the words that explain it behind the gap."""
     lines = [line for block in read_blocks(README) for line in block.text.splitlines()]

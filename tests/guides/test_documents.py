@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.guides.journeys import GUIDES, ROOT, list_guides, read_blocks
-from tests.guides.readme import list_commands
+from tests.guides.readme import list_commands, name_anchor
 from tests.guides.typed_commands import check_typed, iter_typed
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -21,9 +21,7 @@ def read_prose(page: Path) -> str:
 
 
 def list_anchors(page: Path) -> set[str]:
-    """The places that a heading makes, as GitHub names them: letters and digits, a hyphen for each space."""
-    titles = (title.lower() for title in _HEADING.findall(read_prose(page)))
-    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+    return {name_anchor(title) for title in _HEADING.findall(read_prose(page))}
 
 
 def is_broken(page: Path, link: str) -> bool:
