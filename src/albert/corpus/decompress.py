@@ -11,6 +11,7 @@ from albert.corpus.remote import Place, is_url, open_binary, to_name, to_path
 from albert.errors import FileFormatError
 
 BLOCK_BYTES = 1 << 20
+HEAD_BYTES = 200_000  # are looked at to tell what a file is: text or not, and in which layout
 
 
 def _open_zstd(content: Path | BinaryIO) -> Any:
@@ -64,7 +65,7 @@ def iter_bytes(
         ) from error
 
 
-def read_head(place: Place, *, num_bytes: int) -> bytes:
+def read_head(place: Place, *, num_bytes: int = HEAD_BYTES) -> bytes:
     """The first bytes of the content, decompressed."""
     parts: list[bytes] = []
     missing = num_bytes

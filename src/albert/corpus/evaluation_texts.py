@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from albert.corpus.cleaning import looks_binary
-from albert.corpus.decompress import OPENERS, iter_bytes
+from albert.corpus.decompress import HEAD_BYTES, OPENERS, iter_bytes
 from albert.errors import FileFormatError
 from albert.files import MAX_CSV_FIELD
-
-_HEAD_BYTES = 200_000
 
 
 def iter_texts(path: Path) -> Iterator[str]:
@@ -27,7 +25,7 @@ def iter_texts(path: Path) -> Iterator[str]:
                 yield from iter_texts(file)
         return
     data = b"".join(iter_bytes(path))
-    if looks_binary(data[:_HEAD_BYTES]):
+    if looks_binary(data[:HEAD_BYTES]):
         raise FileFormatError(
             f"{path}: is no text in UTF-8; what is read are .tsv, .csv, .json, .jsonl and lines of text: "
             "convert it, or leave it out"

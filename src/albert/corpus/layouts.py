@@ -17,7 +17,6 @@ LAYOUTS = {
     "wrapped": "hard-wrapped, blank lines between paragraphs",
     "dense": "hard-wrapped, no blank lines between paragraphs",
 }
-SAMPLE_BYTES = 200_000
 # Longer lines were not wrapped for a screen or a page.
 MAX_WRAPPED_WIDTH = 130
 _MARKS = frozenset(".!?…:;。！？：；")

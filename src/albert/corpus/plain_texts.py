@@ -18,7 +18,7 @@ def iter_plain_texts(
 ) -> Iterator[str]:
     """The paragraphs of all sources; these are looked for at once, and `warn` hears of those left out."""
     for source in find_sources(places):
-        if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path, num_bytes=200_000)):
+        if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path)):
             warn(f"{source.name}: binary, left out")
             continue
         documents = iter_documents(

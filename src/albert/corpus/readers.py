@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from albert.corpus.cleaning import clean_bytes, clean_text, drop_licence, drop_page_furniture, mend_bytes
-from albert.corpus.decompress import is_compressed, iter_bytes, read_head
-from albert.corpus.layouts import SAMPLE_BYTES, Layout, choose_layout
+from albert.corpus.decompress import HEAD_BYTES, is_compressed, iter_bytes, read_head
+from albert.corpus.layouts import Layout, choose_layout
 from albert.corpus.paragraphs import Joiner, RawDocument, drop_ornaments, iter_raw_documents, split_lines
 from albert.corpus.sources import Source
 from albert.corpus.tables import iter_dataset_texts, iter_parquet_texts
@@ -81,16 +81,16 @@ def read_sample(source: Source, options: ReadOptions) -> str:
     quiet = replace(options, counts=Counter())
     ignored, keeps = quiet.counts, quiet.keeps_long_tokens
     if source.kind == "txt":
-        head = read_head(source.path, num_bytes=SAMPLE_BYTES)
-        whole_lines = head[: head.rfind(b"\n") + 1] if len(head) == SAMPLE_BYTES and b"\n" in head else head
+        head = read_head(source.path)
+        whole_lines = head[: head.rfind(b"\n") + 1] if len(head) == HEAD_BYTES and b"\n" in head else head
         text = clean_bytes(whole_lines, ignored, keeps_long_tokens=keeps)
         return drop_page_furniture(drop_licence(text, ignored)[0], ignored)
     texts: list[str] = []
     size = 0
     for text in RECORD_READERS[source.kind](source, 0, -1, quiet):
-        texts.append(clean_text(text[:SAMPLE_BYTES], ignored, keeps_long_tokens=keeps).strip())
+        texts.append(clean_text(text[:HEAD_BYTES], ignored, keeps_long_tokens=keeps).strip())
         size += len(text)
-        if size >= SAMPLE_BYTES:
+        if size >= HEAD_BYTES:
             break
     return "\n\n".join(texts)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from albert.corpus.cleaning import find_running_heads, looks_binary
 from albert.corpus.decompress import is_compressed, read_head
-from albert.corpus.layouts import SAMPLE_BYTES, Layout, choose_layout
+from albert.corpus.layouts import Layout, choose_layout
 from albert.corpus.readers import ReadOptions, Slice, read_sample
 from albert.corpus.remote import measure, open_binary
 from albert.corpus.sources import Source
@@ -105,7 +105,7 @@ def survey_source(task: SurveyTask) -> SourceSurvey:
     )
     if num_bytes == 0:
         return known.model_copy(update={"skipped": "empty"})
-    if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path, num_bytes=SAMPLE_BYTES)):
+    if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path)):
         return known.model_copy(update={"skipped": "binary"})
     sample = read_sample(source, ReadOptions(task.text_key, keeps_long_tokens=task.keeps_long_tokens))
     layout = choose_layout(task.layout, sample)
