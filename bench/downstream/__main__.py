@@ -15,13 +15,14 @@ from albert.pretrained.hub import resolve_source
 from albert.reporting import Reporter
 from albert.tasks.catalogue import find_task
 from albert.training.budget import parse_duration
+from albert.training.job import StoppedError
 from albert.training.recipes import read_recipe
 from bench.downstream.ensembles import Ensemble, measure_ensemble
 from bench.downstream.facts import ENSEMBLES, LARGE
 from bench.downstream.plan import list_tasks, make_plan, parse_cuts
 from bench.downstream.results import collect
 from bench.downstream.table import format_report
-from bench.downstream.trials import StoppedError, run_trials
+from bench.downstream.trials import run_trials
 from bench.downstream.workshop import Workshop, open_workshop, split_setting
 
 

@@ -19,16 +19,13 @@ from albert.tasks.examples import Example
 from albert.tasks.finetune import finetune
 from albert.tasks.finetune_facts import read_finetune_run
 from albert.tasks.splits import read_split
+from albert.training.job import StoppedError
 from albert.training.run_folder import CHECKPOINTS_DIR, has_run
 from bench.downstream.subsets import find_other_split
 from bench.downstream.workshop import Trial, Workshop
 
 _MISMATCHED = "dev-mismatched"
 _MISMATCHED_NAME = "accuracy_mismatched"
-
-
-class StoppedError(Exception):
-    """A signal has stopped a run; it goes on from its checkpoint at the next start."""
 
 
 def run_trials(
@@ -116,8 +113,9 @@ def _run_finetuning(trial: Trial, shop: Workshop, reporter: Reporter) -> dict[st
         resume=has_run(run_dir),
         reporter=reporter,
     )
-    if result.scores is None or result.model_dir is None:
-        raise StoppedError(result.outcome.signal)
+    result.outcome.check_finished()
+    assert result.scores is not None, "it is finished"
+    assert result.model_dir is not None, "it is finished"
     metrics = dict(result.scores.metrics)
     _, facts = read_finetune_run(run_dir)
     if _read_mismatched(trial.task, shop):

@@ -16,6 +16,7 @@ from albert.pretrained.untrained import save_untrained
 from albert.reporting import Silence
 from albert.tasks.catalogue import find_task
 from albert.tasks.splits import read_split
+from albert.training.job import StoppedError
 from bench.downstream.__main__ import build_parser, compare, main
 from bench.downstream.ensembles import Ensemble, measure_ensemble
 from bench.downstream.facts import DataFacts
@@ -24,7 +25,6 @@ from bench.downstream.plan import parse_cuts
 from bench.downstream.results import TaskResults
 from bench.downstream.subsets import write_subset
 from bench.downstream.table import format_table
-from bench.downstream.trials import StoppedError
 from bench.downstream.workshop import Workshop
 from tests.bench.official_files import write_passages, write_questions, write_tasks
 

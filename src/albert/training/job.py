@@ -74,6 +74,10 @@ class Progress:
     figures: dict[str, float] = field(default_factory=dict)
 
 
+class StoppedError(Exception):
+    """A signal, by its name, has stopped a run; what was learned is saved, and the next start goes on."""
+
+
 @dataclass(frozen=True)
 class LoopOutcome:
     """How a run ended: `signal` is what stopped it before the end."""
@@ -81,3 +85,8 @@ class LoopOutcome:
     progress: Progress
     is_finished: bool
     signal: str | None = None
+
+    def check_finished(self) -> None:
+        """Refused with a `StoppedError`: what was stopped."""
+        if not self.is_finished:
+            raise StoppedError(self.signal or "a signal")

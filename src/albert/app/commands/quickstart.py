@@ -31,8 +31,8 @@ def quickstart(
     """See all of it work in about ten minutes: pretrain, stop, resume, fine-tune, look inside; a report."""
     from albert.app.quickstart.run import run_quickstart
     from albert.app.quickstart.settings import QuickstartSettings
-    from albert.app.quickstart.stopping import StoppedError
     from albert.settings import build_settings
+    from albert.training.job import StoppedError
 
     values = {"minutes": minutes, "model": model, "seed": seed}
     chosen = build_settings(QuickstartSettings, values=values, overrides=settings or (), source="quickstart")

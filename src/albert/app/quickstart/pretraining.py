@@ -7,7 +7,7 @@ from typing import Any
 
 from albert.app.quickstart.settings import QuickstartSettings
 from albert.app.quickstart.sources import TextSource
-from albert.app.quickstart.stopping import StopOnce, StoppedError
+from albert.app.quickstart.stopping import StopOnce
 from albert.reporting import Reporter
 
 _STAGE = "pretrain"  # what the loop calls its progress
@@ -111,8 +111,7 @@ def pretrain_model(
             "as if it had never stopped, to the bit"
         )
         outcome = _run(corpus_dir, run_dir, settings, reporter)
-    if not outcome.is_finished:
-        raise StoppedError(outcome.signal or "a signal")
+    outcome.check_finished()
     return _read_result(corpus_dir, run_dir, outcome)
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from albert.app.quickstart.settings import QuickstartSettings
-from albert.app.quickstart.stopping import StoppedError
 from albert.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -75,8 +74,7 @@ def _teach(
         resume=has_run(run_dir),
         reporter=reporter,
     )
-    if result.model_dir is None:
-        raise StoppedError(result.outcome.signal or "a signal")
+    result.outcome.check_finished()
 
 
 def _score_model(run_dir: Path, tables: Path, name: str) -> ReviewScore:

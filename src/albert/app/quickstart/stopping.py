@@ -6,10 +6,6 @@ from dataclasses import dataclass, field
 from albert.reporting import Reporter
 
 
-class StoppedError(Exception):
-    """A person's signal has stopped a run; what was learned is saved."""
-
-
 @dataclass
 class StopOnce:
     """Passes on what a run says, and sends it a real SIGTERM once, as soon as `share` of it is done."""

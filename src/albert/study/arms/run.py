@@ -26,16 +26,13 @@ from albert.study.arms.results import FAILURE_NAME, PRETRAIN_DIR, RESULT_NAME, A
 from albert.study.arms.settings import list_pretrain_overrides, list_task_overrides
 from albert.tasks.finetune import finetune
 from albert.training.evaluation import Score
+from albert.training.job import StoppedError
 from albert.training.metrics import iter_records
 from albert.training.pretrain import PretrainResult, pretrain
 from albert.training.pretrain_data import open_data
 from albert.training.run_folder import CHECKPOINTS_DIR, MODEL_DIR, has_run
 
 TASKS_DIR, SCORE_NAME = "tasks", "score.json"
-
-
-class StoppedError(Exception):
-    """A signal has stopped a run; it goes on from its checkpoint at the next start."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +106,7 @@ def _pretrain(unit: Unit, plan: StudyPlan, reporter: Reporter) -> PretrainResult
         resume=has_run(run_dir),
         reporter=reporter,
     )
-    if not result.outcome.is_finished:
-        raise StoppedError(result.outcome.signal or "a signal")
+    result.outcome.check_finished()
     return result
 
 
@@ -151,8 +147,8 @@ def _teach(unit: Unit, plan: StudyPlan, task: str, reporter: Reporter) -> float:
         resume=has_run(run_dir),
         reporter=reporter,
     )
-    if result.scores is None:
-        raise StoppedError(result.outcome.signal or "a signal")
+    result.outcome.check_finished()
+    assert result.scores is not None, "it is finished"
     write_json(place / SCORE_NAME, {"score": result.scores.score, "metrics": dict(result.scores.metrics)})
     shutil.rmtree(run_dir)  # many arms and tasks: their scores are what is wanted
     return result.scores.score
