@@ -28,6 +28,10 @@ class InputError(AlbertError):
     """A text or an argument that cannot be answered as it stands."""
 
 
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM where Ctrl-C is answered: whoever lets the one pass lets the other pass."""
+
+
 def first_line(error: BaseException) -> str:
     """What another library's error says, short enough to be quoted in one of ours."""
     lines = str(error).strip().splitlines() or [type(error).__name__]

@@ -14,9 +14,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
 from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
-from typing import Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
-from albert.errors import AlbertError, InputError
+from albert.errors import AlbertError, InputError, TerminatedError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -63,6 +63,7 @@ class Workers:
     def __init__(self, num_workers: int) -> None:
         self._num_workers = num_workers
         self._pool: ProcessPoolExecutor | None = None
+        self._handler: Any = None  # of SIGTERM, before the pool
 
     def __enter__(self) -> "Workers":
         return self
@@ -76,6 +77,8 @@ class Workers:
             for process in list((self._pool._processes or {}).values()):
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._handler is not None:
+            signal.signal(signal.SIGTERM, self._handler)
 
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
         """Each task with its result, as they are done; with one worker, one by one and right here."""
@@ -103,10 +106,17 @@ class Workers:
         if self._pool is None:
             # Fresh processes: a fork would copy locks that threads of numpy or Arrow hold.
             context = multiprocessing.get_context("spawn")
+            if threading.current_thread() is threading.main_thread():
+                self._handler = signal.signal(signal.SIGTERM, _terminate)
             self._pool = ProcessPoolExecutor(
                 self._num_workers, mp_context=context, initializer=_prepare_worker
             )
         return self._pool
+
+
+def _terminate(*_: object) -> NoReturn:
+    """A scheduler's signal would end this process and leave the workers to notice; they are told, too."""
+    raise TerminatedError
 
 
 def _prepare_worker() -> None:

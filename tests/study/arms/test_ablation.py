@@ -189,6 +189,29 @@ def test_killed_in_the_middle_it_goes_on_without_repeating_an_arm(tiny_study, st
     assert {path: after[path] for path in kept} == kept
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_stopped_with_workers_every_one_of_them_saves_and_the_report_is_written(
+    tiny_study, story_corpus, tmp_path, number, code
+):
+    out = tmp_path / "study"
+    words = ["study", tiny_study, "--data", story_corpus, "--out", out, "--workers", "2"]
+    long = ["pretrain.num_steps=100000", "pretrain.num_evaluations=1"]
+    command = [sys.executable, "-m", "albert", *map(str, words), *long]
+    first = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    limit = time.monotonic() + 120
+    while len(list(out.glob("arms/*/*/pretrain/metrics.jsonl"))) < 2 and time.monotonic() < limit:
+        time.sleep(0.05)
+    time.sleep(1)  # some steps
+    first.send_signal(number)
+    _, told = first.communicate(timeout=60)
+    assert first.returncode == code
+    assert told.splitlines()[-1] == f"stopped by {number.name} and saved; the same command goes on"
+    assert "leaked" not in told
+    assert len(list(out.glob("arms/*/*/pretrain/checkpoints/step-*"))) >= 2
+    assert (out / "report.html").is_file()
+
+
 def by_the_clock(name):
     """The study whose arms are as long as its budget says needs the machine to itself."""
     return pytest.param(name, marks=pytest.mark.alone) if name == "same-time" else name

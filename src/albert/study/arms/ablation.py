@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from albert.corpus.workers import Engine, WorkerError, build_engine
-from albert.errors import AlbertError, InputError
+from albert.errors import AlbertError, InputError, TerminatedError
 from albert.files import hold, read_json, write_json
 from albert.pages.write import write_page
 from albert.reporting import Reporter, Silence
@@ -67,7 +67,10 @@ def run_ablation(name: str, ask: Ask, *, reporter: Reporter | None = None) -> St
             if not has_plan(ask.out):
                 raise
             plan = read_plan(ask.out)
-            signal, lost = ("SIGINT", None) if isinstance(error, KeyboardInterrupt) else (None, error)
+            if isinstance(error, KeyboardInterrupt):
+                signal = "SIGTERM" if isinstance(error, TerminatedError) else "SIGINT"
+            else:
+                lost = error
         if signal is None and lost is None and plan.settings.has_footprint:
             _measure_footprints(plan, ask.out, reporter)
         summaries = collect_summaries(plan, ask.out)
