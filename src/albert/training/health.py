@@ -22,19 +22,23 @@ def measure_health() -> dict[str, float]:
     if resource is not None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         found["major_faults"] = usage.ru_majflt
-        found["peak_mb"] = round(usage.ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024), 1)
+        # What getrusage calls the peak may be that of the process which started this one.
+        peak = _read_status("VmHWM")
+        own = usage.ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
+        found["peak_mb"] = round(own, 1) if peak is None else peak
     if hasattr(os, "getloadavg"):
         found["load"] = round(os.getloadavg()[0], 2)
-    swapped = _read_swap()
+    swapped = _read_status("VmSwap")
     if swapped is not None:
         found["swap_mb"] = swapped
     return found
 
 
-def _read_swap() -> float | None:
+def _read_status(key: str) -> float | None:
+    """Megabytes that Linux keeps under this name of the process."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-            line = next(line for line in file if line.startswith("VmSwap:"))
+            line = next(line for line in file if line.startswith(f"{key}:"))
             return round(int(line.split()[1]) / 1024, 1)
     except (OSError, StopIteration, ValueError):
         return None

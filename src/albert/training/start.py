@@ -86,7 +86,7 @@ def _check_run(
         settings,
         asked=_resolve_like(settings, asked, facts, data),
         free=_FREE,
-        cure=f"start a new run with init_from={run_dir / MODEL_DIR}",
+        cure=f"start a new run{_name_start(run_dir / MODEL_DIR)}",
     )
     for corpus, known in ((data.whole, facts.corpus), (data.held_out, facts.held_out)):
         if identify_corpus(corpus) != known:
@@ -95,6 +95,11 @@ def _check_run(
             )
     if budget is not None or (facts.budget_seconds is None and asked.num_steps != settings.num_steps):
         reporter.say(f"the run was begun with {settings.num_steps:,} steps and keeps them")
+
+
+def _name_start(model_dir: Path) -> str:
+    """How to begin with what was learned, if a model was written."""
+    return f" with init_from={model_dir}" if model_dir.exists() else " in another --out"
 
 
 def keep_free(settings: PretrainSettings, asked: PretrainSettings) -> PretrainSettings:

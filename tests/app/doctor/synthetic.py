@@ -12,6 +12,9 @@ from albert.app.doctor.diagnosis import examine
 from albert.app.doctor.findings import SEVERITIES
 from albert.app.doctor.reading import open_run
 from albert.corpus.corpus import open_corpus
+from albert.model.albert_model import build_model
+from albert.model.config import ModelConfig
+from albert.pretrained.folder import save_model
 from albert.training.checkpoints import TENSORS_NAME, Checkpoint, CheckpointFolder
 from albert.training.health import count_cores
 from albert.training.metrics import MetricsLog
@@ -19,6 +22,15 @@ from albert.training.pretrain_facts import PretrainFacts, identify_corpus
 from albert.training.recipes import read_recipe
 from albert.training.run_folder import write_run
 
+TINY = ModelConfig(
+    vocab_size=20,
+    embedding_size=4,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=16,
+)
 UNIGRAM = 6.0
 NUM_STEPS, EVERY = 4000, 20
 HEALTHY = "nothing is wrong"
@@ -36,7 +48,7 @@ class Plan:
     skips: tuple[int, ...] = ()
     num_done: int = NUM_STEPS
     overrides: tuple[str, ...] = ()
-    threads: int = count_cores()
+    start: dict[str, Any] = field(default_factory=lambda: {"threads": count_cores()})
     evaluation_seconds: float = 4.0
     save_seconds: float = 0.5
     num_pieces: int = 20_000_000
@@ -59,11 +71,11 @@ def write_synthetic_run(folder: Path, plan: Plan, corpus: Path) -> Path:
         num_pieces=plan.num_pieces,
         vocabulary="",
         unigram_loss=UNIGRAM,
-        num_threads=plan.threads,
+        num_threads=plan.start["threads"],
     )
     write_run(folder, settings, facts)
     log = MetricsLog(folder, first_step=0, say=print, has_tensorboard=False)
-    log.write("start", 0, threads=plan.threads, time=0.0)
+    log.write("start", 0, **plan.start, time=0.0)
     draw = np.random.default_rng(0)
     assert settings.model is not None
     curriculum = settings.build_curriculum(settings.model)
@@ -84,8 +96,7 @@ def write_synthetic_run(folder: Path, plan: Plan, corpus: Path) -> Path:
         checkpoints.save(Checkpoint(step, {"model.w": torch.arange(100.0)}, {}))
     if plan.num_done == NUM_STEPS:
         log.write("end", NUM_STEPS, is_finished=True, signal=None)
-        (folder / "model").mkdir()
-        (folder / "model" / "config.json").write_text("{}", encoding="utf-8")
+        save_model(folder / "model", build_model(TINY, heads={"mlm": None}, seed=0))
     log.close()
     return folder
 

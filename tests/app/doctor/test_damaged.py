@@ -8,7 +8,7 @@ import pytest
 
 from albert.files import hold
 from albert.training.checkpoints import STATE_NAME, TENSORS_NAME
-from albert.training.metrics import METRICS_NAME
+from albert.training.metrics import METRICS_NAME, MetricsLog
 from albert.training.run_folder import LOCK_NAME
 from tests.app.doctor.synthetic import HEALTHY, diagnose, spoil_tensors
 
@@ -52,6 +52,21 @@ def test_an_unfinished_run_is_told_how_to_go_on_unless_someone_is_at_work(build,
     assert [found.title for found in diagnose(folder)] == ["the run is unfinished"]
 
 
+def test_an_error_that_ended_a_run_is_told_and_comes_first(build):
+    folder = build(num_done=2000)
+    log = MetricsLog(folder, first_step=2000, say=print, has_tensorboard=False)
+    log.write("end", 2000, is_finished=False, error="No space left on device")
+    log.close()
+    (found,) = diagnose(folder)
+    assert found.figures["ended_by"] == "No space left on device"
+    assert found.cure.startswith("mend what ended it, then go on exactly: `albert pretrain ")
+
+
+def test_a_run_of_several_processes_goes_on_with_as_many(build):
+    (found,) = diagnose(build(num_done=2000, start={"threads": 1, "cores": 2, "processes": 2}))
+    assert "`torchrun --nproc-per-node=2 -m albert pretrain " in found.cure
+
+
 def test_a_run_that_the_guard_stopped_is_not_told_to_go_on_as_before(build):
     findings = diagnose(build(num_done=2000, skips=tuple(range(1996, 2001))))
     assert not [found for found in findings if "--resume" in found.cure]
@@ -64,6 +79,16 @@ def test_a_finished_run_whose_model_was_not_written(build):
     (folder / "model" / "config.json").unlink()
     (found,) = diagnose(folder)
     assert "the model was not written" in found.title
+    assert "--resume" in found.cure
+
+
+def test_a_finished_run_whose_weights_were_cut(build):
+    folder = build()
+    path = folder / "model" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-10])
+    (found,) = diagnose(folder)
+    assert (found.severity, found.title) == ("serious", "the model cannot be opened")
+    assert "model.safetensors: truncated" in found.figures["reason"]
     assert "--resume" in found.cure
 
 
@@ -111,3 +136,10 @@ def test_another_corpus(build):
     found = diagnose(folder)[0]
     assert "not the one that the run began with" in found.title
     assert found.figures["began_with"] == "0" * 12
+    assert found.cure == "put the old one back, or start a new run on this one"  # there is no model yet
+
+
+def test_other_held_out_text(build):
+    folder = build(num_done=2000)
+    change_facts(folder, held_out="0" * 64)
+    assert "the held-out text is not the one that the run began with" in diagnose(folder)[0].title

@@ -113,6 +113,12 @@ def test_a_run_at_its_beginning_is_not_judged(run):
     assert not [title for title in diagnose(run) if "guessing" in title]
 
 
+def test_a_run_that_patience_has_ended_at_its_beginning_is_judged(run):
+    rewrite(run, lambda record: record if record["step"] <= 75 or record["kind"] == "end" else None)
+    rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
+    assert [title for title in diagnose(run) if "guessing" in title]
+
+
 def test_what_is_learned_by_heart_is_told_and_nothing_lost(run):
     rewrite(run, set_figures("evaluate", score=lambda step: 95.0 - step / 5))
     rewrite(run, set_figures("train", loss=lambda step: 0.7 - step / 400))
@@ -154,7 +160,9 @@ def test_what_makes_it_slow_is_named(run, figures, title, cure):
 
 def test_evaluations_may_take_too_long(run):
     rewrite(run, set_figures("evaluate", seconds=lambda step: 20.0))
-    assert "fewer examples to be asked about or fewer evaluations (num_evaluations=8)" in find_one(run).cure
+    assert (
+        "fewer examples to be asked about or fewer evaluations (num_evaluations=8 now)" in find_one(run).cure
+    )
 
 
 def test_a_damaged_model_is_named_with_the_command_that_writes_it_again(run, run_albert):

@@ -150,9 +150,19 @@ SYMPTOMS = {
         {"saving_share": pytest.approx(800 / 4880)},
     ),
     "too many threads": (
-        {"threads": count_cores() + 2},
+        {"start": {"threads": count_cores() + 2}},
         ("slow", "warning", "threads and cores differ", f"OMP_NUM_THREADS={count_cores()}"),
         {"threads": count_cores() + 2},
+    ),
+    "too many threads for the machine it ran on": (
+        {"start": {"threads": 70, "cores": 64}},
+        ("slow", "warning", "threads and cores differ: 70 and 64", "OMP_NUM_THREADS=64"),
+        {"threads": 70, "cores": 64},
+    ),
+    "few threads": (
+        {"start": {"threads": 8, "cores": 64}},
+        ("slow", "note", "threads and cores differ: 8 and 64", "OMP_NUM_THREADS=64"),
+        {"threads": 8, "cores": 64},
     ),
     "load": (
         {"train": {"load": 3.0 * count_cores()}},

@@ -1,6 +1,6 @@
 """What is broken or unfinished: a run comes in; what is cut, missing or left over goes out as findings."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,18 +103,26 @@ def check_corpus(run: PretrainRun) -> Finding | None:
         cure = f"{data} is relative to where the run was started: go there, or give --data when resuming"
         return Finding("damaged", "note", "the corpus is not to be found from here", figures, cure)
     try:
-        corpus = open_data(data, run.settings.held_out).whole
+        found = open_data(data, run.settings.held_out, objective=run.settings.examples.objective)
     except (AlbertError, OSError) as error:
         figures["reason"] = str(error)
         cure = "copy the corpus back, or prepare it again from the same sources with the same vocabulary"
         return Finding("damaged", severity, "the corpus cannot be opened", figures, cure)
-    found = identify_corpus(corpus)
-    if found == run.facts.corpus:
-        return None
-    figures |= {"began_with": run.facts.corpus[:12], "found": found[:12]}
-    title = "the corpus is not the one that the run began with; resuming refuses it"
-    cure = f"put the old corpus back, or start a new run on this one with init_from={run.path / MODEL_DIR}"
-    return Finding("damaged", severity, title, figures, cure)
+    for what, corpus, known in (
+        ("corpus", found.whole, run.facts.corpus),
+        ("held-out text", found.held_out, run.facts.held_out),
+    ):
+        now = identify_corpus(corpus)
+        if known not in ("", now):
+            figures |= {"began_with": known[:12], "found": now[:12]}
+            title = f"the {what} is not the one that the run began with; resuming refuses it"
+            return Finding("damaged", severity, title, figures, f"put the old one back, or {_say_anew(run)}")
+    return None
+
+
+def _say_anew(run: PretrainRun) -> str:
+    place = run.path / MODEL_DIR
+    return "start a new run on this one" + (f" with init_from={place}" if place.exists() else "")
 
 
 def check_data(run: FinetuneRun) -> Finding | None:
@@ -144,18 +152,32 @@ def check_data(run: FinetuneRun) -> Finding | None:
     return Finding("damaged", "serious", title, figures, cure)
 
 
+def check_weights(run: PretrainRun) -> Finding | None:
+    """The model that was written, and that of the best step, opened as fine-tuning would."""
+    from albert.pretrained.folder import load_model
+
+    return _check_folders(run, (MODEL_DIR, BEST_DIR), load_model)
+
+
 def check_model(run: FinetuneRun) -> Finding | None:
     """The model that was written, opened as `albert predict` would."""
     from albert.tasks.answering import load_answerer
 
-    place = run.path / MODEL_DIR
-    if not run.is_finished or not place.exists():
-        return None
-    try:
-        load_answerer(place)
-    except (AlbertError, OSError) as error:
-        cure = f"write it again from the checkpoints: `{run.format_resume()}`"
-        return Finding("damaged", "serious", "the model cannot be opened", {"reason": str(error)}, cure)
+    return _check_folders(run, (MODEL_DIR,), load_answerer)
+
+
+def _check_folders(
+    run: PretrainRun | FinetuneRun, names: Sequence[str], load: Callable[[Path], object]
+) -> Finding | None:
+    """Of a finished run: at work, it may be writing them."""
+    for place in (run.path / name for name in names):
+        if not run.is_finished or not (place / "config.json").exists():
+            continue
+        try:
+            load(place)
+        except (AlbertError, OSError) as error:
+            cure = f"write it again from the checkpoints: `{run.format_resume()}`"
+            return Finding("damaged", "serious", "the model cannot be opened", {"reason": str(error)}, cure)
     return None
 
 
@@ -166,13 +188,14 @@ def check_end(run: Run) -> Finding | None:
         return None
     ends = run.list_records("end")
     is_told = bool(ends) and ends[-1] is run.records[-1]
-    signal = ends[-1].get("signal") if is_told else None
+    signal, error = (ends[-1].get("signal"), ends[-1].get("error")) if is_told else (None, None)
     figures: dict[str, Figure] = {
         "step": run.step,
         "of_steps": run.num_steps,
-        "ended_by": signal or "a kill, a crash or an error",
+        "ended_by": signal or error or "a kill or a crash",
     }
     title = (
         "all steps are done, but the model was not written" if run.is_finished else "the run is unfinished"
     )
-    return Finding("damaged", "warning", title, figures, f"go on exactly: `{run.format_resume()}`")
+    first = "mend what ended it, then " if error else ""
+    return Finding("damaged", "warning", title, figures, f"{first}go on exactly: `{run.format_resume()}`")

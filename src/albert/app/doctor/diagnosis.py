@@ -20,6 +20,7 @@ CHECKS: tuple[Callable[[AnyRun], Finding | None], ...] = (
 )
 PRETRAIN_CHECKS: tuple[Callable[[PretrainRun], Finding | None], ...] = (
     damaged.check_corpus,
+    damaged.check_weights,
     stuck.check_words,
     stuck.check_pairs,
     stuck.check_learning_rate,

@@ -71,7 +71,7 @@ def write_plot(run: AnyRun, path: Path) -> bool:
     grid[-1, 0].set_xlim(0, 1.12 * max(run.step, 1))  # room for the names at the ends
     grid[-1, 0].locator_params(axis="x", integer=True)
     grid[-1, 0].xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    figure.suptitle(f"{run.path.name}: step {run.step:,} of {run.num_steps:,}", fontsize=13)
+    figure.suptitle(f"{run.path.resolve().name}: step {run.step:,} of {run.num_steps:,}", fontsize=13)
     with atomic_path(path) as aside:
         figure.savefig(aside, format="png")
     return True

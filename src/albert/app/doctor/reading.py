@@ -75,7 +75,7 @@ class PretrainRun(Run):
 
     def format_resume(self, *overrides: str) -> str:
         """The command that goes on with this run."""
-        words = ["albert", "pretrain", str(self.path / SETTINGS_NAME), *overrides]
+        words = [*self.launcher, "pretrain", str(self.path / SETTINGS_NAME), *overrides]
         return shlex.join([*words, "--data", self.facts.data, "--out", str(self.path), "--resume"])
 
 
@@ -105,7 +105,7 @@ class FinetuneRun(Run):
     def format_resume(self, *overrides: str) -> str:
         """The command that goes on with this run."""
         facts = self.facts
-        words = ["albert", "finetune", facts.task.task, "--model", facts.model, "--data", facts.data]
+        words = [*self.launcher, "finetune", facts.task.task, "--model", facts.model, "--data", facts.data]
         dev = [] if facts.dev is None else ["--dev", facts.dev]
         recipe = ["--recipe", str(self.path / SETTINGS_NAME), *overrides]
         return shlex.join([*words, *dev, *recipe, "--out", str(self.path), "--resume"])

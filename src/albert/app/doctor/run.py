@@ -72,6 +72,13 @@ class Run(ABC):
         return max((record["step"] for record in self.records), default=0)
 
     @property
+    def launcher(self) -> list[str]:
+        """The first words of the command that goes on with it exactly: with as many processes."""
+        starts = self.list_records("start")
+        number = starts[-1].get("processes", 1) if starts else 1
+        return ["albert"] if number == 1 else ["torchrun", f"--nproc-per-node={number}", "-m", "albert"]
+
+    @property
     def is_finished(self) -> bool:
         """Whether its last step was taken."""
         return any(record.get("is_finished") is True for record in self.list_records("end"))

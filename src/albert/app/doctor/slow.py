@@ -77,7 +77,8 @@ def _cure_evaluation(run: Run) -> str:
     questions = "fewer examples to be asked about"
     if isinstance(run, PretrainRun):
         questions = f"fewer questions (held_out.num_examples={run.settings.held_out.num_examples} now)"
-    return f"in a new run, {questions} or fewer evaluations (num_evaluations={run.settings.num_evaluations})"
+    number = run.settings.num_evaluations
+    return f"in a new run, {questions} or fewer evaluations (num_evaluations={number} now)"
 
 
 def _cure_saving(run: Run) -> str:
@@ -126,14 +127,19 @@ SHARES = (
 
 def check_threads(run: Run) -> Finding | None:
     """Fewer threads than cores leave some idle, more get in each other's way."""
-    starts, cores = run.list_records("start"), count_cores()
-    threads = starts[-1].get("threads", cores) if starts else cores
-    device = run.settings.runtime.device
-    if threads == cores or device not in ("auto", "cpu"):
+    starts = run.list_records("start")
+    start: Record = starts[-1] if starts else {}
+    cores: int = start.get("cores", count_cores())  # those of its own machine
+    threads: int = start.get("threads", cores)
+    num_processes: int = start.get("processes", 1)
+    # Two hardware threads of one core are one core to torch: half as many is its own choice. Several
+    # processes share the cores, and nobody knows of how many machines.
+    is_right = threads <= cores <= 2 * threads or num_processes > 1
+    if is_right or run.settings.runtime.device not in ("auto", "cpu"):
         return None
-    figures: dict[str, Figure] = {"threads": threads, "cores_of_this_machine": cores}
+    figures: dict[str, Figure] = {"threads": threads, "cores": cores}
     title = f"threads and cores differ: {threads} and {cores}"
-    cure = f"if the run is of this machine, OMP_NUM_THREADS={cores} before `albert` (tiny models want fewer)"
+    cure = f"OMP_NUM_THREADS={cores} before `albert` (tiny models want fewer)"
     return Finding("slow", "warning" if threads > cores else "note", title, figures, cure)
 
 

@@ -20,7 +20,8 @@ def find_margin(run: FinetuneRun) -> float:
 def check_guessing(run: FinetuneRun) -> Finding | None:
     """Scores that are not above those of always giving the same answer."""
     scores, guess = run.held_out_curve("score"), run.facts.guess
-    if guess is None or len(scores) < _MIN_EVALUATIONS or run.step < _WAIT * run.num_steps:
+    is_early = not run.is_finished and run.step < _WAIT * run.num_steps  # patience may end it early, too
+    if guess is None or len(scores) < _MIN_EVALUATIONS or is_early:
         return None
     best, margin = float(scores.values.max()), find_margin(run)
     if best > guess + margin:
@@ -74,9 +75,10 @@ def check_overfitting(run: FinetuneRun) -> Finding | None:
         "train_loss_then": float(before[-1]),
         "train_loss": float(after[-1]),
     }
+    verb = "is" if run.is_finished else "will be"
     cure = (
-        f"nothing is lost, {run.path / MODEL_DIR} is that of step {step}; next time patience=3, fewer epochs "
-        f"than {run.settings.num_epochs:g}, or dropout=0.1"
+        f"nothing is lost, {run.path / MODEL_DIR} {verb} that of step {step}; next time patience=3, fewer "
+        f"epochs than {run.settings.num_epochs:g}, or dropout=0.1"
     )
     return Finding("stuck", "note", f"learned by heart since step {step:,}", figures, cure)
 
