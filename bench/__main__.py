@@ -160,7 +160,8 @@ def format_pretraining() -> str:
 
 def format_memory() -> str:
     """Memory of preparing and of reading, on much and on more text."""
-    prepare.unpack_novels(Path(tempfile.mkdtemp()), megabytes=1)  # says at once if the data is not here
+    with tempfile.TemporaryDirectory() as name:
+        prepare.unpack_novels(Path(name), megabytes=1)  # says at once if the data is not here
     lines = [
         "Megabytes of resident memory above the interpreter's, at the peak. Preparing with two workers: the largest",
         "process, and all together (a page that several share counts once). Reading: an epoch of examples of 512 pieces",

@@ -55,7 +55,8 @@ def measure() -> dict[str, Any]:
         folder = Path(name)
         paths = unpack_novels(folder / "novels", megabytes=MEGABYTES)
         size = sum(path.stat().st_size for path in paths) / 1e6
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(cores)})
 
         processor: dict[str, list[float]] = {"ours": [], "simply": []}
 
@@ -70,7 +71,10 @@ def measure() -> dict[str, Any]:
             prepare_simply(paths, vocab=vocab, out=folder / "simple.pkl")
             processor["simply"].append(time.process_time() - start)
 
-        times = time_in_turns({"ours": ours, "simply": simply}, repeats=REPEATS)
+        try:
+            times = time_in_turns({"ours": ours, "simply": simply}, repeats=REPEATS)
+        finally:
+            os.sched_setaffinity(0, cores)  # what is measured next has them all
     return {
         "megabytes": size,
         "by_the_clock": {name: size / statistics.median(seconds) for name, seconds in times.items()},

@@ -102,14 +102,13 @@ class Worker:
         """The state after a step, as the loop saves it; seconds until training may go on."""
         began = time.perf_counter()
         tensors = list_tensors(self.model, self.optimizer)
+        self.saved += 1  # in all processes, which write parts of the same checkpoint
         if way == "aside":
             if self.saver is None:
                 self.saver = AsyncSaver(CheckpointFolder(Path(folder)), self.world)
-            self.saved += 1
             self.saver.save(self.saved, tensors, {}, best_step=None)
         else:
             if self.world.is_main:
-                self.saved += 1
                 Saver(CheckpointFolder(Path(folder))).save(self.saved, tensors, {}, best_step=None)
             dist.barrier()
         return {"seconds": time.perf_counter() - began}

@@ -97,12 +97,25 @@ def describe_training(run: Run, *, recipe: str, data: Mapping[str, Any]) -> Sect
     return Section(
         "How it was trained",
         paragraphs=[
-            "The commands below give the same weights again, on the same machine with as many threads; with "
-            "another number of threads, sums are rounded otherwise and the curve is the same to the eye."
+            _say_how_exactly(starts),
         ],
         tables=[_lay_out("training", rows), tabulate_curve(run)],
         charts=draw_curves(run),
         code="\n".join(list_commands(run, recipe=recipe, data=data)),
+    )
+
+
+def _say_how_exactly(starts: Sequence[Mapping[str, Any]]) -> str:
+    """Sums are rounded by how they are shared among threads."""
+    eye = "sums are rounded otherwise and the curve is the same to the eye."
+    if len({start["threads"] for start in starts}) > 1:
+        return (
+            "The commands below give a model like it, not the same bits: the number of threads changed on "
+            f"the way, and with another number of threads {eye}"
+        )
+    return (
+        "The commands below give the same weights again, on the same machine with as many threads; with "
+        f"another number of threads, {eye}"
     )
 
 

@@ -13,7 +13,7 @@ from bench.downstream.findings import list_findings
 from bench.downstream.results import TaskResults, collect
 from bench.downstream.workshop import Trial, Workshop
 
-_COLUMNS = ("untrained", "bag of words", "nano", "BERT-Tiny")
+_COLUMNS = ("trivial", "bag of words", "untrained", "nano", "BERT-Tiny")
 
 
 def read_results(folder: Path) -> list[TaskResults]:
@@ -52,7 +52,8 @@ def describe_tasks(results: Sequence[TaskResults], folder: Path) -> Section:
         "Fine-tuned",
         paragraphs=[
             "Medians over seeds ± their standard deviation on the development sets, in points of 100, "
-            "against the same shape with fresh weights and a linear model on words. BERT-Tiny (4.4M "
+            "against always the same answer (trivial), a linear model on words, and the same shape with "
+            "fresh weights. BERT-Tiny (4.4M "
             "parameters, 3.3 billion words): its published figures, which are of the hidden test sets.",
             *(line.replace("**", "") for line in list_findings(results, [])),
             *(result.data.describe().replace("**", "") for result in results),
@@ -66,14 +67,16 @@ def _build_row(result: TaskResults, metric: str) -> list[Cell] | None:
     own = result.summarise("pretrained", metric)
     if own is None:
         return None
-    words, theirs = result.find_best(metric, is_trivial=False), BERT_TINY.get(result.task, {}).get(metric)
+    trivial, words = (result.find_best(metric, is_trivial=flag) for flag in (True, False))
+    theirs = BERT_TINY.get(result.task, {}).get(metric)
     return [
         Cell(result.task),
         Cell(metric.replace("_", " ")),
+        _format_figure(trivial and trivial[1]),
+        _format_figure(words and words[1]),
         _format_seeds(result.summarise("untrained", metric)),
-        Cell("") if words is None else Cell(f"{words[1]:.1f}", words[1]),
         _format_seeds(own),
-        Cell("") if theirs is None else Cell(f"{theirs:.1f}", theirs),
+        _format_figure(theirs),
         Cell(_judge(own.median, theirs, is_comparable=result.data.is_complete)),
     ]
 
@@ -84,6 +87,10 @@ def _judge(own: float, theirs: float | None, *, is_comparable: bool) -> str:
     if not is_comparable:
         return "other data"
     return "passed" if own >= theirs else "not passed"
+
+
+def _format_figure(figure: float | None) -> Cell:
+    return Cell("") if figure is None else Cell(f"{figure:.1f}", figure)
 
 
 def _format_seeds(summary: SeedSummary | None) -> Cell:
