@@ -37,6 +37,11 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
     if not steps:
         raise InputError(f"{args.snapshots}: has no {PREFIX}STEP folder; `python -m release.nano snapshots`")
     lines = read_lines(args.out) if args.out.exists() else []
+    tasks = set(args.tasks.split(","))
+    if any((line["finetune_steps"], {*line["tasks"]}) != (args.steps, tasks) for line in lines):
+        raise InputError(
+            f"{args.out}: has lines of other --steps or --tasks; choose another file, or remove it"
+        )
     for number, step in enumerate(steps, start=1):
         if step in {line["step"] for line in lines}:
             continue

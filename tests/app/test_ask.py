@@ -126,6 +126,9 @@ def test_what_stdout_cannot_hold_is_escaped(tiny_folder, encoding, words):
     assert done.returncode == 0, done.stderr
     if words:
         assert "\u2581" in json.loads(done.stdout.decode(encoding))[0]["text"]
+    else:  # nothing is lost
+        assert rb"\udce9" in done.stdout
+        assert ("\u2581".encode() if encoding == "utf-8" else rb"\u2581") in done.stdout
 
 
 def test_texts_are_shown_as_they_are_and_not_as_markup(run_albert, tiny_folder):

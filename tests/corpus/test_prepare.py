@@ -11,7 +11,7 @@ from albert.corpus.corpus import open_corpus
 from albert.corpus.manifest import read_manifest
 from albert.corpus.prepare import prepare_corpus
 from albert.corpus.units import PrepareSettings
-from albert.errors import FileFormatError, InputError
+from albert.errors import AlbertError, FileFormatError, InputError
 from albert.files import hold
 from albert.text.folder import load_tokenizer
 from albert.text.sentences import iter_sentences
@@ -281,6 +281,6 @@ def test_a_source_that_changes_while_it_is_read_is_an_error(books, vocab_path, t
     ],
 )
 def test_settings_are_checked_before_anything_is_written(books, vocab_path, tmp_path, settings, message):
-    with pytest.raises(Exception, match=message):
+    with pytest.raises(AlbertError, match=message):
         prepare(books, vocab_path, tmp_path / "out", settings=settings)
     assert not (tmp_path / "out").exists()

@@ -96,9 +96,14 @@ def test_no_sequence_is_longer_than_asked_and_most_are_full(corpus, tokenizer):
     assert short[0].lengths.mean() < 0.7 * full[0].lengths.mean()
 
 
-def test_single_sentences_are_pairs_of_neighbours(corpus, tokenizer):
-    _, batches = make(corpus, tokenizer, unit="sentences", max_length=512)
+def test_single_sentences_are_pairs_of_neighbours(corpus, tokenizer, texts):
+    source, batches = make(corpus, tokenizer, unit="sentences", max_length=512)
     assert batches[0].lengths.max() <= 2 * 40 + 3
+    labels = batches[0].labels_B
+    assert within(labels.sum(), len(labels), 0.5)
+    for first, second, label in list(iter_examples(source, batches[0]))[:150]:
+        in_order = np.concatenate([second, first] if label else [first, second])
+        find(texts, in_order)  # one after the other in one document
 
 
 def test_a_document_of_one_sentence_is_never_paired(tmp_path, tokenizer):

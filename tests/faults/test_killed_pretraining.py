@@ -70,8 +70,13 @@ def last_step(out: Path) -> int:
         return 0
 
 
+def list_saves(out: Path) -> set[str]:
+    """What is being written, or was when a process was killed."""
+    return {place.name for place in (out / "checkpoints").glob(".step-*")}
+
+
 def is_saving(out: Path) -> bool:
-    return any((out / "checkpoints").glob(".step-*"))
+    return bool(list_saves(out))
 
 
 def wait_until(condition, process, *, seconds: float = 60.0) -> bool:
@@ -100,16 +105,19 @@ def test_killed_ten_times_and_resumed_the_weights_are_the_same(start, undisturbe
     out, draw = tmp_path / "run", random.Random(11)
     num_killed = num_killed_saving = 0
     for attempt in range(40):
+        left, first = list_saves(out), last_step(out)
         process = start(out)
-        first = last_step(out)
         # Every second time a save is waited for; the other times anything may be going on.
         target = first + draw.randint(1, 7)
         if attempt % 2:
-            wait_until(lambda target=target: last_step(out) >= target - 4 and is_saving(out), process)
+            wait_until(
+                lambda target=target, left=left: last_step(out) >= target - 4 and list_saves(out) - left,
+                process,
+            )
         else:
             wait_until(lambda target=target: last_step(out) >= target, process)
             time.sleep(draw.uniform(0, 0.05))
-        was_saving = is_saving(out)
+        was_saving = bool(list_saves(out) - left)
         process.send_signal(signal.SIGKILL)
         process.wait()  # and not for its workers: the next one starts at once
         if process.returncode == -signal.SIGKILL:

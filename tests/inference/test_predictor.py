@@ -284,13 +284,14 @@ def test_what_is_saved_is_what_is_loaded(tiny_folder, tmp_path):
 
 
 def test_in_bf16_likely_words_do_not_tie(tiny):
-    whole = tiny.fill_mask(MASKED, top=20)
+    number = tiny.tokenizer.vocab_size
+    whole = tiny.fill_mask(MASKED, top=number)
     rounded = Predictor(tiny.model, tiny.tokenizer)
     with torch.autocast("cpu", torch.bfloat16):
-        found = flatten(rounded.fill_mask(MASKED, top=20))
-    assert all(len({probability for _, probability in mask}) == 20 for mask in found)
+        found = flatten(rounded.fill_mask(MASKED, top=number))
+    assert all(len({probability for _, probability in mask[:20]}) == 20 for mask in found)
     for one, other in zip(flatten(whole), found, strict=True):
-        assert dict(one).keys() & dict(other).keys()
+        assert dict(other) == pytest.approx(dict(one), abs=0.05)
 
 
 def test_many_masks_are_answered_a_few_at_a_time(tiny, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 from albert.errors import InputError
 from albert.study.asking import Ask
-from albert.study.every import order_studies, run_all
+from albert.study.every import _build_ask, _Clock, order_studies, run_all
 from albert.study.studies import list_studies
 from tests.study.arms.test_ablation import TOY
 
@@ -17,7 +17,7 @@ def test_every_study_comes_once_and_what_looks_at_models_comes_last():
     assert order_studies()[-2:] == ["layers", "agreement"]
 
 
-def test_a_budget_is_shared_and_a_study_that_cannot_run_is_told_of(story_corpus, tmp_path):
+def test_a_budget_is_spent_and_a_study_that_cannot_run_is_told_of(story_corpus, tmp_path):
     toy = tuple(word for word in TOY if not word.startswith("pretrain.num_steps"))
     ask = Ask(out=tmp_path / "all", data=str(story_corpus), overrides=toy, budget_seconds=20.0)
     # There are no models to look at: the study that would have trained them is not asked for.
@@ -32,6 +32,19 @@ def test_a_budget_is_shared_and_a_study_that_cannot_run_is_told_of(story_corpus,
     page = outcome.report.read_text(encoding="utf-8")
     assert "dropout/report.html" in page
     assert "Without dropout, masked words are learned better" in page
+
+
+def test_studies_that_train_have_equal_shares_of_what_is_left(tmp_path):
+    ask = Ask(out=tmp_path / "all", data="corpus", budget_seconds=90.0)
+    clock = _Clock(tmp_path / "all.json", 90.0)
+    names = ["speed", "dropout", "data", "width"]
+    assert _build_ask("speed", ask, clock, names).budget_seconds is None
+    assert _build_ask("dropout", ask, clock, names).budget_seconds == 30.0
+    (tmp_path / "all" / "dropout").mkdir(parents=True)
+    (tmp_path / "all" / "dropout" / "study.json").write_text("{}")  # begun: it keeps its steps
+    clock.spent["dropout"] = 40.0
+    assert _build_ask("dropout", ask, clock, names).budget_seconds is None
+    assert _build_ask("data", ask, clock, names).budget_seconds == 25.0
 
 
 def test_without_a_budget_it_would_never_end(story_corpus, tmp_path):

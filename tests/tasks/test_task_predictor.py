@@ -175,7 +175,9 @@ def test_a_text_without_words_has_no_labels(load):
 
 def test_a_folder_of_others_answers_by_its_head_and_labels(load):
     model = load(SENTIMENT, has_facts=False)
-    assert model.facts == SENTIMENT.model_copy(update=vars(model.facts) | {"labels": SENTIMENT.labels})
+    assert (model.facts.task, model.facts.kind, model.facts.label_kind) == ("classification", "texts", "one")
+    assert model.facts.labels == SENTIMENT.labels
+    assert model.facts.max_length == model.model.config.max_position_embeddings  # nothing says less
     assert set(model.classify(TEXTS)[0].probabilities) == set(SENTIMENT.labels)
     assert load(TOPICS, has_facts=False).find_labels(TEXTS)
     assert load(STARS, has_facts=False).rate(TEXTS)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from albert.errors import SettingsError
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.model.tokens import Tokens
@@ -100,7 +101,7 @@ def test_the_rest_moves_as_under_adamw():
 
 
 def test_spread_matrices_are_refused():
-    with pytest.raises(Exception, match="muon needs whole matrices.*take strategy ddp"):
+    with pytest.raises(SettingsError, match="muon needs whole matrices.*take strategy ddp"):
         build_settings(
             LoopSettings, values={"strategy": "fsdp", "optimizer": {"name": "muon"}}, source="recipe"
         )

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import get_args
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 import albert
 from albert.errors import InputError, SettingsError
 from albert.examples.settings import Objective
+from albert.model import encoder as encoder_module
 from albert.model.blocks import AttentionBlock
 from albert.pretrained.folder import load_model
 from albert.pretrained.hub import find_vocabulary_place
@@ -79,9 +81,13 @@ def test_another_seed_is_another_model(train, tmp_path):
     assert weights(tmp_path / "one") != weights(tmp_path / "other")
 
 
-def test_gradient_checkpointing_is_the_same_training_dropout_included(train, tmp_path):
+def test_gradient_checkpointing_is_the_same_training_dropout_included(train, tmp_path, monkeypatch):
+    counted = Mock(wraps=encoder_module.checkpoint)
+    monkeypatch.setattr(encoder_module, "checkpoint", counted)
     train("optimizer.name=lamb")
+    assert counted.call_count == 0
     train("optimizer.name=lamb", "gradient_checkpointing=true", out="checkpointed")
+    assert counted.call_count > 20
     one, other = (
         load_model(tmp_path / name / "model").model.state_dict() for name in ("run", "checkpointed")
     )
@@ -89,10 +95,18 @@ def test_gradient_checkpointing_is_the_same_training_dropout_included(train, tmp
 
 
 @pytest.mark.slow  # a minute of compiling
-def test_a_compiled_model_is_the_same_training(train, tmp_path):
+def test_a_compiled_model_is_the_same_training(train, tmp_path, monkeypatch):
     still = ("model.hidden_dropout_prob=0.0", "model.attention_probs_dropout_prob=0.0")
+    compiled, compile_module = [], torch.nn.Module.compile
+    monkeypatch.setattr(
+        torch.nn.Module,
+        "compile",
+        lambda module, **words: compiled.append(module) or compile_module(module, **words),
+    )
     train(*still)
+    assert compiled == []
     train(*still, "is_compiled=true", out="compiled")
+    assert len(compiled) == 1
     one, other = (load_model(tmp_path / name / "model").model.state_dict() for name in ("run", "compiled"))
     assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)
 
@@ -204,7 +218,7 @@ def test_the_end_asks_both_sentence_questions(train, tmp_path):
     assert all("sop_accuracy" in record for record in evaluations)
 
 
-def test_a_step_without_any_example_moves_nothing_and_stops_nothing(tmp_path, recipe, story_corpus):
+def test_a_step_without_any_example_stops_nothing(tmp_path, recipe, story_corpus):
     tokenizer = load_tokenizer(story_corpus / "vocab")
     alone, story = [["the dog went to the sea ."]], tell_stories(1)
     documents = [tokenizer.encode_ids(text) for text in (alone * 6 + story) * 60]
@@ -220,7 +234,8 @@ def test_a_step_without_any_example_moves_nothing_and_stops_nothing(tmp_path, re
     )
     assert done.outcome.is_finished
     records = [record for record in iter_records(tmp_path / "run") if record["kind"] == "train"]
-    assert 0 < records[-1]["tokens"] < 40 * 40
+    # Six of seven documents are a sentence, which makes no pair: a step of one example mostly has none.
+    assert 0 < records[-1]["tokens"] < 0.6 * 40 * 40
 
 
 def test_a_budget_makes_a_share_of_the_warm_up(train, tmp_path):

@@ -88,6 +88,22 @@ def test_four_times_eight_is_one_times_thirty_two(model, batch):
     assert difference(at_once, mean_of_means(model, four_times_eight(batch))) > 1e-3
 
 
+def test_a_step_without_any_example_moves_nothing_and_asks_nobody(model):
+    class Untouched(Recorder):
+        def step(self, closure=None):
+            raise AssertionError("nothing is to be learned")
+
+    guard = Guard(GuardSettings())
+    objective = Objective(("mlm", "sop"), lambda batch: count_terms(batch, pair_head="sop"), lambda: None)
+    network = PretrainLosses(model, pair_head="sop")
+    taker = StepTaker(
+        network, Untouched(model.parameters(), lr=1.0), objective, guard, 0.0, nullcontext, World()
+    )
+    report = taker.take(7, [], taker.plan([]), learning_rate=1.0, options={})
+    assert (report.step, report.losses, report.skipped) == (7, {}, None)
+    assert guard.num_seen == 0
+
+
 @pytest.mark.parametrize("max_tokens", [1, 100, 333, 10_000])
 def test_a_token_budget_changes_nothing_but_rounding(model, batch, max_tokens):
     shares = cut_batch(batch, max_tokens=max_tokens)
