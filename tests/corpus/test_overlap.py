@@ -1,7 +1,6 @@
 import json
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,10 +10,10 @@ from albert.corpus.evaluation_texts import iter_texts
 from albert.corpus.manifest import Manifest
 from albert.corpus.overlap import find_overlap, hash_runs
 from albert.corpus.prepare import prepare_corpus
-from albert.corpus.shards import build_part
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.text.folder import load_tokenizer
 from tests.corpus.conftest import PARAGRAPHS, sentence
+from tests.corpus.parts import pack
 
 
 @pytest.fixture
@@ -85,7 +84,7 @@ def test_what_is_found_is_what_a_plain_search_finds(tmp_path_factory, documents,
         vocabulary="numbers", vocab_size=9, num_documents=0, num_sentences=0, num_pieces=0, shards=()
     )
     half = len(documents) // 2
-    parts = tuple(build_part(some, id_type=pa.uint16()) for some in (documents[:half], documents[half:]))
+    parts = tuple(pack(some) for some in (documents[:half], documents[half:]))
     corpus = Corpus(folder, manifest, parts, np.zeros(1, dtype=np.int64))
     (report,) = find_overlap(corpus, [path], Numbers(), num_pieces=n)
     expected = {}

@@ -133,7 +133,8 @@ print(json.dumps([code, peak() - before]))
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
     )
     exit_code, kilobytes = json.loads(done.stdout.splitlines()[-1])
-    assert kilobytes < 400_000
+    # A document is held whole, some times over, and the tokenizer takes hundreds of bytes a word.
+    assert kilobytes < 700_000
     if " " in content:
         assert exit_code == 0
         manifest = read_manifest(tmp_path / "out")

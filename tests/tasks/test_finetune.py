@@ -162,18 +162,18 @@ def test_a_fine_tuned_model_is_a_start_for_another_task(tiny_folder, tmp_path):
 
 
 def test_a_head_for_other_labels_is_fresh_also_where_they_are_as_many(tiny_folder, tmp_path):
-    def start_of(labels, source, name):
+    def start_of(labels, source, name, *, seed=0):
         rows = [{"text": f"the {noun} .", "label": noun} for noun in labels * 20]
         data = write_rows(tmp_path / f"{name}.jsonl", rows)
         # No step of any size: what comes out is what was begun with.
-        words = (*SHORT, "optimizer.learning_rate=1e-12", "optimizer.weight_decay=0")
+        words = (*SHORT, "optimizer.learning_rate=1e-12", "optimizer.weight_decay=0", f"seed={seed}")
         result = teach("classification", source, data, tmp_path / name, *words)
         return result.model_dir, load_file(result.model_dir / "model.safetensors")
 
     def is_like(one, other, names):
         return all(torch.allclose(one[name], other[name], atol=1e-6) for name in names)
 
-    first, weights = start_of(("dog", "man"), tiny_folder, "first")
+    first, weights = start_of(("dog", "man"), tiny_folder, "first", seed=1)
     same, others = (start_of(labels, first, labels[0])[1] for labels in (("dog", "man"), ("house", "ship")))
     fresh = start_of(("house", "ship"), tiny_folder, "fresh")[1]
     head = [name for name in weights if name.startswith("classifier")]

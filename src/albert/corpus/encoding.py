@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -76,12 +76,31 @@ def _split(document: RawDocument, language: str) -> list[str]:
 def _encode(
     documents: list[list[str]], tokenizer: Tokenizer, id_type: pa.DataType, tally: Tally
 ) -> Iterator[ShardPart]:
-    rows = iter(tokenizer.encode_ids(list(chain.from_iterable(documents))))
-    encoded = [[row for row in islice(rows, len(document)) if row] for document in documents]
-    filled = [document for document in encoded if document]
-    if len(filled) < len(documents):
-        tally.dropped["empty_documents"] += len(documents) - len(filled)
-    if filled:
-        part = build_part(filled, id_type=id_type)
+    blocks, lengths = [], []
+    for sentences in _iter_blocks(chain.from_iterable(documents)):
+        rows = tokenizer.encode_ids(sentences)
+        sizes = list(map(len, rows))
+        lengths += sizes
+        ids = chain.from_iterable(rows)
+        blocks.append(np.fromiter(ids, dtype=id_type.to_pandas_dtype(), count=sum(sizes)))
+    part = build_part(blocks, lengths, list(map(len, documents)))
+    num_filled = len(part.document_starts) - 1
+    if num_filled < len(documents):
+        tally.dropped["empty_documents"] += len(documents) - num_filled
+    if num_filled:
         tally.num_unknown += int(np.count_nonzero(part.pieces == tokenizer.unk_id))
         yield part
+
+
+def _iter_blocks(sentences: Iterable[str]) -> Iterator[list[str]]:
+    """A few at a time, of a document that is as long as a library: ids are large until they are packed."""
+    waiting: list[str] = []
+    num_characters = 0
+    for sentence in sentences:
+        waiting.append(sentence)
+        num_characters += len(sentence)
+        if len(waiting) >= 4 * _BATCH_SENTENCES or num_characters >= 4 * _BATCH_CHARACTERS:
+            yield waiting
+            waiting, num_characters = [], 0
+    if waiting:
+        yield waiting

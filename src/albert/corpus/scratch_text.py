@@ -10,7 +10,7 @@ from albert.corpus.paragraphs import RawDocument
 
 # Cleaned text has no control characters: these two are free for the borders.
 _DOCUMENT_END = b"\x1e"
-_IS_SPLIT = "\x1f"
+_IS_SPLIT = b"\x1f"
 
 
 def write_documents(path: Path, documents: Iterable[RawDocument]) -> Iterator[RawDocument]:
@@ -18,11 +18,13 @@ def write_documents(path: Path, documents: Iterable[RawDocument]) -> Iterator[Ra
     waiting = bytearray()
     with pa.OSFile(str(path), "wb") as sink, pa.CompressedOutputStream(sink, "zstd") as stream:
         for document in documents:
-            text = "\n".join(document.paragraphs)
-            waiting += ((_IS_SPLIT + text) if document.is_split else text).encode() + _DOCUMENT_END
-            if len(waiting) >= BLOCK_BYTES:
-                stream.write(bytes(waiting))
-                waiting.clear()
+            waiting += _IS_SPLIT if document.is_split else b""
+            for number, paragraph in enumerate(document.paragraphs):
+                waiting += b"\n" + paragraph.encode() if number else paragraph.encode()
+                if len(waiting) >= BLOCK_BYTES:  # also inside a document: it may be as long as a library
+                    stream.write(bytes(waiting))
+                    waiting.clear()
+            waiting += _DOCUMENT_END
             yield document
         stream.write(bytes(waiting))
 
@@ -34,7 +36,12 @@ def read_documents(path: Path) -> Iterator[RawDocument]:
         first, *others = block.split(_DOCUMENT_END)
         rest.append(first)
         for following in others:
-            text = b"".join(rest).decode()
-            is_split = text.startswith(_IS_SPLIT)
-            yield RawDocument(text[is_split:].split("\n"), is_split=is_split)
+            document = _parse(rest)
             rest = [following]
+            yield document
+
+
+def _parse(blocks: Iterable[bytes]) -> RawDocument:
+    content = b"".join(blocks)
+    is_split = content.startswith(_IS_SPLIT)
+    return RawDocument(content.removeprefix(_IS_SPLIT).decode().split("\n"), is_split=is_split)

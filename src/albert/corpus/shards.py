@@ -6,7 +6,6 @@ A shard is an Arrow IPC file, uncompressed, in bounded record batches, with one 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -83,16 +82,17 @@ def find_starts(lengths: ArrayLike) -> NDArray[np.int32]:
     return np.concatenate([[0], counts.cumsum()]).astype(np.int32)
 
 
-def build_part(documents: Sequence[Sequence[Sequence[int]]], *, id_type: pa.DataType) -> ShardPart:
-    """Documents of sentences of ids as one part."""
-    sentences = list(chain.from_iterable(documents))
-    lengths = list(map(len, sentences))
+def build_part(blocks: Sequence[NDArray[Any]], lengths: Sequence[int], counts: Sequence[int]) -> ShardPart:
+    """Pieces end to end, the lengths of sentences and their number in each document, as one part.
+
+    Empty sentences are left out, and documents that have no other.
+    """
+    sizes = np.asarray(lengths, dtype=np.int64)
+    filled = np.diff(find_starts(sizes > 0)[find_starts(counts)])
     return ShardPart(
-        pieces=np.fromiter(
-            chain.from_iterable(sentences), dtype=id_type.to_pandas_dtype(), count=sum(lengths)
-        ),
-        sentence_starts=find_starts(lengths),
-        document_starts=find_starts(list(map(len, documents))),
+        pieces=np.concatenate(blocks),
+        sentence_starts=find_starts(sizes[sizes > 0]),
+        document_starts=find_starts(filled[filled > 0]),
     )
 
 
