@@ -9,9 +9,10 @@ import pytest
 
 from albert.corpus.corpus import Corpus, open_corpus
 from albert.corpus.manifest import Manifest, ShardEntry, write_manifest
-from albert.corpus.shards import build_part, write_parts
+from albert.corpus.shards import write_parts
 from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer
+from tests.corpus.parts import pack
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 NUM_ORDINARY = 2000
@@ -32,7 +33,7 @@ def write_corpus(folder: Path, documents, tokenizer: Tokenizer, *, per_shard: in
     for start in range(0, len(documents), per_shard):
         chosen = documents[start : start + per_shard]
         path = folder / f"shard-{start:05d}.arrow"
-        write_parts(path, [build_part(chosen, id_type=pa.uint16())], id_type=pa.uint16())
+        write_parts(path, [pack(chosen)], id_type=pa.uint16())
         entries.append(
             ShardEntry(
                 name=path.name,

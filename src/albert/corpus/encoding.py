@@ -76,13 +76,14 @@ def _split(document: RawDocument, language: str) -> list[str]:
 def _encode(
     documents: list[list[str]], tokenizer: Tokenizer, id_type: pa.DataType, tally: Tally
 ) -> Iterator[ShardPart]:
-    blocks, lengths = [], []
+    id_dtype = id_type.to_pandas_dtype()
+    blocks, lengths = [np.zeros(0, id_dtype)], []
     for sentences in _iter_blocks(chain.from_iterable(documents)):
         rows = tokenizer.encode_ids(sentences)
         sizes = list(map(len, rows))
         lengths += sizes
         ids = chain.from_iterable(rows)
-        blocks.append(np.fromiter(ids, dtype=id_type.to_pandas_dtype(), count=sum(sizes)))
+        blocks.append(np.fromiter(ids, dtype=id_dtype, count=sum(sizes)))
     part = build_part(blocks, lengths, list(map(len, documents)))
     num_filled = len(part.document_starts) - 1
     if num_filled < len(documents):
