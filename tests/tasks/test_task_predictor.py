@@ -257,7 +257,7 @@ def as_sentence_folder(source, folder, pooling):
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False, "include_prompt": True}, "cls"),
         ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean"),
         ({"word_embedding_dimension": 32, "pooling_mode": "cls"}, "cls"),
         ({}, "mean"),

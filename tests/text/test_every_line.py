@@ -12,7 +12,6 @@ from albert.text.folder import load_tokenizer, save_tokenizer
 from .conftest import DATA, published_ids
 
 pytestmark = pytest.mark.slow
-VOCAB = DATA / "vocab" / "30k-clean.model"
 
 
 def read_lines(tmp_path: Path, name: str) -> list[str]:
@@ -27,9 +26,9 @@ def read_lines(tmp_path: Path, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["novels", "glue"])
-def test_ids_are_sentencepieces_own_and_spans_say_where_they_stand(name, tmp_path):
-    tokenizer = load_tokenizer(VOCAB)
-    processor = SentencePieceProcessor(model_file=str(VOCAB))
+def test_ids_are_sentencepieces_own_and_spans_say_where_they_stand(name, tmp_path, published_path):
+    tokenizer = load_tokenizer(published_path)
+    processor = SentencePieceProcessor(model_file=str(published_path))
     lines = read_lines(tmp_path, name)
     assert len(lines) > 100_000
     for start in range(0, len(lines), 10_000):
@@ -42,9 +41,9 @@ def test_ids_are_sentencepieces_own_and_spans_say_where_they_stand(name, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["novels", "glue"])
-def test_transformers_gives_the_same_ids_from_our_folder_but_for_ties(name, tmp_path):
+def test_transformers_gives_the_same_ids_from_our_folder_but_for_ties(name, tmp_path, published_path):
     """What a tokenizer.json cannot express is counted: two ways of cutting that score alike."""
-    tokenizer = load_tokenizer(VOCAB)
+    tokenizer = load_tokenizer(published_path)
     save_tokenizer(tokenizer, tmp_path / "folder")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "folder")
     lines = read_lines(tmp_path / "data", name)

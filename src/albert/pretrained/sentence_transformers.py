@@ -82,7 +82,8 @@ def read_pooling(folder: Path) -> str | None:
     if not isinstance(values, dict):
         return None
     # Early versions have a switch for each, in later ones it is called by name.
-    switched = [key.removeprefix("pooling_mode_") for key, value in values.items() if value is True]
+    prefix = "pooling_mode_"
+    switched = [key.removeprefix(prefix) for key in values if key.startswith(prefix) and values[key] is True]
     named = [values[key] for key in ("pooling_mode",) if isinstance(values.get(key), str)]
     return "+".join(_OUR_POOLINGS.get(mode, mode) for mode in switched + named) or None
 
