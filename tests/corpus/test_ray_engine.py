@@ -143,7 +143,7 @@ def find_at_work(raylet):
 def kill_at_work(raylet, scratch, record, killed):
     """Kill a node, without a word to anything of it, when it is at work and its pass has left a record."""
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and raylet.poll() is None:
         if any(scratch.glob(f"{record}-*.json")) and (working := find_at_work(raylet)):
             raylet.kill()
             raylet.wait()
@@ -154,12 +154,23 @@ def kill_at_work(raylet, scratch, record, killed):
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs Linux's /proc")
 def test_a_node_killed_in_each_pass_changes_no_byte(cluster, vocab_path, tmp_path):
-    books, out = tmp_path / "books", tmp_path / "killed"
+    books = tmp_path / "books"
     books.mkdir()
     for number in range(24):
         lines = (f"{sentence(number * 900 + k)} {sentence(number * 900 + k + 70)}" for k in range(900))
         (books / f"{number:02d}.txt").write_text("\n".join(lines))
     prepare(books, vocab_path, tmp_path / "whole", unit_bytes=90_000)
+    for attempt in range(4):  # a pass may end before its node was seen at work
+        out = tmp_path / f"killed-{attempt}"
+        killed = kill_in_each_pass(cluster, books, vocab_path, out)
+        assert read_tree(out) == read_tree(tmp_path / "whole")
+        if all(killed.values()):
+            return
+    raise AssertionError(f"a node was never seen at work: {killed}")
+
+
+def kill_in_each_pass(cluster, books, vocab_path, out) -> dict[str, list[int]]:
+    """Prepare with two nodes more; one dies in the first pass, one in the second. Who was at work then."""
     nodes = [cluster.add_node(**NODE), cluster.add_node(**NODE)]
     raylets = [node.all_processes["raylet"][0].process for node in nodes]
     killed: dict[str, list[int]] = {"hashes": [], "unit": []}
@@ -168,12 +179,12 @@ def test_a_node_killed_in_each_pass_changes_no_byte(cluster, vocab_path, tmp_pat
         arguments = (raylet, out / ".prepare", record, killed[record])
         threading.Thread(target=kill_at_work, args=arguments, daemon=True).start()
     prepare(books, vocab_path, out, engine="ray", address=cluster.address, unit_bytes=90_000)
-    assert all(killed.values()), "a node was never seen at work"
     # A process whose node is gone notices within seconds, and until then goes on with what it does.
-    wait_for_end([*(raylet.pid for raylet in raylets), *killed["hashes"], *killed["unit"]])
-    assert read_tree(out) == read_tree(tmp_path / "whole")
+    dead = [raylet for raylet, record in zip(raylets, killed, strict=True) if killed[record]]
+    wait_for_end([*(raylet.pid for raylet in dead), *killed["hashes"], *killed["unit"]])
     for node in nodes:
         cluster.remove_node(node, allow_graceful=False)
+    return killed
 
 
 # The command with small units of work, so that there is something to interrupt.
