@@ -77,16 +77,19 @@ class PlainLoop:
             self.model.parameters(), lr=learning_rate, weight_decay=0.01, fused=True
         )
 
-    def step(self, batch: PaddedBatch, *, factor: float = 1.0) -> float:
-        """Forward, both losses, backward, clip, move."""
-        loss = self.model(**batch.inputs).loss
-        loss.backward()
+    def step(self, *shares: PaddedBatch, factor: float = 1.0) -> float:
+        """Forward, both losses and backward for each share (one, or equal ones of a batch); clip, move."""
+        total = 0.0
+        for share in shares:
+            loss = self.model(**share.inputs).loss / len(shares)
+            loss.backward()
+            total += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate * factor
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return float(loss.detach())
+        return total
 
     def save(self, folder: Path) -> None:
         """The folder that `transformers` writes, which we open like any other."""

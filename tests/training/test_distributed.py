@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from albert.corpus.corpus import open_corpus
