@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
+from albert.corpus.grouping import iter_groups
 from albert.corpus.paragraphs import RawDocument
 from albert.corpus.shards import MAX_BATCH_PIECES, ShardPart, build_part, choose_id_type, join_parts
 from albert.text.sentences import split_sentences
@@ -15,6 +16,8 @@ from albert.text.tokenizer import Tokenizer
 
 _BATCH_SENTENCES = 1000
 _BATCH_CHARACTERS = 1 << 18
+_BLOCK_SENTENCES = 4 * _BATCH_SENTENCES
+_BLOCK_CHARACTERS = 4 * _BATCH_CHARACTERS
 
 
 @dataclass
@@ -30,16 +33,8 @@ def iter_parts(
     documents: Iterable[RawDocument], tokenizer: Tokenizer, *, language: str, tally: Tally
 ) -> Iterator[ShardPart]:
     """The record batches of a shard: as many whole documents as fill one."""
-    gathered: list[ShardPart] = []
-    num_pieces = 0
-    for part in _iter_encoded(documents, tokenizer, language, tally):
-        gathered.append(part)
-        num_pieces += len(part.pieces)
-        if num_pieces >= MAX_BATCH_PIECES:
-            yield join_parts(gathered)
-            gathered, num_pieces = [], 0
-    if gathered:
-        yield join_parts(gathered)
+    parts = _iter_encoded(documents, tokenizer, language, tally)
+    yield from map(join_parts, iter_groups(parts, (lambda part: len(part.pieces), MAX_BATCH_PIECES)))
 
 
 def _iter_encoded(
@@ -47,20 +42,9 @@ def _iter_encoded(
 ) -> Iterator[ShardPart]:
     """Encoded documents, about a thousand sentences at a time: what suits SentencePiece best."""
     id_type = choose_id_type(tokenizer.vocab_size)
-    waiting: list[list[str]] = []
-    num_sentences = num_characters = 0
-    for document in documents:
-        sentences = _split(document, language)
-        waiting.append(sentences)
-        num_sentences += len(sentences)
-        num_characters += sum(map(len, sentences))
-        if num_sentences >= _BATCH_SENTENCES or num_characters >= _BATCH_CHARACTERS:
-            tally.num_characters += num_characters
-            yield from _encode(waiting, tokenizer, id_type, tally)
-            waiting, num_sentences, num_characters = [], 0, 0
-    if waiting:
-        tally.num_characters += num_characters
-        yield from _encode(waiting, tokenizer, id_type, tally)
+    split = (_split(document, language) for document in documents)
+    for group in iter_groups(split, (len, _BATCH_SENTENCES), (_count_characters, _BATCH_CHARACTERS)):
+        yield from _encode(group, tokenizer, id_type, tally)
 
 
 def _split(document: RawDocument, language: str) -> list[str]:
@@ -73,12 +57,19 @@ def _split(document: RawDocument, language: str) -> list[str]:
     ]
 
 
+def _count_characters(sentences: list[str]) -> int:
+    return sum(map(len, sentences))
+
+
 def _encode(
     documents: list[list[str]], tokenizer: Tokenizer, id_type: pa.DataType, tally: Tally
 ) -> Iterator[ShardPart]:
     id_dtype = id_type.to_pandas_dtype()
     blocks, lengths = [np.zeros(0, id_dtype)], []
-    for sentences in _iter_blocks(chain.from_iterable(documents)):
+    # A few at a time, of a document that is as long as a library: ids are large until they are packed.
+    all_sentences = chain.from_iterable(documents)
+    for sentences in iter_groups(all_sentences, (lambda _: 1, _BLOCK_SENTENCES), (len, _BLOCK_CHARACTERS)):
+        tally.num_characters += _count_characters(sentences)
         rows = tokenizer.encode_ids(sentences)
         sizes = list(map(len, rows))
         lengths += sizes
@@ -91,17 +82,3 @@ def _encode(
     if num_filled:
         tally.num_unknown += int(np.count_nonzero(part.pieces == tokenizer.unk_id))
         yield part
-
-
-def _iter_blocks(sentences: Iterable[str]) -> Iterator[list[str]]:
-    """A few at a time, of a document that is as long as a library: ids are large until they are packed."""
-    waiting: list[str] = []
-    num_characters = 0
-    for sentence in sentences:
-        waiting.append(sentence)
-        num_characters += len(sentence)
-        if len(waiting) >= 4 * _BATCH_SENTENCES or num_characters >= 4 * _BATCH_CHARACTERS:
-            yield waiting
-            waiting, num_characters = [], 0
-    if waiting:
-        yield waiting

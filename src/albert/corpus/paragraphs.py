@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from albert.corpus.grouping import iter_groups
 from albert.corpus.layouts import MAX_WRAPPED_WIDTH, Layout, begins_paragraph, ends_sentence
 
 # No document is held in memory beyond this: a longer one is cut between two paragraphs.
@@ -68,7 +69,9 @@ def iter_raw_documents(chunks: Iterable[str], layout: Layout, joiner: Joiner) ->
     if layout.name in ("sentences", "paragraphs"):
         documents = _iter_line_documents(chunks, is_split=layout.name == "sentences")
     else:
-        documents = _gather(mend_paragraphs(_BOOK_READERS[layout.name](chunks, layout, joiner)))
+        # All as one document, cut where it would grow too long.
+        mended = mend_paragraphs(_BOOK_READERS[layout.name](chunks, layout, joiner))
+        documents = iter_groups(mended, (len, MAX_DOCUMENT_CHARACTERS))
     for paragraphs in documents:
         yield RawDocument(paragraphs, is_split=layout.name == "sentences")
 
@@ -187,20 +190,6 @@ def _goes_on(run: Sequence[str], paragraph: str) -> bool:
         and (before[-1].isalnum() or before[-1] in ",;-")
         and len(run) < MAX_MENDED
     )
-
-
-def _gather(paragraphs: Iterable[str]) -> Iterator[list[str]]:
-    """All paragraphs as one document, cut where it would grow too long."""
-    gathered: list[str] = []
-    num_characters = 0
-    for paragraph in paragraphs:
-        gathered.append(paragraph)
-        num_characters += len(paragraph)
-        if num_characters > MAX_DOCUMENT_CHARACTERS:
-            yield gathered
-            gathered, num_characters = [], 0
-    if gathered:
-        yield gathered
 
 
 def cut_passages(documents: Iterable[RawDocument], num_characters: int | None) -> Iterator[RawDocument]:
