@@ -9,9 +9,10 @@ from pydantic import Field
 
 from albert.files import write_json
 from albert.inference.answers import Candidate
-from albert.inference.predictor import Predictor, load
+from albert.inference.predictor import Predictor
 from albert.reporting import Reporter
 from albert.settings import Settings, read_settings
+from albert.tasks.task_predictor import load
 
 QUESTIONS = Path(__file__).with_name("questions.yaml")
 _TOP = 5

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -79,6 +80,19 @@ def test_embed_writes_a_file_of_vectors(run_albert, tiny_folder, tmp_path):
     expected = albert.load(tiny_folder).embed(TEXTS, pooling="cls", is_normalised=True, depth=2)
     np.testing.assert_allclose(np.load(file), expected, atol=1e-6)
     assert [path.name for path in file.parent.iterdir()] == ["vectors.npy"]
+
+
+def test_embed_does_as_the_folder_of_an_embedding_model_says(run_albert, tiny_folder, tmp_path):
+    folder = tmp_path / "sentences"
+    shutil.copytree(tiny_folder, folder)
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}', encoding="utf-8")
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 8}', encoding="utf-8")
+    text = "the sea was calm and the night was dark"
+    (row,) = read(run_albert("embed", "--model", folder, text, "--json"))["vectors"]
+    plain = albert.load(tiny_folder)
+    assert not np.allclose(row["vector"], plain.embed([text], pooling="cls")[0], atol=1e-3), "it was not cut"
+    np.testing.assert_allclose(row["vector"], albert.load(folder).embed([text])[0], atol=1e-6)
 
 
 def test_a_dash_reads_a_text_from_each_line(run_albert, tiny_folder, type_lines):

@@ -186,7 +186,6 @@ def test_a_corpus_smaller_than_one_batch(run_albert, recipe, story_corpus, tmp_p
             "examples.max_length 65 exceeds model.max_position_embeddings 64",
         ),
         (["RECIPE", "length_schedule=[{until: 0.5, value: 50}]"], "a stage of 50 pieces; from 8 to"),
-        (["RECIPE", "model.sharing=none", "depth_schedule=[{until: 0.5, value: 9}]"], "a stage of depth 9"),
         (["RECIPE", "model.preset=albert-bass"], "unknown preset 'albert-bass'; did you mean albert-base?"),
         (["RECIPE", "runtime.device=abacus"], "unknown device 'abacus'"),
         (["RECIPE", "seed=99999999999999999999"], "seed is 99999999999999999999"),

@@ -9,9 +9,10 @@ import pytest
 import torch
 import transformers
 
-from albert.inference.predictor import Predictor, load
+from albert.inference.predictor import Predictor
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model
+from albert.tasks.task_predictor import load
 from albert.text.folder import load_tokenizer
 
 from .pairs import assert_close

@@ -47,6 +47,12 @@ def test_without_stages_every_step_is_full():
     assert plain.find_end(0) == 10
 
 
+def test_a_stage_is_never_deeper_than_the_model():
+    stages = (Stage(until=0.5, value=2), Stage(until=0.8, value=6))
+    shallow = Curriculum(num_steps=10, depth=3, length=64, batch_size=8, depths=stages)
+    assert [shallow.find(step).depth for step in (0, 5, 7, 8)] == [2, 3, 3, 3]
+
+
 def test_stages_that_go_back_are_refused():
     values = {"depth_schedule": [{"until": 0.5, "value": 2}, {"until": 0.4, "value": 3}]}
     with pytest.raises(SettingsError, match="stages end at \\[0.5, 0.4\\]"):

@@ -4,6 +4,7 @@ import pytest
 
 from albert.errors import InputError, SettingsError
 from albert.model.parameters import count_parameters
+from albert.model.presets import build_preset
 from albert.training.recipe_shelf import RecipeShelf
 from albert.training.recipes import read_recipe, rescale
 
@@ -87,8 +88,24 @@ def test_an_override_alone_changes_nothing_else():
 def test_a_preset_is_the_ground_that_other_keys_change():
     settings = read_recipe("nano", overrides=["model.num_hidden_layers=9"])
     assert (settings.model.num_hidden_layers, settings.model.hidden_size) == (9, 256)
-    settings = read_recipe("nano", overrides=["model.preset=small"])
-    assert settings.model.hidden_size == 512
+
+
+def test_another_preset_is_taken_whole():
+    """Not with the depth, the heads and the weights' spread of the recipe's own."""
+    for recipe, preset in (("nano", "small"), ("nano", "albert-base-v2"), ("albert-base", "bert-large")):
+        assert read_recipe(recipe, overrides=[f"model.preset={preset}"]).model == build_preset(preset)
+    changes = ["model.num_hidden_layers=3", "model.preset=small"]
+    shallow = build_preset("small").model_copy(update={"num_hidden_layers": 3})
+    assert read_recipe("nano", overrides=changes).model == shallow
+    assert read_recipe("small").model.num_hidden_layers == build_preset("small").num_hidden_layers
+
+
+@pytest.mark.parametrize("name", ["nano", "small", "albert-nano-en"])
+def test_a_curriculum_of_depth_only_rises(name):
+    settings = read_recipe(name)
+    depths = [shape.depth for shape, _ in settings.build_curriculum(settings.model).list_shapes()]
+    assert depths == sorted(depths)
+    assert depths[-1] == settings.model.num_hidden_layers
 
 
 def test_a_recipe_of_ones_own_may_be_a_difference(tmp_path):

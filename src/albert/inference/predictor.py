@@ -16,10 +16,9 @@ from albert.errors import InputError
 from albert.inference.answers import Candidate, OrderAnswer
 from albert.inference.batching import iter_batches
 from albert.model.albert_model import AlbertModel
-from albert.model.runtime import RuntimeSettings, autocast, build_runtime, select_device
+from albert.model.runtime import RuntimeSettings, autocast, select_device
 from albert.model.tokens import Tokens
-from albert.pretrained.folder import check_vocabulary, load_model, save_model
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import check_vocabulary, save_model
 from albert.text.encoding import Encoding, InputSequence
 from albert.text.tokenizer import MASK, Tokenizer
 
@@ -216,16 +215,3 @@ def _as_pair(pair: Iterable[str], number: int) -> list[str]:
     if len(texts) != 2:
         raise InputError(f"pair {number} has {len(texts)} texts; give two")
     return texts
-
-
-def load(
-    source: str | Path,
-    *,
-    device: str = "auto",
-    precision: Literal["float32", "bf16"] = "float32",
-    revision: str | None = None,
-) -> Predictor:
-    """Open a model as `albert.load` does, without what it was fine-tuned for."""
-    loaded = load_model(source, revision=revision)
-    runtime = build_runtime(device, precision, source="albert.load")
-    return Predictor(loaded.model, load_vocabulary(loaded.path), runtime=runtime)

@@ -61,7 +61,8 @@ class Curriculum:
 
     def find(self, step: int) -> StepShape:
         """The shape of a step."""
-        depth, _, _ = self._find(self.depths, step, self.depth)
+        stage_depth, _, _ = self._find(self.depths, step, self.depth)
+        depth = min(stage_depth, self.depth)  # a recipe's stages, when the model was made less deep
         length, stage, first_step = self._find(self.lengths, step, self.length)
         first_step -= self._count_steps(length, until=stage)
         batch_size = max(1, round(self.batch_size * self.length / length))

@@ -10,6 +10,8 @@ from albert.errors import InputError, SettingsError, suggest
 from albert.files import read_text
 from albert.settings import parse_yaml
 
+PRESET = "preset"
+
 
 @dataclass(frozen=True)
 class RecipeShelf:
@@ -52,8 +54,11 @@ class RecipeShelf:
 
 
 def merge_values(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of both; where both have a key, sections are merged and a value above stands."""
-    merged = dict(below)
+    """The values of both; where both have a key, sections are merged and a value above stands.
+
+    A section that names a `preset` is whole: nothing of what another preset was changed by stays in it.
+    """
+    merged = {} if PRESET in above else dict(below)
     for key, value in above.items():
         inner = merged.get(key)
         both = isinstance(inner, dict) and isinstance(value, dict)

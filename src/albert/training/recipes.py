@@ -8,7 +8,7 @@ from typing import Any
 from albert.errors import InputError
 from albert.model.presets import ALIASES, PRESETS, build_preset
 from albert.settings import apply_overrides, build_settings
-from albert.training.recipe_shelf import RecipeShelf, merge_values
+from albert.training.recipe_shelf import PRESET, RecipeShelf, merge_values
 from albert.training.settings import PretrainSettings
 
 _SHELF = RecipeShelf("pretrain")
@@ -21,12 +21,15 @@ def read_recipe(
 
     `batch_size` is another one than the recipe's: its learning rate is multiplied by √(B/B₀), its steps by
     B₀/B, and warm-up keeps its share; what an override says stands as it is. `model.preset` names the shape
-    that other keys of `model` change; `based_on` the recipe that this one differs from.
+    that other keys of `model` beside it change; `based_on` the recipe that this one differs from.
     """
     values, source = _SHELF.read_values(recipe)
     if batch_size is not None:
         settings = build_settings(PretrainSettings, values=_expand_model(values), source=source)
         values = merge_values(values, _list_rescaled(rescale(settings, batch_size)))
+    overrides = list(overrides)
+    if any(override.startswith(f"model.{PRESET}=") for override in overrides):
+        values.pop("model", None)
     values = apply_overrides(values, overrides)
     return build_settings(PretrainSettings, values=_expand_model(values), source=source)
 
@@ -62,10 +65,10 @@ def rescale(settings: PretrainSettings, batch_size: int) -> PretrainSettings:
 
 def _expand_model(values: dict[str, Any]) -> dict[str, Any]:
     model = values.get("model")
-    if not isinstance(model, dict) or "preset" not in model:
+    if not isinstance(model, dict) or PRESET not in model:
         return values
-    changes = {key: value for key, value in model.items() if key != "preset"}
-    preset = str(model["preset"])
+    changes = {key: value for key, value in model.items() if key != PRESET}
+    preset = str(model[PRESET])
     if preset not in {**PRESETS, **ALIASES}:
         build_preset(preset)  # refused with a suggestion
     return {**values, "model": {**PRESETS[ALIASES.get(preset, preset)], **changes}}

@@ -17,7 +17,8 @@ class PretrainSettings(LoopSettings):
 
     `model` is left out where `init_from`, a model folder, brings one. `batch_size` counts sequences of
     `examples.max_length`. A step is computed in shares of about `micro_batch_tokens`. A stage of
-    `length_schedule` has shorter sequences and as many more of them; one of `depth_schedule` fewer layers.
+    `length_schedule` has shorter sequences and as many more of them; one of `depth_schedule` fewer layers,
+    and never more than the model has.
     Of the corpus, the first `data_share` is learned from (table 7 asks what more text is worth).
     `position_init` sinusoidal starts the position embeddings as waves instead of at random, and
     `num_matching_heads` makes so many heads of each block ones that look for the same word, and holds them.
@@ -60,12 +61,6 @@ class PretrainSettings(LoopSettings):
             raise ValueError(
                 f"examples.max_length {full} exceeds model.max_position_embeddings "
                 f"{self.model.max_position_embeddings}; lower the first or raise the second"
-            )
-        deepest = max((stage.value for stage in self.depth_schedule), default=1)
-        if deepest > self.model.num_hidden_layers and not self.model.is_fully_shared:
-            raise ValueError(
-                f"depth_schedule has a stage of depth {deepest} and the model {self.model.num_hidden_layers} "
-                "layers of their own; only one shared block can be looped more often"
             )
         return self
 

@@ -151,6 +151,6 @@ def _read_lines() -> list[str]:
 
 
 def _load(model: str, device: str, precision: Any, revision: str | None) -> Any:
-    from albert.inference.predictor import load
+    from albert.tasks.task_predictor import load
 
     return load(model, device=device, precision=precision, revision=revision)

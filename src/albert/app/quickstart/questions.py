@@ -111,7 +111,7 @@ def _mask_word(text: str, tokenizer: "Tokenizer") -> MaskQuestion | None:
 
 def ask_model(source: Path, masks: Sequence[MaskQuestion], orders: Sequence[OrderQuestion]) -> ModelAnswers:
     """What the model in a folder says to all of them."""
-    from albert.inference.predictor import load
+    from albert.tasks.task_predictor import load
 
     predictor = load(source)
     heads = predictor.model.heads
