@@ -1,12 +1,14 @@
 """All studies together: one budget, a folder for each, and a page that tells of all."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from albert.errors import InputError
-from albert.study.asking import Ask
-from albert.study.every import _build_ask, _Clock, order_studies, run_all
+from albert.pages.content import Finding, Page, Section
+from albert.study.asking import Ask, StudyOutcome
+from albert.study.every import _build_ask, _Clock, _tell_outcome, order_studies, run_all
 from albert.study.studies import list_studies
 from tests.study.arms.test_ablation import TOY
 
@@ -50,3 +52,9 @@ def test_studies_that_train_have_equal_shares_of_what_is_left(tmp_path):
 def test_without_a_budget_it_would_never_end(story_corpus, tmp_path):
     with pytest.raises(InputError, match="study all: takes a budget, as in --budget 3h"):
         run_all(Ask(out=tmp_path / "all", data=str(story_corpus)))
+
+
+def test_an_arm_that_failed_is_told_of_on_the_page_of_all():
+    page = Page("t", "l", [Section("s", findings=[Finding("c", "t", "o", "cannot tell")])])
+    outcome = StudyOutcome("dropout", Path("report.html"), page, failures={"with, seed 0": "no memory"})
+    assert _tell_outcome(outcome) == "1 cannot tell; 1 failed: with, seed 0: no memory"

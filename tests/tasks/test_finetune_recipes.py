@@ -138,3 +138,12 @@ def test_a_recipe_that_says_nothing_sensible_is_refused(tmp_path, text, said):
     path.write_text(text)
     with pytest.raises(AlbertError, match=said.replace("?", r"\?")):
         read_finetune_recipe(path)
+
+
+@pytest.mark.parametrize("asked", ["num_epochs=1", "num_steps=500"])
+def test_another_length_warms_up_for_the_share_that_the_recipe_does(asked):
+    schedule = read_finetune_recipe("paper-sst-2", overrides=[asked]).schedule
+    assert schedule.warmup_steps is None
+    assert schedule.warmup_share == pytest.approx(1256 / 20_935)
+    typed = read_finetune_recipe("paper-sst-2", overrides=[asked, "schedule.warmup_steps=9"]).schedule
+    assert typed.warmup_steps == 9

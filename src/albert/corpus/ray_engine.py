@@ -50,6 +50,12 @@ class RayEngine:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
+    @property
+    def num_at_once(self) -> int:
+        """As many as were asked for, and no more than the cluster has cores now."""
+        num_cores = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        return min(self._num_workers or num_cores, num_cores)
+
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
         """Each task with its result, as they are done; a task's own error comes out as it was raised."""
         remote = self._ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_run_task)

@@ -35,6 +35,10 @@ class Engine(Protocol):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Leave nothing running; after an error, wait for nothing."""
 
+    @property
+    def num_at_once(self) -> int:
+        """How many tasks it runs at a time."""
+
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
         """Each task with its result, as they are done; the first error of a task ends it all."""
 
@@ -79,6 +83,11 @@ class Workers:
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._handler is not None:
             signal.signal(signal.SIGTERM, self._handler)
+
+    @property
+    def num_at_once(self) -> int:
+        """As many as were asked for."""
+        return self._num_workers
 
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
         """Each task with its result, as they are done; with one worker, one by one and right here."""

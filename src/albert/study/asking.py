@@ -19,6 +19,7 @@ class Ask:
     overrides: tuple[str, ...] = ()
     arms: tuple[str, ...] = ()
     budget_seconds: float | None = None
+    seed: int | None = None
     engine: str = "local"
     num_workers: int | None = None
     address: str | None = None

@@ -114,7 +114,7 @@ def _build_page(
     for name in names:
         minutes = clock.spent.get(name, 0.0) / 60
         outcome = outcomes.get(name)
-        told = missed.get(name, "not begun") if outcome is None else _count_verdicts(outcome)
+        told = missed.get(name, "not begun") if outcome is None else _tell_outcome(outcome)
         report = "" if outcome is None else f"{name}/report.html"
         rows.append([Cell(name), Cell(report), Cell(f"{minutes:.1f}", minutes), Cell(told)])
     sections = [Section("The studies", tables=[Table("studies", columns, rows)])]
@@ -129,7 +129,8 @@ def _build_page(
     return Page("Every table and figure of the paper, at the scale of this machine", lead, sections)
 
 
-def _count_verdicts(outcome: StudyOutcome) -> str:
+def _tell_outcome(outcome: StudyOutcome) -> str:
     verdicts = [found.verdict for section in outcome.page.sections for found in section.findings]
-    counts = [f"{verdicts.count(each)} {each}" for each in dict.fromkeys(verdicts)]
-    return ", ".join(counts) or "–"
+    told = ", ".join(f"{verdicts.count(each)} {each}" for each in dict.fromkeys(verdicts)) or "–"
+    failed = "; ".join(f"{unit}: {reason}" for unit, reason in outcome.failures.items())
+    return f"{told}; {len(outcome.failures)} failed: {failed}" if failed else told

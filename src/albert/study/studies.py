@@ -1,6 +1,7 @@
 """The table of studies: a name and what a person asks for come in; it is run and its report goes out."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,12 +33,19 @@ def run_study(name: str, ask: Ask, *, reporter: Reporter | None = None) -> Study
     if name in _OTHERS:
         ask.refuse(name, arms=ask.arms, task_data=ask.task_data, budget=ask.budget_seconds,
                    workers=ask.num_workers, address=ask.address, engine=ask.engine != "local")  # fmt: skip
-        return _OTHERS[name](ask, reporter)
+        return _OTHERS[name](_with_seed(name, ask, "seed"), reporter)
     if name not in list_ablations() and not Path(name).is_file():
         known = [*list_studies(), "all"]
         raise InputError(f"no study {name!r}; {suggest(name, known, more=', or give a file')}")
     ask.refuse(name, model=ask.models)
-    return run_ablation(name, ask, reporter=reporter)
+    return run_ablation(name, _with_seed(name, ask, "first_seed"), reporter=reporter)
+
+
+def _with_seed(name: str, ask: Ask, key: str) -> Ask:
+    """`--seed` as the setting that the study has for it."""
+    if name in ("layers", "speed", "memory"):
+        ask.refuse(name, seed=ask.seed is not None)
+    return ask if ask.seed is None else replace(ask, overrides=(*ask.overrides, f"{key}={ask.seed}"))
 
 
 def _read(cls: type[S], name: str, ask: Ask) -> S:

@@ -1,7 +1,8 @@
 """Recipes for fine-tuning: a task, a model's width and overrides come in, checked settings go out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from albert.settings import apply_overrides, build_settings
 from albert.tasks.finetune_settings import FinetuneSettings
@@ -34,10 +35,24 @@ def choose_recipe(task: str, *, hidden_size: int) -> str:
 
 
 def read_finetune_recipe(recipe: str | Path, *, overrides: Iterable[str] = ()) -> FinetuneSettings:
-    """The settings of a recipe, changed by overrides; epochs that are asked for replace a recipe's steps."""
+    """The settings of a recipe, changed by overrides; epochs that are asked for replace a recipe's steps.
+
+    Of another number of either, the recipe's share is for warming up, unless that is asked for, too.
+    """
     values, source = _SHELF.read_values(recipe)
     words = list(overrides)
     changed = {word.partition("=")[0] for word in words}
-    if "num_epochs" in changed and "num_steps" not in changed:
-        words.append("num_steps=null")
+    if changed & {"num_epochs", "num_steps"}:
+        if not any(key.startswith("schedule") for key in changed):
+            words += _share_warmup(values)
+        if "num_steps" not in changed:
+            words.append("num_steps=null")
     return build_settings(FinetuneSettings, values=apply_overrides(values, words), source=source)
+
+
+def _share_warmup(values: Mapping[str, Any]) -> list[str]:
+    """A recipe's steps of warming up as a share of its steps."""
+    num_steps, warmup_steps = values.get("num_steps"), values.get("schedule", {}).get("warmup_steps")
+    if not num_steps or not warmup_steps:
+        return []
+    return ["schedule.warmup_steps=null", f"schedule.warmup_share={warmup_steps / num_steps}"]

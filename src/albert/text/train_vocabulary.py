@@ -39,11 +39,12 @@ class TooManyPiecesError(InputError):
 
 
 class VocabularySettings(Settings):
-    """How a vocabulary is trained; the defaults are those of the published English models.
+    """How a vocabulary is trained; but for the sample, the defaults are those of the published English models.
 
-    `max_sample_bytes` bounds the memory, whatever the size of the corpus: training takes 24 bytes for each
-    byte of English. Measured at the default, 2.5 GB and 0.3 GB here on paragraphs; on ten million lines of
-    two words, the worst, 3.0 GB and 1.5 GB.
+    They were trained on a sample of ten million sentences. Ours has as many, and at most `max_sample_bytes`,
+    which bounds the memory, whatever the size of the corpus: training takes 24 bytes for each byte of
+    English. Measured at the default, 2.5 GB and 0.3 GB here on paragraphs; on ten million lines of two words,
+    the worst, 3.0 GB and 1.5 GB.
     """
 
     size: int = Field(default=30_000, ge=16, le=1_000_000)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from albert.errors import InputError
+from albert.study.arms import ablation
 from albert.study.arms.ablation import run_ablation
 from albert.study.arms.plan import list_ablations
 from albert.study.arms.results import Unit
@@ -29,7 +31,8 @@ TOY = (
 @pytest.fixture
 def run(tiny_study, story_corpus, tmp_path):
     def run_it(*overrides, reporter=None, out="study", **options):
-        ask = Ask(out=tmp_path / out, data=str(story_corpus), overrides=overrides, **options)
+        options.setdefault("data", str(story_corpus))
+        ask = Ask(out=tmp_path / out, overrides=overrides, **options)
         return run_ablation(str(tiny_study), ask, reporter=reporter)
 
     return run_it
@@ -85,6 +88,56 @@ def test_a_failed_arm_is_told_of_and_the_rest_go_on(run, tmp_path):
     assert set(read_results(tmp_path / "study")) == {"all-seed-0", "none-seed-0"}
     assert "less than one batch" in outcome.failures["huge, seed 0"]
     assert "less than one batch" in outcome.report.read_text(encoding="utf-8")
+
+
+def test_what_would_have_started_from_a_failed_arm_is_told_of_too(run):
+    outcome = run("arms.huge.pretrain.batch_size=100000", "arms.next.start_from=huge", "num_seeds=1")
+    assert outcome.failures["next, seed 0"] == "left out: huge, which it starts from, failed"
+
+
+@pytest.mark.parametrize(
+    ("error", "signal_name"), [(OSError("no memory"), None), (KeyboardInterrupt(), "SIGINT")]
+)
+def test_trained_arms_have_their_report_whatever_becomes_of_their_footprints(
+    run, monkeypatch, error, signal_name
+):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(ablation, "measure_footprint", fail)
+    outcome = run("num_seeds=1", "has_footprint=true")
+    assert outcome.signal == signal_name
+    assert "2 of 2 trainings are finished" in outcome.report.read_text(encoding="utf-8")
+
+
+def test_a_corpus_may_move_between_two_starts(run, story_corpus, tmp_path):
+    run("num_seeds=1")
+    moved = tmp_path / "moved"
+    shutil.copytree(story_corpus, moved)
+    run("num_seeds=2", data=str(moved))
+    assert json.loads((tmp_path / "study" / "study.json").read_text())["data"] == str(moved)
+    assert len(read_results(tmp_path / "study")) == 4
+
+
+def test_other_held_out_text_in_the_same_place_is_refused(run, story_corpus, tmp_path):
+    place = tmp_path / "held-out"
+    shutil.copytree(story_corpus, place)
+    run("num_seeds=1", f"pretrain.held_out.data={place}")
+    manifest = json.loads((place / "manifest.json").read_text())
+    manifest["shards"][0]["sha256"] = "0" * 64
+    (place / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=r"asked.held_out is .* a study goes on as it began"):
+        run("num_seeds=2", f"pretrain.held_out.data={place}")
+
+
+def test_seeds_begin_where_one_says(run, tmp_path):
+    run("num_seeds=1", "first_seed=4")
+    assert set(read_results(tmp_path / "study")) == {"all-seed-4", "none-seed-4"}
+
+
+def test_an_arm_of_which_no_model_can_be_built_is_named(run):
+    with pytest.raises(InputError, match=r"arm odd: .*num_hidden_groups.*; or leave it out, with --arms"):
+        run("arms.odd.pretrain.model.num_hidden_groups=9")
 
 
 def test_an_arm_that_starts_from_another(run, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from albert.errors import AlbertError
-from albert.study.arms.binding import bind_plan, check_questions
+from albert.study.arms.binding import bind_plan, bind_questions
 from albert.study.arms.folder import describe_plan
 from albert.study.arms.plan import read_study
 from albert.study.arms.results import Unit
@@ -48,7 +48,7 @@ def test_wide_and_narrow_arms_are_taught_in_the_same_way(bind):
 )
 def test_questions_that_cannot_be_asked_are_refused_at_once(bind, tmp_path, overrides, told):
     with pytest.raises(AlbertError) as caught:
-        check_questions(bind(*overrides, task_data=str(tmp_path)))
+        bind_questions(bind(*overrides, task_data=str(tmp_path)))
     assert told in str(caught.value)
 
 

@@ -1,5 +1,7 @@
 """Claims are judged by intervals over seeds, and what was not measured is told as that."""
 
+import math
+
 import pytest
 
 from albert.study.arms.findings import judge_claim
@@ -52,3 +54,22 @@ def test_what_is_missing_is_told_as_it_is():
     other = summarise("nsp", 0.5, name="mlm_accuracy")
     found = judge([done, other], better="sop", than="nsp")
     assert (found.ours, found.verdict) == ("sentence order right: not measured", "not asked")
+
+
+def test_where_less_is_better_the_figure_itself_is_told():
+    arms = {name: ArmSettings() for name in ("all", "none")}
+    settings = StudySettings(title="t", paper="p", question="q", arms=arms, base="all")
+    claim = ClaimSettings(text="Sharing keeps them closer", better="all", than="none", by=("gap",))
+    gaps = {"all": (0.10, 0.11, 0.12), "none": (0.30, 0.31, 0.33)}
+    found = judge_claim(claim, settings, {arm: summarise(arm, *gaps[arm], name="gap") for arm in gaps})
+    assert found.verdict == "agrees"
+    assert found.ours == (
+        "held-out loss above training loss, all against none: -0.20, 95% from -0.22 to -0.19 (3 seeds, "
+        "p < 0.001); less is better"
+    )
+
+
+def test_a_run_that_diverged_leaves_nothing_to_tell():
+    found = judge([summarise("sop", 0.8, math.nan, 0.8)], better="sop", than=50.0)
+    assert found.verdict == "cannot tell"
+    assert found.ours.endswith("+nan points, no interval")

@@ -1,17 +1,20 @@
 """The report of a study: the paper's figures stand beside ours, each beside its own kind."""
 
+from dataclasses import replace
+
 import pytest
 
 from albert.study.arms.arm_table import build_arm_table
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.page import build_page
 from albert.study.arms.plan import read_study
-from albert.study.arms.results import ArmResult, ArmSummary
+from albert.study.arms.results import ArmResult, ArmSummary, CurvePoint
 from albert.study.steps.step_process import Footprint
 
 
-def build_plan(name):
-    return StudyPlan(name=name, settings=read_study(name, overrides=["num_seeds=1"]), data="", corpus="")
+def build_plan(name, arms=()):
+    settings = read_study(name, overrides=["num_seeds=1"], arms=arms)
+    return StudyPlan(name=name, settings=settings, data="", corpus="")
 
 
 def summarise(plan, **figures):
@@ -74,3 +77,58 @@ def test_models_that_nobody_trains_here_have_tables_of_their_own(study, model):
     assert any(
         line.startswith("Not finished: ") and f"{plan.settings.base}, seed 0" in line for line in lines
     )
+
+
+def build_curve(*values):
+    return tuple(
+        CurvePoint(
+            step=10 * (place + 1),
+            seconds=60.0 * (place + 1),
+            figures={"mlm_loss": 5.0, "mlm_accuracy": value},
+        )
+        for place, value in enumerate(values)
+    )
+
+
+def draw_curves(study):
+    plan = build_plan(study)
+    summaries = summarise(plan, mlm_accuracy=0.3, mlm_loss=5.0, train_loss=5.0)
+    with_curves = [
+        replace(each, results={0: each.results[0].model_copy(update={"curve": build_curve(0.1, 0.3)})})
+        for each in summaries
+    ]
+    page = build_page(plan, with_curves)
+    return {chart.name: chart for section in page.sections for chart in section.charts}
+
+
+def test_figure_2_is_masked_words_right_in_percent_over_steps():
+    chart = draw_curves("dropout")["curve-mlm-accuracy"]
+    assert (chart.x_label, chart.y_label) == ("step", "masked words right, %")
+    assert [(list(each.xs), list(each.ys)) for each in chart.series] == [([10.0, 20.0], [10.0, 30.0])] * 2
+
+
+def test_where_arms_have_equal_time_curves_are_over_minutes():
+    chart = draw_curves("same-time")["curve-mlm-loss"]
+    assert chart.x_label == "minutes of training"
+    assert list(chart.series[0].xs) == [1.0, 2.0]
+
+
+def test_the_papers_sizes_stand_beside_ours():
+    plan = build_plan("sharing")
+    table = build_arm_table(plan, summarise(plan, mlm_accuracy=0.2))
+    found = dict(zip(read_column(table, "arm"), read_column(table, "paper: million parameters"), strict=True))
+    assert (found["all shared"], found["feed-forward shared, E = H"], found["two groups"]) == (
+        "12",
+        "57",
+        "–",
+    )
+
+
+def list_notes(plan):
+    page = build_page(plan, [ArmSummary(arm, {}, {}) for arm in plan.settings.arms])
+    return [line for section in page.sections for line in section.paragraphs if "share nothing" in line]
+
+
+def test_what_is_said_of_an_arm_is_said_only_where_it_is_one_of_them():
+    assert len(list_notes(build_plan("sharing"))) == 1
+    assert list_notes(build_plan("sharing", arms=["all", "none"])) == []

@@ -50,7 +50,7 @@ def test_differences_become_overrides():
 
 def test_deeper_arms_come_after_those_they_start_from():
     waves = read_study("depth").list_waves()
-    assert waves == [["depth-1"], ["depth-2"], ["depth-4"], ["depth-8"], ["depth-12"]]
+    assert waves == [["depth-1", "wide-2"], ["depth-2", "wide-4"], ["depth-4"], ["depth-8"], ["depth-12"]]
 
 
 def test_some_arms_bring_the_base_and_what_they_start_from():
@@ -71,6 +71,16 @@ def test_some_arms_bring_the_base_and_what_they_start_from():
         (["arms.all.as_large_as=nobody"], "arm all is as large as 'nobody', which is no arm"),
         (["arms.all=null"], "arms.all is None"),
         (["claims=[{text: so, better: all, than: none, by: [mlm_acuracy]}]"], "did you mean mlm_accuracy?"),
+        (
+            ["pretrain.seed=7"],
+            "pretrain.seed is 7, but all arms have the same seeds: num_seeds of them, from first_seed on",
+        ),
+        (["arms.all.finetune.seed=7"], "arms.all.finetune.seed is 7"),
+        (
+            ["paper_tables=[{name: arms, columns: [a], rows: []}]"],
+            "two tables of the report would be called arms",
+        ),
+        (["paper_tables=[{name: Table 2, columns: [a], rows: []}]"], "paper_tables.0.name is 'Table 2'"),
         (["paper_tables=[{name: t, columns: [a, b], rows: [[BERT]]}]"], "table t has 2 columns; BERT has 1"),
     ],
 )

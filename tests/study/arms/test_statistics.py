@@ -1,5 +1,7 @@
 """Means, intervals and paired comparisons over seeds, against figures worked out elsewhere."""
 
+import math
+
 import pytest
 from scipy.stats import ttest_rel
 
@@ -18,6 +20,15 @@ def test_the_interval_of_three_seeds_is_students():
 def test_one_seed_has_no_interval():
     found = estimate_mean([5.0])
     assert (found.mean, found.low, found.high, found.spread) == (5.0, None, None, None)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_seed_that_diverged_takes_the_interval_with_it(value):
+    found = estimate_mean([1.0, value, 2.0])
+    assert (found.low, found.high, found.spread) == (None, None, None)
+    compared = compare_paired({0: 1.0, 1: value}, base={0: 1.0, 1: 1.0})
+    assert compared is not None
+    assert (compared.low, compared.p_value) == (None, None)
 
 
 def test_pairs_are_compared_seed_by_seed():

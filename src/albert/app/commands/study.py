@@ -43,6 +43,10 @@ def study(
     budget: Annotated[
         str | None, typer.Option("--budget", help="as many steps as fit into 20m, 2h or 1h30m")
     ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="the first seed of every arm; or that of agreement's sentences"),
+    ] = None,
     engine: Annotated[str, typer.Option("--engine", help="local, or ray: arms side by side")] = "local",
     workers: Annotated[
         int | None,
@@ -66,6 +70,7 @@ def study(
         overrides=tuple(settings or ()),
         arms=tuple(filter(None, arms.split(","))),
         budget_seconds=None if budget is None else parse_duration(budget),
+        seed=seed,
         engine=engine,
         num_workers=workers,
         address=address,
@@ -83,7 +88,7 @@ def _report(outcome: "StudyOutcome") -> CommandResult:
         "report": str(outcome.report),
         "findings": [vars(found) for found in findings],
         "failures": dict(outcome.failures),
-        "is_finished": outcome.signal is None,
+        "is_finished": outcome.signal is None and not outcome.failures,
     }
     if outcome.signal is not None:
         print(f"stopped by {outcome.signal} and saved; the same command goes on", file=sys.stderr)

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from albert.corpus.workers import Engine, WorkerError, build_engine
-from albert.errors import AlbertError, InputError, TerminatedError
+from albert.errors import InputError, TerminatedError, explain
 from albert.files import hold, read_json, write_json
 from albert.pages.write import write_page
 from albert.reporting import Reporter, Silence
-from albert.study.arms.binding import bind_plan, check_questions
+from albert.study.arms.binding import bind_plan, bind_questions
 from albert.study.arms.budget import Crew, freeze_study
 from albert.study.arms.folder import (
     StudyPlan,
@@ -27,6 +27,7 @@ from albert.study.arms.page import build_page
 from albert.study.arms.plan import read_study
 from albert.study.arms.results import ArmSummary, Unit
 from albert.study.arms.run import UnitOutcome, drop_checkpoints, run_unit
+from albert.study.arms.schedule import build_schedule
 from albert.study.arms.settings import resolve_arm
 from albert.study.arms.watching import WatchedUnit, watch
 from albert.study.asking import Ask, StudyOutcome
@@ -68,17 +69,27 @@ def run_ablation(name: str, ask: Ask, *, reporter: Reporter | None = None) -> St
                 raise
             plan = read_plan(ask.out)
             if isinstance(error, KeyboardInterrupt):
-                signal = "SIGTERM" if isinstance(error, TerminatedError) else "SIGINT"
+                signal = _name_signal(error)
             else:
                 lost = error
-        if signal is None and lost is None and plan.settings.has_footprint:
-            _measure_footprints(plan, ask.out, reporter)
-        summaries = collect_summaries(plan, ask.out)
-        page = build_page(plan, summaries)
-        report = write_page(ask.out, page)
+        outcome = _write_report(plan, ask.out, signal)
         if lost is not None:
             raise lost
-    return StudyOutcome(name, report, page, failures=_list_failures(summaries), signal=signal)
+        if signal is None and plan.settings.has_footprint:  # trained arms have their report by now
+            signal = _measure_footprints(plan, ask.out, reporter)
+            outcome = _write_report(plan, ask.out, signal)
+    return outcome
+
+
+def _write_report(plan: StudyPlan, study_dir: Path, signal: str | None) -> StudyOutcome:
+    summaries = collect_summaries(plan, study_dir)
+    page = build_page(plan, summaries)
+    report = write_page(study_dir, page)
+    return StudyOutcome(plan.name, report, page, failures=_list_failures(summaries), signal=signal)
+
+
+def _name_signal(error: KeyboardInterrupt) -> str:
+    return "SIGTERM" if isinstance(error, TerminatedError) else "SIGINT"
 
 
 def _list_failures(summaries: Sequence[ArmSummary]) -> dict[str, str]:
@@ -94,11 +105,10 @@ def _open_plan(asked: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) -
     if has_plan(ask.out):
         if ask.budget_seconds is not None:
             reporter.say("the study keeps the steps that it was begun with")
-        return check_plan(ask.out, asked)
-    check_questions(asked)  # refused now, not in an hour
-    plan = asked
+        return check_plan(ask.out, bind_questions(asked))
+    plan = asked = bind_questions(asked)  # refused now, not in an hour
     if ask.budget_seconds is not None:
-        crew = Crew(engine, num_workers=ask.num_workers or 1, num_threads=_count_threads(ask))
+        crew = Crew(engine, num_threads=_count_threads(ask))
         plan = freeze_study(asked, ask.out, seconds=ask.budget_seconds, crew=crew, reporter=reporter)
     elif asked.settings.equal == "time":
         raise InputError(f"study {asked.name}: its arms take equal time; say how much, as in --budget 1h")
@@ -107,7 +117,7 @@ def _open_plan(asked: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) -
 
 
 def _run_units(plan: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) -> str | None:
-    """Run what is not finished, wave by wave; the signal that stopped it goes back, if one did."""
+    """Run what is not finished, group by group; the signal that stopped it goes back, if one did."""
     units = list_units(plan, ask.out)
     threads = _count_threads(ask)
     run = partial(run_unit, num_threads=threads, reporter=reporter if threads is None else None)
@@ -116,9 +126,10 @@ def _run_units(plan: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) ->
             drop_checkpoints(unit)  # a kill may have come before
     num_done = sum(unit.result is not None for unit in units)
     with _watch_others(plan, units, reporter) if threads is not None else nullcontext():
-        for wave in plan.settings.list_waves():
-            left = [unit for unit in units if unit.arm in wave and unit.result is None]
-            for unit, outcome in engine.run(run, [unit for unit in left if _can_start(plan, unit, reporter)]):
+        for group in build_schedule(plan.settings, num_at_once=engine.num_at_once).groups:
+            left = [Unit(ask.out, arm, seed) for arm, seed in group]
+            left = [unit for unit in left if unit.result is None and _can_start(plan, unit, reporter)]
+            for unit, outcome in engine.run(run, left):
                 if outcome.signal is not None:
                     return outcome.signal
                 num_done += outcome.is_finished
@@ -155,16 +166,15 @@ def _tell(unit: Unit, outcome: UnitOutcome, num_done: int, number: int, reporter
 
 
 def list_units(plan: StudyPlan, study_dir: Path) -> list[Unit]:
-    """Every arm with every seed; all arms with the first seed come before any with the second.
+    """Every arm with every seed."""
+    return [Unit(study_dir, arm, seed) for seed in plan.settings.seeds for arm in plan.settings.arms]
 
-    So a study that is stopped early has compared all arms.
+
+def _measure_footprints(plan: StudyPlan, study_dir: Path, reporter: Reporter) -> str | None:
+    """A training step of each arm at its full depth and length, in a fresh process; kept once measured.
+
+    The signal that stopped it goes back, if one did.
     """
-    seeds = range(plan.settings.num_seeds)
-    return [Unit(study_dir, arm, seed) for seed in seeds for arm in plan.settings.arms]
-
-
-def _measure_footprints(plan: StudyPlan, study_dir: Path, reporter: Reporter) -> None:
-    """A training step of each arm at its full depth and length, in a fresh process; kept once measured."""
     for number, arm in enumerate(plan.settings.arms, start=1):
         path = study_dir / _FOOTPRINTS_DIR / f"{arm}.json"
         if path.exists():
@@ -182,22 +192,36 @@ def _measure_footprints(plan: StudyPlan, study_dir: Path, reporter: Reporter) ->
                 num_passes=_NUM_PASSES,
                 micro_batch_tokens=settings.micro_batch_tokens,
             )
-        except (AlbertError, RuntimeError) as error:  # nothing keeps trained arms from their report
-            reporter.say(f"{arm}: its step is not measured: {error}")
+        except KeyboardInterrupt as error:
+            return _name_signal(error)
+        except Exception as error:  # trained arms are worth their report without it
+            reporter.say(f"{arm}: its step is not measured: {explain(error)}")
             continue
         write_json(path, asdict(found))
+    return None
+
+
+def _find_failure(plan: StudyPlan, unit: Unit) -> str | None:
+    """Why there is no result and will be none: it failed, or the arm did that it starts from."""
+    start = plan.settings.arms[unit.arm].start_from
+    if unit.failure is not None or start is None:
+        return unit.failure
+    before = Unit(unit.study_dir, start, unit.seed)
+    if before.result is not None or _find_failure(plan, before) is None:
+        return None
+    return f"left out: {start}, which it starts from, failed"
 
 
 def collect_summaries(plan: StudyPlan, study_dir: Path) -> list[ArmSummary]:
     """What is known of every arm, finished or not."""
     summaries = []
     for arm in plan.settings.arms:
-        units = [Unit(study_dir, arm, seed) for seed in range(plan.settings.num_seeds)]
+        units = [Unit(study_dir, arm, seed) for seed in plan.settings.seeds]
         results = {unit.seed: result for unit in units if (result := unit.result) is not None}
         failures = {
             unit.seed: reason
             for unit in units
-            if unit.seed not in results and (reason := unit.failure) is not None
+            if unit.seed not in results and (reason := _find_failure(plan, unit)) is not None
         }
         path = study_dir / _FOOTPRINTS_DIR / f"{arm}.json"
         footprint = Footprint(**read_json(path)) if path.exists() else None

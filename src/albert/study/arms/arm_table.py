@@ -8,7 +8,7 @@ from albert.study.arms.figures import FIGURES, name_figure
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import StudySettings
 from albert.study.arms.results import ArmSummary
-from albert.study.arms.statistics import compare_paired, estimate_mean
+from albert.study.arms.statistics import compare_paired, estimate_mean, format_p
 
 _QUALITY = (
     "mlm_accuracy", "mlm_loss", "sop_accuracy", "nsp_accuracy", "probe_sop", "probe_nsp", "agreement",
@@ -37,6 +37,7 @@ def build_arm_table(plan: StudyPlan, summaries: Sequence[ArmSummary]) -> Table:
     columns = [
         Column("arm"),
         Column("parameters", is_number=True),
+        *([Column("paper: million parameters", is_number=True)] if _has_sizes(plan.settings) else []),
         *(Column(name_figure(name), is_number=True) for name in shown),
         Column("difference", is_number=True, hint=f"{name_figure(judged)}, in points"),
         Column("p", is_number=True, hint="paired t-test against the base"),
@@ -50,6 +51,10 @@ def build_arm_table(plan: StudyPlan, summaries: Sequence[ArmSummary]) -> Table:
     rows = [_build_row(plan, summary, layout) for summary in summaries]
     strong = [number for number, summary in enumerate(summaries) if summary.arm == plan.settings.base]
     return Table("arms", columns, rows, strong_rows=strong)
+
+
+def _has_sizes(settings: StudySettings) -> bool:
+    return any(arm.paper_millions is not None for arm in settings.arms.values())
 
 
 def _list_theirs(settings: StudySettings) -> list[str]:
@@ -66,6 +71,7 @@ def _build_row(plan: StudyPlan, summary: ArmSummary, layout: _Layout) -> list[Ce
     return [
         Cell(arm.label or summary.arm),
         size,
+        *([_format_millions(arm.paper_millions)] if _has_sizes(plan.settings) else []),
         *(format_estimate(summary.collect(name)) for name in layout.shown),
         *_compare_cells(summary, layout.base, layout.judged),
         *(
@@ -77,6 +83,10 @@ def _build_row(plan: StudyPlan, summary: ArmSummary, layout: _Layout) -> list[Ce
     ]
 
 
+def _format_millions(millions: float | None) -> Cell:
+    return MISSING if millions is None else Cell(f"{millions:g}", millions)
+
+
 def _compare_cells(summary: ArmSummary, base: ArmSummary, figure: str) -> tuple[Cell, Cell]:
     if summary.arm == base.arm:
         return MISSING, MISSING
@@ -86,7 +96,7 @@ def _compare_cells(summary: ArmSummary, base: ArmSummary, figure: str) -> tuple[
     told = f"{found.difference:+.2f}"
     if found.low is not None and found.high is not None:
         told += f" ({found.low:+.2f} … {found.high:+.2f})"
-    p_value = MISSING if found.p_value is None else Cell(f"{found.p_value:.3f}", found.p_value)
+    p_value = MISSING if found.p_value is None else Cell(format_p(found.p_value), found.p_value)
     return Cell(told, found.difference, found.low, found.high), p_value
 
 

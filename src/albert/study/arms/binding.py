@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from albert.errors import InputError
+from albert.corpus.corpus import open_corpus
+from albert.errors import AlbertError, InputError
 from albert.study.agreement.pairs import generate_pairs
 from albert.study.agreement.scoring import build_questions
 from albert.study.agreement.settings import AgreementSettings
@@ -12,6 +13,8 @@ from albert.study.arms.settings import list_task_overrides, resolve_arm
 from albert.tasks.assignment import open_assignment
 from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
 from albert.training.pretrain_data import open_data
+from albert.training.pretrain_facts import identify_corpus
+from albert.training.settings import PretrainSettings
 
 
 def bind_plan(plan: StudyPlan) -> StudyPlan:
@@ -20,7 +23,7 @@ def bind_plan(plan: StudyPlan) -> StudyPlan:
     Every arm is asked the same and taught a task in the same way, whatever it was trained on and however wide
     it is: as its base is. Refused: an arm that no model can be built of.
     """
-    resolved = {arm: resolve_arm(plan, Unit(Path(), arm, 0)) for arm in plan.settings.arms}
+    resolved = {arm: _resolve(plan, arm) for arm in plan.settings.arms}
     arms = {
         name: {
             "pretrain": resolved[name].model_dump(mode="json"),
@@ -41,20 +44,38 @@ def bind_plan(plan: StudyPlan) -> StudyPlan:
     )
 
 
-def check_questions(plan: StudyPlan) -> None:
-    """Refuse what would fail once arms are trained: tasks without data, minimal pairs in another language."""
+def _resolve(plan: StudyPlan, arm: str) -> PretrainSettings:
+    try:
+        return resolve_arm(plan, Unit(Path(), arm, 0))
+    except AlbertError as error:
+        raise InputError(
+            f"arm {arm}: {error}; or leave it out, with --arms and the names of others"
+        ) from error
+
+
+def bind_questions(plan: StudyPlan) -> StudyPlan:
+    """The plan with hashes of what its arms are asked: held-out text, tasks.
+
+    Refused: what would fail once arms are trained: tasks without data, minimal pairs in another language.
+    """
     units = [Unit(Path(), arm, 0) for arm in plan.settings.arms]
+    asked: dict[str, str] = {}
     for task, recipe in plan.task_recipes.items():
         assert plan.task_data is not None, "a study with tasks has their data"
         taught = [read_finetune_recipe(recipe, overrides=list_task_overrides(plan, each)) for each in units]
-        open_assignment(
+        assignment = open_assignment(
             task, plan.task_data, dev=None, columns=taught[0].columns, dev_share=taught[0].dev_share
         )
+        asked[task] = assignment.fingerprint
+    held_out = resolve_arm(plan, Unit(Path(), plan.settings.base, 0)).held_out
+    if held_out.data is not None:
+        asked["held_out"] = identify_corpus(open_corpus(held_out.data))
     if plan.settings.has_agreement:
-        tokenizer = open_data(plan.data, resolve_arm(plan, units[0]).held_out).tokenizer
+        tokenizer = open_data(plan.data, held_out).tokenizer
         questions = build_questions(generate_pairs(AgreementSettings()), tokenizer)
         if all(question is None for question in questions):
             raise InputError(
                 f"study {plan.name}: asks English minimal pairs, which the vocabulary of {plan.data} cannot "
                 "write; add has_agreement=false"
             )
+    return plan.model_copy(update={"asked": asked})

@@ -13,6 +13,7 @@ from albert.pretrained.folder import save_model
 from albert.reporting import Reporter, Silence, format_seconds
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.results import Unit
+from albert.study.arms.schedule import Schedule, build_schedule
 from albert.study.arms.settings import list_task_overrides, resolve_arm
 from albert.tasks.finetune_cost import estimate_cost
 from albert.training.pretrain_data import open_data
@@ -22,6 +23,7 @@ from albert.training.world import World
 
 _TIMED_SHARE = 0.03  # of the budget goes into timing, over all arms
 _MIN_STEPS = 10
+_NUM_HALVINGS = 60  # of the search for what fits: as fine as floats are
 _FIXED_SECONDS = 3.0  # of a unit: reading the corpus, writing the model
 _NUM_QUESTIONS = 4  # masked words of held-out and of training text, order, next sentence
 _NUM_PROBED = 10  # for two probes: held-out examples, and four times as many to learn from
@@ -33,19 +35,22 @@ _FORWARD_SHARE = 1 / 3  # of a training step
 
 @dataclass(frozen=True)
 class Crew:
-    """Who runs the arms: how many at a time, and with how many threads each (None: with all there are)."""
+    """Who runs the arms, and with how many threads each (None: with all there are)."""
 
     engine: Engine
-    num_workers: int = 1
     num_threads: int | None = None
 
 
 @dataclass(frozen=True)
 class ArmCost:
-    """Seconds of one step, and of all that is no step, of one training of an arm."""
+    """Seconds of one step, and of all that is no step, of one training of an arm; and of its footprint.
+
+    The footprint is measured once, alone, when all arms are trained.
+    """
 
     step_seconds: float
     fixed_seconds: float
+    footprint_seconds: float = 0.0
 
 
 def freeze_study(
@@ -64,12 +69,14 @@ def freeze_study(
     found = crew.engine.run(time_it, [Unit(study_dir, arm, 0) for arm in arms])
     timed = {unit.arm: cost for unit, cost in found}
     costs = {arm: timed[arm] for arm in arms}
-    available = seconds * (1 - _TIMED_SHARE) * crew.num_workers / plan.settings.num_seeds
-    steps = share_steps(costs, seconds=available, is_equal_time=plan.settings.equal == "time")
+    schedule = build_schedule(plan.settings, num_at_once=crew.engine.num_at_once)
+    is_equal_time = plan.settings.equal == "time"
+    available = seconds * (1 - _TIMED_SHARE)
+    steps = share_steps(costs, schedule, seconds=available, is_equal_time=is_equal_time)
     least = min(steps, key=lambda arm: steps[arm])
     if steps[least] < _MIN_STEPS:
-        shortest = find_shortest(costs, is_equal_time=plan.settings.equal == "time")
-        need = shortest * plan.settings.num_seeds / crew.num_workers / (1 - _TIMED_SHARE)
+        shortest = find_shortest(costs, schedule, is_equal_time=is_equal_time)
+        need = shortest / (1 - _TIMED_SHARE)
         raise InputError(
             f"study {plan.name}: {format_seconds(seconds)} are room for {max(0, steps[least])} steps of arm "
             f"{least}; give {format_seconds(need)} or more, fewer num_seeds, or some --arms"
@@ -79,23 +86,43 @@ def freeze_study(
     return plan.model_copy(update={"num_steps": steps, "budget_seconds": seconds})
 
 
-def find_shortest(costs: dict[str, ArmCost], *, is_equal_time: bool) -> float:
+def find_shortest(costs: dict[str, ArmCost], schedule: Schedule, *, is_equal_time: bool) -> float:
     """Seconds in which each arm may take as few steps as are allowed."""
-    least = [_MIN_STEPS * cost.step_seconds for cost in costs.values()]
-    fixed = sum(cost.fixed_seconds for cost in costs.values())
-    return fixed + (len(least) * max(least) if is_equal_time else sum(least))
+    slowest = max(cost.step_seconds for cost in costs.values())
+    amount = _MIN_STEPS * slowest if is_equal_time else float(_MIN_STEPS)
+    return _find_seconds(costs, schedule, amount, is_equal_time=is_equal_time)
 
 
-def share_steps(costs: dict[str, ArmCost], *, seconds: float, is_equal_time: bool) -> dict[str, int]:
-    """How many steps each arm takes, if all of them once take so many seconds together.
+def share_steps(
+    costs: dict[str, ArmCost], schedule: Schedule, *, seconds: float, is_equal_time: bool
+) -> dict[str, int]:
+    """How many steps each arm takes, if the whole schedule takes so many seconds.
 
     Equal time is that of pretraining: what an arm is asked and taught afterwards is not counted against it.
     """
-    left = seconds - sum(cost.fixed_seconds for cost in costs.values())
-    if is_equal_time:
-        return {arm: int(left / len(costs) / cost.step_seconds) for arm, cost in costs.items()}
-    number = int(left / sum(cost.step_seconds for cost in costs.values()))
-    return dict.fromkeys(costs, number)
+    fits, exceeds = (
+        0.0,
+        seconds / (1.0 if is_equal_time else min(cost.step_seconds for cost in costs.values())),
+    )
+    for _ in range(_NUM_HALVINGS):
+        middle = (fits + exceeds) / 2
+        if _find_seconds(costs, schedule, middle, is_equal_time=is_equal_time) <= seconds:
+            fits = middle
+        else:
+            exceeds = middle
+    amount = fits * (1 + 1e-9)  # what fits exactly is not lost to rounding
+    return {arm: int(amount / cost.step_seconds if is_equal_time else amount) for arm, cost in costs.items()}
+
+
+def _find_seconds(
+    costs: dict[str, ArmCost], schedule: Schedule, amount: float, *, is_equal_time: bool
+) -> float:
+    """How long the study takes if each arm trains for so many steps, or seconds where time is equal."""
+    each = {
+        arm: cost.fixed_seconds + amount * (1.0 if is_equal_time else cost.step_seconds)
+        for arm, cost in costs.items()
+    }
+    return schedule.find_seconds(each) + sum(cost.footprint_seconds for cost in costs.values())
 
 
 def _time_arm(
@@ -113,19 +140,18 @@ def _time_arm(
             _time_task(plan, unit, task, model=model, reporter=reporter) for task in plan.settings.tasks
         )
     # The last kind of step has the full depth and length, as questions have.
-    asking = _estimate_asking(plan, step_seconds=cost.shapes[-1].seconds, batch_size=settings.batch_size)
-    return ArmCost(cost.step_seconds, _FIXED_SECONDS + cost.pause_seconds + asking + tasks)
+    full_step = cost.shapes[-1].seconds
+    asking = _estimate_asking(plan, step_seconds=full_step, batch_size=settings.batch_size)
+    footprint = _FOOTPRINT_SECONDS + _FOOTPRINT_STEPS * full_step if plan.settings.has_footprint else 0.0
+    return ArmCost(cost.step_seconds, _FIXED_SECONDS + cost.pause_seconds + asking + tasks, footprint)
 
 
 def _estimate_asking(plan: StudyPlan, *, step_seconds: float, batch_size: int) -> float:
-    """Seconds of all that a trained model is asked, with its share of the arm's footprint."""
+    """Seconds of all that a trained model is asked."""
     settings = plan.settings
     num_asked = settings.num_examples * (_NUM_QUESTIONS + _NUM_PROBED * settings.has_probes)
     num_steps = _FORWARD_SHARE * num_asked / batch_size
     extras = _PROBE_SECONDS * settings.has_probes + _AGREEMENT_SECONDS * settings.has_agreement
-    if settings.has_footprint:
-        num_steps += _FOOTPRINT_STEPS / settings.num_seeds
-        extras += _FOOTPRINT_SECONDS / settings.num_seeds
     return num_steps * step_seconds + extras
 
 

@@ -8,7 +8,7 @@ from albert.pages.content import Chart, Level, Series
 from albert.study.arms.figures import name_figure
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import StudySettings
-from albert.study.arms.results import ArmSummary
+from albert.study.arms.results import ArmSummary, is_share
 from albert.study.arms.statistics import compare_paired, estimate_mean
 
 
@@ -20,6 +20,7 @@ def draw_charts(plan: StudyPlan, summaries: Sequence[ArmSummary]) -> list[Chart]
         _draw_differences(settings, summaries, judged),
         _draw_dial(settings, summaries, judged),
         _draw_curves(settings, summaries, "mlm_loss"),
+        _draw_curves(settings, summaries, "mlm_accuracy"),
         _draw_curves(settings, summaries, "sop_accuracy"),
         _draw_questions(settings, summaries),
     ]
@@ -103,20 +104,27 @@ def _spans_octaves(series: Sequence[Series]) -> bool:
 
 
 def _draw_curves(settings: StudySettings, summaries: Sequence[ArmSummary], figure: str) -> Chart | None:
-    """A figure over the steps, averaged over seeds, between the lowest and the highest of them."""
+    """A figure on the way, averaged over seeds, between the lowest and the highest of them.
+
+    Over steps; over minutes where arms have equal time, because their steps are not the same then.
+    """
+    is_timed = settings.equal == "time"
+    factor = 100.0 if is_share(figure) else 1.0
     series = []
     for summary in summaries:
         points: dict[int, list[float]] = defaultdict(list)
+        minutes: dict[int, list[float]] = defaultdict(list)
         for result in summary.results.values():
             for point in result.curve:
                 if figure in point.figures:
-                    points[point.step].append(point.figures[figure])
+                    points[point.step].append(factor * point.figures[figure])
+                    minutes[point.step].append(point.seconds / 60)
         if len(points) > 1:
             steps = sorted(points)
             series.append(
                 Series(
                     _name(settings, summary.arm),
-                    [float(step) for step in steps],
+                    [fmean(minutes[step]) if is_timed else float(step) for step in steps],
                     [fmean(points[step]) for step in steps],
                     [min(points[step]) for step in steps],
                     [max(points[step]) for step in steps],
@@ -127,8 +135,8 @@ def _draw_curves(settings: StudySettings, summaries: Sequence[ArmSummary], figur
     return Chart(
         f"curve-{figure.replace('_', '-')}",
         f"Held out, {name_figure(figure)}",
-        "step",
-        name_figure(figure),
+        "minutes of training" if is_timed else "step",
+        f"{name_figure(figure)}, %" if is_share(figure) else name_figure(figure),
         series,
         told=f"{name_figure(figure)} of held-out text during training, a line for each arm.",
     )

@@ -6,7 +6,7 @@ from albert.pages.content import Finding, Verdict
 from albert.study.arms.figures import is_better_high, name_figure
 from albert.study.arms.plan import ClaimSettings, StudySettings
 from albert.study.arms.results import ArmSummary
-from albert.study.arms.statistics import Comparison, compare_paired
+from albert.study.arms.statistics import Comparison, compare_paired, format_p
 
 
 def judge_claims(settings: StudySettings, summaries: Mapping[str, ArmSummary]) -> list[Finding]:
@@ -67,14 +67,18 @@ def _tell_theirs(claim: ClaimSettings) -> str:
 def _tell_ours(claim: ClaimSettings, figure: str, found: Comparison, settings: StudySettings) -> str:
     better, *than = (settings.arms[arm].label or arm for arm in claim.arms)
     unit = "" if figure.endswith(("loss", "gap", "norm", "variation")) else " points"
+    is_turned = not is_better_high(figure)
+    if is_turned:  # what is told is the figure itself, as in the tables
+        found = found.turned_round
     told = f"{found.difference:+.2f}{unit}"
-    if found.low is None or found.high is None:
-        told += ", one seed, no interval"
+    if found.low is None or found.high is None or found.p_value is None:
+        told += ", no interval" if found.num_pairs > 1 else ", one seed, no interval"
     else:
-        told += f", 95% from {found.low:+.2f} to {found.high:+.2f} ({found.num_pairs} seeds, p = {_p(found)})"
+        p_value = format_p(found.p_value)
+        sign = "" if p_value.startswith("<") else "= "
+        told += (
+            f", 95% from {found.low:+.2f} to {found.high:+.2f} ({found.num_pairs} seeds, p {sign}{p_value})"
+        )
+    if is_turned:
+        told += "; less is better"
     return f"{name_figure(figure)}, {better} against {than[0] if than else f'{claim.than:g}'}: {told}"
-
-
-def _p(found: Comparison) -> str:
-    assert found.p_value is not None, "there is an interval"
-    return "< 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"

@@ -13,7 +13,7 @@ from albert.errors import InputError
 from albert.examples.settings import ExampleSettings
 from albert.files import read_json, write_json
 from albert.settings import Settings, build_settings
-from albert.study.arms.plan import StudySettings
+from albert.study.arms.plan import SHELF, StudySettings
 from albert.training.pretrain_facts import identify_corpus
 from albert.training.run_folder import find_change, list_versions
 
@@ -25,7 +25,8 @@ class StudyPlan(Settings):
 
     `bound` has the complete settings of every arm that was ever part of it, `examples` what held-out text is
     made into for all of them, `task_recipes` how they are taught the tasks (`bind_plan` finds all three).
-    `num_steps` is set for arms whose steps were frozen by a budget.
+    `asked` has hashes of the held-out text and of the tasks' data (`bind_questions`). `num_steps` is set for
+    arms whose steps were frozen by a budget.
     """
 
     name: str
@@ -36,6 +37,7 @@ class StudyPlan(Settings):
     bound: dict[str, Any] = Field(default_factory=dict)
     examples: ExampleSettings = ExampleSettings()
     task_recipes: dict[str, str] = Field(default_factory=dict)
+    asked: dict[str, str] = Field(default_factory=dict)
     num_steps: dict[str, int] = Field(default_factory=dict)
     budget_seconds: float | None = None
     command: str = ""
@@ -53,7 +55,7 @@ def describe_plan(
             "squad/ and race/, or tasks=[]"
         )
     return StudyPlan(
-        name=name,
+        name=name if name in SHELF.list_names() else str(Path(name).resolve()),
         settings=settings,
         data=str(Path(data).resolve()) if Path(data).exists() else data,
         corpus=identify_corpus(open_corpus(data)),
@@ -86,6 +88,8 @@ def check_plan(study_dir: Path, asked: StudyPlan) -> StudyPlan:
     Words that no result depends on (titles, claims, what the paper measured) are those of now.
     """
     known = read_plan(study_dir)
+    # Nothing is known of texts that were not asked about before.
+    known = known.model_copy(update={"asked": {**asked.asked, **known.asked}})
     common = known.bound.keys() & asked.bound.keys()
     change = find_change(_list_binding(known, common), _list_binding(asked, common))
     if change is not None:
@@ -93,6 +97,10 @@ def check_plan(study_dir: Path, asked: StudyPlan) -> StudyPlan:
     updated = known.model_copy(
         update={
             "settings": asked.settings,
+            "data": asked.data,  # the same corpus and tasks, perhaps in another place
+            "task_data": asked.task_data,
+            "command": asked.command,
+            "versions": _join_versions(known.versions, asked.versions),
             "bound": {**known.bound, **asked.bound},
             "num_steps": _extend_steps(study_dir, known, asked),
         }
@@ -100,6 +108,15 @@ def check_plan(study_dir: Path, asked: StudyPlan) -> StudyPlan:
     if updated != known:
         write_plan(study_dir, updated)
     return updated
+
+
+def _join_versions(before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
+    """All that the study was run with, the last one last."""
+    joined = dict(before)
+    for name, version in now.items():
+        known = before.get(name, version)
+        joined[name] = known if known.split(", then ")[-1] == version else f"{known}, then {version}"
+    return joined
 
 
 def _extend_steps(study_dir: Path, known: StudyPlan, asked: StudyPlan) -> dict[str, int]:
@@ -122,7 +139,7 @@ def _list_binding(plan: StudyPlan, arm_names: Collection[str]) -> dict[str, Any]
     return {
         "study": plan.name,
         "corpus": plan.corpus,
-        "task_data": plan.task_data,
+        "asked": plan.asked,
         "task_recipes": plan.task_recipes,
         "examples": plan.examples.model_dump(mode="json"),
         "arms": {name: plan.bound[name] for name in arm_names},

@@ -28,7 +28,7 @@ def build_page(plan: StudyPlan, summaries: Sequence[ArmSummary]) -> Page:
     sections = [
         Section(
             "What the paper says, and what came out here",
-            paragraphs=[settings.question, *settings.notes],
+            paragraphs=[settings.question, *settings.notes, *_list_arm_notes(settings)],
             findings=judge_claims(settings, found),
         ),
         Section("The arms", paragraphs=[_explain_table(plan)], tables=[build_arm_table(plan, summaries)]),
@@ -46,6 +46,11 @@ def build_page(plan: StudyPlan, summaries: Sequence[ArmSummary]) -> Page:
         _describe_run(plan, summaries, results),
     ]
     return Page(f"{settings.title} ({settings.paper})", _describe_scale(plan, results), sections)
+
+
+def _list_arm_notes(settings: StudySettings) -> list[str]:
+    noted = ((arm.label or name, arm.note) for name, arm in settings.arms.items())
+    return [f"{label[:1].upper()}{label[1:]}: {note}" for label, note in noted if note]
 
 
 def _build_paper_section(settings: StudySettings) -> list[Section]:
@@ -117,12 +122,17 @@ def _format_plain(values: Mapping[int, float]) -> Cell:
     return Cell(f"{found.mean:.3f}", found.mean, found.low, found.high)
 
 
+def _tell_seeds(settings: StudySettings) -> str:
+    first, last = settings.seeds[0], settings.seeds[-1]
+    return f"seed {first}" if first == last else f"seeds {first} to {last}"
+
+
 def _describe_run(plan: StudyPlan, summaries: Sequence[ArmSummary], results: Sequence[ArmResult]) -> Section:
     settings = plan.settings
     total = len(settings.arms) * settings.num_seeds
     threads = sorted({result.num_threads for result in results})
     lines = [
-        f"{len(results)} of {total} trainings are finished, with seeds 0 to {settings.num_seeds - 1}. Begun "
+        f"{len(results)} of {total} trainings are finished, with {_tell_seeds(settings)}. Begun "
         f"{plan.started}; threads of one training: {' or '.join(map(str, threads)) or '–'}. Every arm with "
         "the same seed saw the same examples in the same order, unless its examples are what differs.",
         f"Recipe {settings.recipe}; the differences of each arm are in study.json. "
@@ -140,7 +150,7 @@ def _describe_run(plan: StudyPlan, summaries: Sequence[ArmSummary], results: Seq
     waiting = [
         f"{summary.arm}, seed {seed}"
         for summary in summaries
-        for seed in range(settings.num_seeds)
+        for seed in settings.seeds
         if seed not in summary.results and seed not in summary.failures
     ]
     if waiting:

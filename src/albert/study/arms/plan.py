@@ -24,7 +24,8 @@ class ArmSettings(Settings):
 
     `start_from` is the arm whose model this one goes on from (table 11). `as_large_as` is one that it is made
     as wide for as it takes to have the same number of parameters, whatever the vocabulary. `x` and `family`
-    place it in a chart: arms of one family are joined by a line. `paper` has the paper's figures for it.
+    place it in a chart: arms of one family are joined by a line. `paper` has the paper's figures for it, and
+    `paper_millions` of parameters; `note` is what a reader of the report should know about it.
     """
 
     label: str = ""
@@ -35,6 +36,8 @@ class ArmSettings(Settings):
     x: float | None = None
     family: str = ""
     paper: dict[str, float] = Field(default_factory=dict)
+    paper_millions: float | None = None
+    note: str = ""
 
 
 class ClaimSettings(Settings):
@@ -61,7 +64,7 @@ class ClaimSettings(Settings):
 class PaperTable(Settings):
     """Figures of the paper that stand by themselves: of models that nobody trains here."""
 
-    name: str
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
     columns: tuple[str, ...]
     rows: tuple[tuple[str | float, ...], ...]
     note: str = ""
@@ -97,6 +100,7 @@ class StudySettings(Settings):
     paper_tables: tuple[PaperTable, ...] = ()
     x_label: str = ""
     num_seeds: Annotated[int, Field(ge=1, le=100)] = 3
+    first_seed: Annotated[int, Field(ge=0)] = 0
     tasks: tuple[str, ...] = ()
     equal: Literal["steps", "time"] = "steps"
     num_examples: Annotated[int, Field(ge=8)] = 1024
@@ -132,6 +136,34 @@ class StudySettings(Settings):
                     )
         self.list_waves()
         return self
+
+    @model_validator(mode="after")
+    def _check_tables(self) -> "StudySettings":
+        names = ["arms", "stability", *(table.name for table in self.paper_tables)]  # each is a file
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"two tables of the report would be called {twice}; name that of paper_tables otherwise"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_seeds(self) -> "StudySettings":
+        sections = {"pretrain": self.pretrain, "finetune": self.finetune}
+        for name, arm in self.arms.items():
+            sections |= {f"arms.{name}.pretrain": arm.pretrain, f"arms.{name}.finetune": arm.finetune}
+        for where, section in sections.items():
+            if "seed" in section:
+                raise ValueError(
+                    f"{where}.seed is {section['seed']}, but all arms have the same seeds: num_seeds of "
+                    "them, from first_seed on"
+                )
+        return self
+
+    @property
+    def seeds(self) -> range:
+        """Those that every arm is trained with."""
+        return range(self.first_seed, self.first_seed + self.num_seeds)
 
     def list_waves(self) -> list[list[str]]:
         """The arms in groups: each starts from no arm of its own group or a later one."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 LEVEL = 0.95
@@ -10,7 +10,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds and its 95% interval (Student's t); of one seed alone there is none."""
+    """A mean over seeds and its 95% interval (Student's t); none of one seed, or if one diverged."""
 
     mean: float
     low: float | None
@@ -33,6 +33,13 @@ class Comparison:
     num_pairs: int
 
     @property
+    def turned_round(self) -> "Comparison":
+        """The same from the other arm's side."""
+        low = None if self.high is None else -self.high
+        high = None if self.low is None else -self.low
+        return replace(self, difference=-self.difference, low=low, high=high)
+
+    @property
     def is_positive(self) -> bool:
         """Whether the whole interval lies above zero."""
         return self.low is not None and self.low > 0.0
@@ -46,7 +53,7 @@ class Comparison:
 def estimate_mean(values: Sequence[float]) -> Estimate:
     """The mean of single runs; refused by nobody: there is at least one."""
     mean = fmean(values)
-    if len(values) < 2:
+    if len(values) < 2 or not math.isfinite(mean):
         return Estimate(mean, None, None, None, len(values))
     spread = stdev(values)
     reach = _find_reach(spread, len(values))
@@ -59,7 +66,7 @@ def compare_paired(ours: Mapping[int, float], *, base: Mapping[int, float]) -> C
     if not differences:
         return None
     mean = fmean(differences)
-    if len(differences) < 2:
+    if len(differences) < 2 or not math.isfinite(mean):
         return Comparison(mean, None, None, None, len(differences))
     spread = stdev(differences)
     reach = _find_reach(spread, len(differences))
@@ -81,3 +88,8 @@ def _find_p(mean: float, spread: float, number: int) -> float:
     if spread == 0.0:
         return 1.0 if mean == 0.0 else 0.0
     return 2.0 * float(t.sf(abs(mean) * math.sqrt(number) / spread, number - 1))
+
+
+def format_p(p_value: float) -> str:
+    """Three digits, and never a zero."""
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
