@@ -39,7 +39,7 @@ class TooManyPiecesError(InputError):
 
 
 class VocabularySettings(Settings):
-    """How a vocabulary is trained; but for the sample, the defaults are those of the published English models.
+    """How a vocabulary is trained; the defaults are those of the published models, but for the sample.
 
     They were trained on a sample of ten million sentences. Ours has as many, and at most `max_sample_bytes`,
     which bounds the memory, whatever the size of the corpus: training takes 24 bytes for each byte of
