@@ -56,6 +56,21 @@ def test_a_part_is_measured_once_and_read_back_as_it_was(tmp_path):
     assert set(written["parts"]) == {"base", "large"}
 
 
+def test_a_failure_is_not_kept_and_tried_again(tmp_path):
+    def has_failed(found):
+        return not found.steps
+
+    failed = Found(0.5, {})
+    for kept in ({}, {"base": {"stamp": "", "found": {"seconds": 0.5, "inner": {}, "steps": []}}}):
+        with open_some(tmp_path) as results:
+            results.parts.update(kept)  # an earlier version kept failures, too
+            assert results.take("base", Found, measure=lambda: failed, has_failed=has_failed) == failed
+        assert json.loads((tmp_path / "results.json").read_text())["parts"] == {}
+    for measure in (lambda: FOUND, None):
+        with open_some(tmp_path) as results:
+            assert results.take("base", Found, measure=measure, has_failed=has_failed) == FOUND
+
+
 def test_a_part_is_on_the_disk_before_the_next_begins(tmp_path):
     def look():
         assert list(json.loads((tmp_path / "results.json").read_text())["parts"]) == ["first"]

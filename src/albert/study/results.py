@@ -1,7 +1,8 @@
 """The results of a study: parts come in as they are measured; results.json, which keeps them all, goes out.
 
-A part that is finished is never measured again: a study that was killed goes on where it was. Results of
-other settings, or of another machine where that matters, are refused.
+A part that is finished is never measured again: a study that was killed goes on where it was. One that failed
+is not kept: the next start tries it again. Results of other settings, or of another machine where that
+matters, are refused.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,18 +31,31 @@ class StudyResults:
     facts: dict[str, Any]
     parts: dict[str, dict[str, Any]]
 
-    def take(self, name: str, kind: type[T], *, measure: Callable[[], T], stamp: str = "") -> T:
+    def take(
+        self,
+        name: str,
+        kind: type[T],
+        *,
+        measure: Callable[[], T],
+        stamp: str = "",
+        has_failed: Callable[[T], bool] = lambda _: False,
+    ) -> T:
         """The part of that name, measured if it is not there yet, or there with another `stamp`.
 
         A stamp tells what a part was made of that has no place in the settings, such as a file's content.
         """
         known = self.parts.get(name)
         if known is not None and known.get("stamp") == stamp:
-            return self._parse(name, kind, known.get("found"))
+            found = self._parse(name, kind, known.get("found"))
+            if not has_failed(found):
+                return found
         found = measure()
-        assert is_dataclass(found)
-        assert not isinstance(found, type)
-        self.parts[name] = {"stamp": stamp, "found": asdict(found)}
+        if has_failed(found):
+            self.parts.pop(name, None)
+        else:
+            assert is_dataclass(found)
+            assert not isinstance(found, type)
+            self.parts[name] = {"stamp": stamp, "found": asdict(found)}
         self.write()
         return found
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert.study.agreement.significance import compare_decisions, find_wilson
+from albert.study.agreement.significance import compare_decisions, find_wilson, flip_signs
 
 
 def test_wilson_by_hand():
@@ -12,7 +12,7 @@ def test_wilson_by_hand():
     assert find_wilson(10, 10)[0] == pytest.approx(0.722467, abs=1e-6)
 
 
-def test_mcnemar_is_exact():
+def test_with_a_pair_a_frame_it_is_mcnemars_test():
     first = [True] * 9 + [False] + [True] * 30
     second = [False] * 9 + [True] + [True] * 30
     found = compare_decisions(first, second=second, frames=range(40), seed=0)
@@ -20,6 +20,24 @@ def test_mcnemar_is_exact():
     assert found.p_value == pytest.approx(2 * (1 + 10) / 2**10)
     assert found.difference.value == pytest.approx(8 / 40)
     assert 0 < found.difference.low < 0.2 < found.difference.high
+
+
+def test_signs_are_flipped_by_hand():
+    # Of the eight ways to sign 2, 1 and 1 one is at 4 and one at −4; at 2 or further lie four more.
+    assert flip_signs([2, 1, 1]) == pytest.approx(2 / 8)
+    assert flip_signs([2, -1, 1]) == pytest.approx(6 / 8)
+    assert flip_signs([2, 0, -1, -1]) == 1.0
+    assert flip_signs([]) == 1.0
+
+
+def test_the_pairs_of_a_frame_are_no_evidence_by_themselves():
+    """Four frames of eight pairs: three won and one lost, as coins do in ten of sixteen throws."""
+    frames = [place // 8 for place in range(32)]
+    first = [frame != 0 for frame in frames]
+    found = compare_decisions(first, second=[not each for each in first], frames=frames, seed=0)
+    assert (found.num_first_only, found.num_second_only) == (24, 8)
+    assert found.p_value == pytest.approx(10 / 16)
+    assert found.difference.low < 0 < found.difference.high
 
 
 def test_models_that_are_alike_do_not_differ():

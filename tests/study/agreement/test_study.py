@@ -12,8 +12,11 @@ from albert.pages.content import Page
 from albert.pretrained.folder import save_model
 from albert.reporting import Silence
 from albert.study.agreement import scoring, study
-from albert.study.agreement.answered import shorten
+from albert.study.agreement.answered import collect, shorten
+from albert.study.agreement.claim import judge_sharing
+from albert.study.agreement.pairs import generate_pairs
 from albert.study.agreement.phenomena import PHENOMENA
+from albert.study.agreement.results import ModelAnswers
 from albert.study.agreement.settings import AgreementSettings
 from albert.study.agreement.study import run_agreement
 from tests.study.agreement.conftest import SMALL, build_tiny
@@ -81,6 +84,31 @@ def test_one_page_and_the_files_beside_it(make_folder, tmp_path):
     assert margins == sorted(margins, reverse=True)
 
 
+PAIRS = generate_pairs(SMALL)
+
+
+def answer_all(name: str, *, is_right: bool, **changes: Any) -> ModelAnswers:
+    """A model that is right in all pairs, or in none."""
+    values: dict[str, Any] = {
+        "source": name,
+        "identity": name,
+        "sharing": "all",
+        "num_hidden_layers": 2,
+        "hidden_size": 16,
+        "embedding_size": 16,
+        "intermediate_size": 32,
+        "num_attention_heads": 2,
+        "hidden_act": "gelu_new",
+        "heads": ("mlm",),
+        "num_parameters": 1,
+        "vocabulary": "words",
+        "seconds": 1.0,
+        "margins": (1.0 if is_right else -1.0,) * len(PAIRS),
+        **changes,
+    }
+    return ModelAnswers(**values)
+
+
 def find_verdict(page: Page) -> str:
     [finding] = [finding for section in page.sections for finding in section.findings]
     return finding.verdict
@@ -91,12 +119,54 @@ def test_the_claim_needs_both_kinds_and_equal_shapes(make_folder, tmp_path):
     wide = make_folder("wide", sharing="none", hidden_size=32)
     assert find_verdict(run(tmp_path / "a", shared)) == "not asked"
     assert find_verdict(run(tmp_path / "b", shared, wide)) == "cannot tell"
-    page = run(tmp_path / "c", shared, own)
-    [finding] = page.sections[0].findings
+    [finding] = run(tmp_path / "c", shared, own).sections[0].findings
     assert "shared (all shared)" in finding.ours
-    assert finding.verdict in ("agrees", "disagrees", "cannot tell")
-    low, high = (float(word) for word in finding.ours.split("interval ")[1].split(")")[0].split(" to "))
-    assert (low > 0, high < 0) == (finding.verdict == "agrees", finding.verdict == "disagrees")
+    assert "give at least two of either kind" in finding.ours
+    assert finding.verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"embedding_size": 8}, "differ in embedding size as well"),
+        ({"hidden_act": "gelu"}, "differ in activation as well"),
+        (
+            {"num_attention_heads": 4, "intermediate_size": 16},
+            "differ in inner width, attention heads as well",
+        ),
+        ({"heads": ("mlm", "sop")}, "differ in objectives as well"),
+    ],
+)
+def test_what_differs_in_more_than_sharing_says_nothing_of_it(changes, said):
+    ahead = [answer_all(f"shared-{seed}", is_right=True) for seed in range(2)]
+    behind = [answer_all(f"own-{seed}", is_right=False, sharing="none", **changes) for seed in range(2)]
+    finding = judge_sharing(collect([*ahead, *behind], PAIRS), PAIRS, seed=0)
+    assert finding.verdict == "cannot tell"
+    assert said in finding.ours
+
+
+def test_a_verdict_needs_two_models_on_either_side():
+    ahead = [answer_all(f"shared-{seed}", is_right=True) for seed in range(2)]
+    behind = [answer_all(f"own-{seed}", is_right=False, sharing="none") for seed in range(2)]
+
+    def judge(*models):
+        return judge_sharing(collect(models, PAIRS), PAIRS, seed=0).verdict
+
+    assert judge(*ahead, *behind) == "agrees"
+    swapped = {"all": "none", "none": "all"}
+    turned = [each.model_copy(update={"sharing": swapped[each.sharing]}) for each in (*ahead, *behind)]
+    assert judge(*turned) == "disagrees"
+    assert judge(ahead[0], *behind) == judge(*ahead, behind[0]) == "cannot tell"
+    copy = ahead[0].model_copy(update={"source": "elsewhere"})
+    assert judge(ahead[0], copy, *behind) == "cannot tell"
+
+
+def test_the_same_weights_at_another_depth_are_another_model(make_folder, tmp_path, counted):
+    out = tmp_path / "out"
+    page = run(out, make_folder("two"), make_folder("three", num_hidden_layers=3))
+    assert counted == [0, 1]
+    assert {table.name for table in page.tables} >= {"comparison"}
+    assert [model["num_hidden_layers"] for model in read(out)["models"]] == [2, 3]
 
 
 def test_who_was_asked_is_not_asked_again(make_folder, tmp_path, counted):

@@ -39,6 +39,8 @@ def test_smoother(albert, bert, verdict):
     [
         (SMOOTH, "agrees"),
         (ROUGH, "agrees"),
+        (4 * 0.93 ** LAYERS[:12], "cannot tell"),  # it keeps a level by its thirds, and falls all the time
+        (np.full(24, 2.0), "cannot tell"),
         (FALLING, "disagrees"),
         (GROWING, "disagrees"),
         (SMOOTH[:4], "cannot tell"),
@@ -47,6 +49,14 @@ def test_smoother(albert, bert, verdict):
 def test_oscillates(heights, verdict):
     (smoother, oscillates) = list_findings({"albert": model(heights)})
     assert (smoother.verdict, oscillates.verdict) == ("not asked", verdict)
+
+
+def test_a_level_is_told_with_its_turn():
+    for heights, told in (
+        (SMOOTH, "keeps a level with a turn,"),
+        (4 * 0.93 ** LAYERS[:12], "without a turn,"),
+    ):
+        assert told in list_findings({"albert": model(heights)})[1].ours
 
 
 def test_an_interval_over_two_courses_cannot_tell():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from albert.study.layers.shape import compare_thirds, find_roughness, name_course
+from albert.study.layers.shape import compare_thirds, find_roughness, find_turn, name_course
 
 LAYERS = np.arange(24)
 
@@ -21,10 +21,10 @@ def course_of(heights):
         (1 - LAYERS / 23, "settles"),
         (np.where(LAYERS < 4, 8.0, 0.0), "settles"),  # nothing is left: the ratio of two zeros says nothing
         (5 * 0.8**LAYERS * (1 + 0.3 * np.cos(LAYERS)), "settles"),
-        (3 + np.sin(LAYERS), "oscillates"),
-        (np.full(24, 2.0), "oscillates"),
-        (np.where(LAYERS % 2 == 0, 1.0, 4.0), "oscillates"),
-        (10 * 0.5**LAYERS + 2 + 0.3 * np.sin(2 * LAYERS), "oscillates"),  # falls at first, and not to 0
+        (3 + np.sin(LAYERS), "keeps a level"),
+        (np.full(24, 2.0), "keeps a level"),
+        (np.where(LAYERS % 2 == 0, 1.0, 4.0), "keeps a level"),
+        (10 * 0.5**LAYERS + 2 + 0.3 * np.sin(2 * LAYERS), "keeps a level"),  # falls at first, and not to 0
         (1.1**LAYERS, "drifts"),
         (1 + LAYERS, "drifts"),
         ([9.0, 1.0, 1.0, 1.0, 2.0, 3.0], "drifts"),
@@ -37,8 +37,27 @@ def test_where_a_curve_goes(heights, course):
 
 
 def test_a_slow_decay_needs_more_loops_to_be_seen():
-    assert course_of(0.97 ** np.arange(24)) == "oscillates"
+    assert course_of(0.97 ** np.arange(24)) == "keeps a level"
     assert course_of(0.97 ** np.arange(96)) == "settles"
+
+
+@pytest.mark.parametrize(
+    ("heights", "has_turn"),
+    [
+        (3 + np.sin(LAYERS), True),
+        (4 + np.sin(LAYERS / 4), True),
+        (np.where(LAYERS % 2 == 0, 1.0, 4.0), True),
+        ([9.0, 1.0, 5.0, 6.0, 6.0, 5.0], True),
+        (0.93**LAYERS, False),
+        (1 + LAYERS, False),
+        (np.full(24, 2.0), False),
+        (2 + 0.001 * np.sin(LAYERS), False),  # next to nothing
+        ([9.0, 1.0, 5.0, 5.0, 6.0, 6.0], False),  # what the first third does is not asked
+    ],
+)
+def test_a_turn_is_a_rise_and_a_fall(heights, has_turn):
+    assert find_turn(np.asarray(heights, np.float64)) == has_turn
+    assert find_turn(1000 * np.asarray(heights, np.float64)) == has_turn
 
 
 def test_roughness_by_hand():

@@ -85,7 +85,7 @@ def test_a_layer_that_turns_everything_round_never_settles():
     assert curves["l2"].means[1:] == pytest.approx([2 * 8**0.5] * 8, rel=1e-4)
     assert curves["angle"].means[1:] == pytest.approx([180.0] * 8, abs=0.1)
     assert curves["cosine"].means[1:] == pytest.approx([-1.0] * 8)
-    assert curves["l2"].course == curves["angle"].course == "oscillates"
+    assert curves["l2"].course == curves["angle"].course == "keeps a level"
 
 
 def test_a_mean_is_over_tokens_and_its_interval_over_sequences():

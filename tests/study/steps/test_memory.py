@@ -122,8 +122,8 @@ def test_the_page_says_what_is_left_of_fewer_parameters(tmp_path):
     assert f"{large[0]:,} against {large[1]:,}" in parameters.ours
     assert lower.verdict == "agrees"
     assert lower.ours == (
-        "BERT's peak over ALBERT's: 7.00 with batches of 1, 5.50 with batches of 2, 4.00 with batches of 4; "
-        "their parameters: 10.0."
+        "BERT's peak over ALBERT's, one measurement each: 7.00 with batches of 1, 5.50 with batches of 2, "
+        "4.00 with batches of 4; their parameters: 10.0."
     )
     assert [chart.name for chart in page.charts] == ["memory-base", "memory-time-base"]
     assert len(page.charts[0].series) == 4
@@ -168,6 +168,40 @@ def test_larger_batches_wait_until_smaller_ones_fit(tmp_path, monkeypatch):
     tried = [row[3].value for row in find_table(page, "memory-steps").rows if row[1].text == "BERT"]
     assert tried == [1, 2, 4]
     assert [row[1].value for row in find_table(page, "memory-ratios").rows] == [1, 2]
+
+
+def test_what_did_not_fit_is_tried_again_and_what_did_is_kept(tmp_path, monkeypatch):
+    settings = SETTINGS.model_copy(update={"batch_sizes": (1, 4), "checkpointing": (False,)})
+    refused, asked = {4}, []
+
+    def measure(config, *, batch_size, **_):
+        asked.append((config.sharing, batch_size))
+        if config.sharing == "none" and batch_size in refused:
+            raise memory.DoesNotFitError("its process was ended by SIGSEGV")
+        return Footprint(100 * batch_size, 1.0, 0.1, 8, 10)
+
+    monkeypatch.setattr(memory, "measure_footprint", measure)
+    page = run_memory(settings, out=tmp_path, reporter=Silence())
+    assert page.sections[1].paragraphs[0].endswith("SIGSEGV. The same command tries it again.")
+    assert list(read_parts(tmp_path)) == ["nano/ALBERT/1", "nano/ALBERT/4", "nano/BERT/1"]
+    refused.clear()
+    asked.clear()
+    page = run_memory(settings, out=tmp_path, reporter=Silence())
+    assert asked == [("none", 4)]
+    assert [row[1].value for row in find_table(page, "memory-ratios").rows] == [1, 4]
+    refused.add(2)
+    between = settings.model_copy(update={"batch_sizes": (1, 2, 4, 8)})
+    page = run_memory(between, out=tmp_path, reporter=Silence())
+    series = {each.name: list(each.xs) for each in page.charts[0].series}
+    assert series["BERT"] == [1, 4]  # 4 was measured before, and 8 is not tried
+
+
+def test_the_page_names_the_threads_that_were_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "measure_footprint", lambda *_, **__: Footprint(100, 1.0, 0.1, 8, 10))
+    for num_threads, told in ((1, " 1 thread, "), (7, " 7 threads, ")):
+        settings = SETTINGS.model_copy(update={"num_threads": num_threads})
+        page = run_memory(settings, out=tmp_path / str(num_threads), reporter=Silence())
+        assert told in page.sections[-1].paragraphs[-1]
 
 
 def test_the_recipe_is_the_default():

@@ -96,6 +96,7 @@ def test_a_ratio_is_the_median_of_the_rounds_own():
     ("bert", "faster", "less_work"),
     [
         ((1.5, 1.6, 1.4), "agrees", "agrees"),
+        ((1.0, 1.1, 1.8), "cannot tell", "cannot tell"),  # by the median there is no less work
         ((1.0, 1.1, 0.9), "cannot tell", "disagrees"),
         ((0.9, 1.0, 0.8), "disagrees", "disagrees"),
         ((1.04, 1.13, 0.94), "agrees", "disagrees"),
@@ -109,6 +110,16 @@ def test_verdicts_follow_from_the_times(bert, faster, less_work):
     assert (base.verdict, large.verdict) == (faster, "not asked")
     assert base.theirs.startswith("1.19×")
     assert (computations.verdict, communication.verdict) == (less_work, "agrees")
+
+
+@pytest.mark.parametrize("num_rounds", [1, 2])
+def test_a_round_or_two_cannot_tell(num_rounds):
+    found = [made_up(albert=(1.0,) * num_rounds, bert=(1.5,) * num_rounds)]
+    page = build_speed_page(found, settings=SpeedSettings(), network=NETWORK, machine="A machine")
+    verdicts = [finding.verdict for finding in find_findings(page)]
+    assert verdicts == ["cannot tell", "not asked", "cannot tell", "cannot tell"]
+    told = {1: "1.45× (1.45–1.45 in 1 round)", 2: "1.45× (1.45–1.45 in 2 rounds)"}
+    assert told[num_rounds] in find_findings(page)[0].ours
 
 
 def test_the_papers_figures_stand_beside_ours(tmp_path):
@@ -136,11 +147,37 @@ def test_what_does_not_fit_is_told_and_the_rest_goes_on(monkeypatch, tmp_path):
     page = run_speed(settings, out=tmp_path, reporter=Silence())
     assert [row[0].text for row in find_table(page, "ratios").rows] == ["nano"]
     assert page.sections[0].paragraphs[-1] == (
-        "base was not measured. BERT does not fit: its steps need more memory than there is."
+        "base was not measured. BERT does not fit: its steps need more memory than there is. The same "
+        "command tries it again."
     )
     page = run_speed(settings.model_copy(update={"shapes": ("base",)}), out=tmp_path, reporter=Silence())
     assert not page.charts
     write_page(tmp_path / "page", page)
+
+
+def test_a_round_that_did_not_fit_is_tried_again_and_those_before_it_count(monkeypatch, tmp_path):
+    settings = SpeedSettings(**TOY, num_rounds=3)
+    asked, room = [], [4]
+
+    def measure(config, **_):
+        asked.append(config.sharing)
+        if len(asked) > room[0]:
+            raise DoesNotFitError("its process was ended by SIGKILL")
+        return Footprint(10**9, 1.0, 0.1, 1024, 5, inference_seconds=0.3)
+
+    monkeypatch.setattr(speed, "measure_footprint", measure)
+    page = run_speed(settings, out=tmp_path, reporter=Silence())
+    assert page.sections[0].paragraphs[-1] == (
+        "nano stopped after 2 rounds. ALBERT does not fit: its process was ended by SIGKILL. The same "
+        "command tries it again."
+    )
+    assert [row[0].text for row in find_table(page, "ratios").rows] == ["nano"]
+    kept = json.loads((tmp_path / "results.json").read_text())["parts"]
+    assert list(kept) == ["nano/round-1", "nano/round-2"]
+    asked.clear()
+    page = run_speed(settings, out=tmp_path, reporter=Silence())
+    assert asked == ["all", "none"]  # the third round alone
+    assert "tries it again" not in page.sections[0].paragraphs[-1]
 
 
 def test_a_slow_link_leaves_the_bytes_and_a_fast_one_the_times():

@@ -15,6 +15,18 @@ _THEIRS = (
     "at subject–verb agreement than the standard one. They train and test on Linzen's (2016) sentences."
 )
 
+# What models must have in common, and what a person calls it.
+_ALIKE = {
+    "num_hidden_layers": "depth",
+    "hidden_size": "width",
+    "embedding_size": "embedding size",
+    "intermediate_size": "inner width",
+    "num_attention_heads": "attention heads",
+    "hidden_act": "activation",
+    "heads": "objectives",
+    "vocabulary": "vocabulary",
+}
+
 
 def judge_sharing(answered: Sequence[Answered], pairs: Sequence[Pair], *, seed: int) -> Finding:
     """Models that share all against those that share nothing, on the pairs of subject and verb."""
@@ -36,8 +48,12 @@ def judge_sharing(answered: Sequence[Answered], pairs: Sequence[Pair], *, seed: 
         f"{_name(unshared)} on {len(gaps):,} pairs (95% interval {low:+.1f} to {high:+.1f}). The interval is "
         "about the pairs; another seed of training may move the models by more."
     )
-    if not _is_alike([*shared, *unshared]):
-        ours += " The models differ in depth, width or vocabulary as well: sharing is not what was compared."
+    unlike = _list_unlike([*shared, *unshared])
+    if unlike:
+        ours += f" The models differ in {', '.join(unlike)} as well: sharing is not what was compared."
+        return Finding(_CLAIM, _THEIRS, ours, "cannot tell")
+    if min(_count_models(shared), _count_models(unshared)) < 2:
+        ours += " One model may be a lucky one; give at least two of either kind, of several seeds."
         return Finding(_CLAIM, _THEIRS, ours, "cannot tell")
     verdict: Verdict = "agrees" if found.low > 0 else "disagrees" if found.high < 0 else "cannot tell"
     return Finding(_CLAIM, _THEIRS, ours, verdict)
@@ -56,9 +72,14 @@ def _list_gaps(
     return gaps
 
 
-def _is_alike(answered: Sequence[Answered]) -> bool:
-    shapes = {(m.num_hidden_layers, m.hidden_size, m.vocabulary) for m in (each.model for each in answered)}
-    return len(shapes) == 1
+def _list_unlike(answered: Sequence[Answered]) -> list[str]:
+    """What they do not have in common, sharing apart."""
+    return [name for key, name in _ALIKE.items() if len({getattr(each.model, key) for each in answered}) > 1]
+
+
+def _count_models(answered: Sequence[Answered]) -> int:
+    """The same weights in two folders are one model."""
+    return len({each.model.identity for each in answered})
 
 
 def _name(answered: Sequence[Answered]) -> str:

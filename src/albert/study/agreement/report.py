@@ -140,7 +140,7 @@ def _compare(answered: Sequence[Answered], pairs: Sequence[Pair], *, seed: int) 
         Column("it alone is right", True),
         Column(f"{base.name} alone is right", True),
         Column("points more", True, "95% interval, bootstrap over frames"),
-        Column("p", True, "McNemar's exact test, two-sided"),
+        Column("p", True, "exact sign-flip test over frames, two-sided"),
     ]
     told = f"Each model beside {base.name}, on the pairs that both were asked."
     return [Section("One model and another", paragraphs=[told], tables=[Table("comparison", columns, rows)])]

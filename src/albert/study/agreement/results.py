@@ -21,13 +21,21 @@ RESULTS_NAME, PAIRS_NAME, ANSWERS_DIR = "results.json", "pairs.jsonl", "answers"
 
 
 class ModelAnswers(Settings):
-    """A model, and its margin for each pair. `identity` is a hash of its weights and its vocabulary."""
+    """A model, and its margin for each pair. `identity` is a hash of its shape, weights and vocabulary.
+
+    `heads` are those that it was trained with: they tell its objectives.
+    """
 
     source: str
     identity: str
     sharing: str
     num_hidden_layers: int
     hidden_size: int
+    embedding_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    hidden_act: str
+    heads: tuple[str, ...]
     num_parameters: int
     vocabulary: str
     seconds: float
@@ -43,8 +51,12 @@ class Refusal:
 
 
 def identify_model(model: AlbertModel, tokenizer: Tokenizer) -> str:
-    """Equal for equal weights and vocabularies, wherever they lie."""
+    """Equal for equal shapes, weights and vocabularies, wherever they lie.
+
+    The shape as well: a shared block has the same weights at every depth and with every activation.
+    """
     digest = hashlib.sha256(tokenizer.fingerprint.encode())
+    digest.update(model.config.model_dump_json().encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())

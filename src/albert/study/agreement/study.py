@@ -81,6 +81,11 @@ def _answer(
         sharing=config.sharing,
         num_hidden_layers=config.num_hidden_layers,
         hidden_size=config.hidden_size,
+        embedding_size=config.embedding_size,
+        intermediate_size=config.intermediate_size,
+        num_attention_heads=config.num_attention_heads,
+        hidden_act=config.hidden_act,
+        heads=tuple(sorted(pretrained.model.heads)),
         num_parameters=count_parameters(config).encoder,
         vocabulary=tokenizer.fingerprint,
         seconds=round(time.perf_counter() - begin, 3),
@@ -94,7 +99,7 @@ def _open(source: str) -> Pretrained:
     """A model with the MLM head that it was trained with."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NewWeightsWarning)
-        pretrained = load_model(source, heads={"mlm": None}, device=select_device())
-    if pretrained.new_parts:
+        pretrained = load_model(source, device=select_device())
+    if "mlm" not in pretrained.model.heads:
         raise InputError(f"{source}: has no MLM head to ask; give a folder as pretraining leaves it")
     return pretrained

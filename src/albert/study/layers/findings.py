@@ -71,12 +71,19 @@ def _judge_course(name: str, found: ModelCurves) -> Finding:
     for distance in JUDGED:
         curve = found.curves[distance]
         change = "" if curve.change is None else f", last third over middle third {_tell(curve.change)}"
-        words.append(f"{NAMES[distance]} {curve.course}{change}")
+        words.append(f"{NAMES[distance]} {_name_course(curve)}{change}")
     told = f"{name}, {found.depth} layers ({found.num_hidden_layers} of its own): {'; '.join(words)}."
     if found.depth < MIN_LAYERS:
         told += f" From {MIN_LAYERS} layers on it can be told; set depth."
-    courses = {course for distance in JUDGED for course in _list_courses(found.curves[distance])}
-    return Finding(OSCILLATES, THEIR_OSCILLATES, told, _judge_courses(courses))
+    return Finding(
+        OSCILLATES, THEIR_OSCILLATES, told, _judge_curves([found.curves[distance] for distance in JUDGED])
+    )
+
+
+def _name_course(curve: Curve) -> str:
+    """A level is told with what makes it an oscillation, or does not."""
+    turn = f" with{'' if curve.has_turn else 'out'} a turn" if curve.course == "keeps a level" else ""
+    return f"{curve.course}{turn}"
 
 
 def _list_courses(curve: Curve) -> set[Course]:
@@ -86,9 +93,10 @@ def _list_courses(curve: Curve) -> set[Course]:
     return {curve.course, *(name_course(end) for end in ends)}
 
 
-def _judge_courses(courses: set[Course]) -> Verdict:
-    """All keep a level; all do the same other thing; or they differ, or are too short."""
-    if courses == {"oscillates"}:
+def _judge_curves(curves: Sequence[Curve]) -> Verdict:
+    """All keep a level and turn; all do the same other thing; or they differ, or may yet come to rest."""
+    courses = {course for curve in curves for course in _list_courses(curve)}
+    if courses == {"keeps a level"} and all(curve.has_turn for curve in curves):
         return "agrees"
     return "disagrees" if courses in ({"settles"}, {"drifts"}) else "cannot tell"
 

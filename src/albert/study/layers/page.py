@@ -17,6 +17,7 @@ TITLES: dict[Distance, str] = {
 }
 UNITS: dict[Distance, str] = {"l2": "L2 distance", "cosine": "cosine", "angle": "angle, degrees"}
 _MANY_UNKNOWN = 0.1
+_COURSES = "settles, keeps a level or drifts"
 
 
 def build_layers_page(models: Models) -> Page:
@@ -80,8 +81,8 @@ def _tabulate_models(models: Models) -> Table:
             )
             for name in ("L2", "angle")
         ),
-        Column("L2 distance goes", hint="settles, oscillates or drifts"),
-        Column("angle goes", hint="settles, oscillates or drifts"),
+        Column("L2 distance goes", hint=_COURSES),
+        Column("angle goes", hint=_COURSES),
         Column("sequences", is_number=True),
         Column("pieces", is_number=True),
     ]
@@ -178,6 +179,8 @@ def _tell_rules() -> list[str]:
         "Where a curve goes is told by the height of its last third of layers over that of its middle "
         "third; the first third, which leads from the embeddings to where layers work, is left out. At "
         f"most {SETTLING_CHANGE:.2f}, or {NOTHING:.0%} of the highest: it settles, as the steps of a deep "
-        f"equilibrium model do. At least {DRIFTING_CHANGE:.2f}: it drifts. Between them it keeps a level: "
-        f"it oscillates. With fewer than {MIN_LAYERS} layers it cannot be told.",
+        f"equilibrium model do. At least {DRIFTING_CHANGE:.2f}: it drifts. Between them it keeps a level; it "
+        f"oscillates if it also turns there, rising as well as falling after the first third by more than "
+        f"{NOTHING:.0%} of the highest, and may else be a slow decay. With fewer than {MIN_LAYERS} layers it "
+        "cannot be told.",
     ]

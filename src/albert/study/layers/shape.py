@@ -3,13 +3,14 @@
 The rule of where it goes leaves the first third of the layers out, in which the embeddings are taken to where
 layers work, and compares the mean height of the last third with that of the middle third:
 
-    settles      at most two thirds of it, or next to nothing of the highest: on its way to 0, as the steps of
-                 a deep equilibrium model are, whose layers end by changing nothing
-    drifts       at least three halves of it: still growing
-    oscillates   anything between: it keeps a level, neither decaying to 0 nor growing
+    settles         at most two thirds of it, or next to nothing of the highest: on its way to 0, as the steps
+                    of a deep equilibrium model are, whose layers end by changing nothing
+    drifts          at least three halves of it: still growing
+    keeps a level   anything between: neither far on its way to 0 nor growing
 
 A geometric decay of factor r changes by r^(n/3) over n layers, so that a slow one needs more layers to be
-told from a level: a model that shares its block may be asked for more loops than it was trained with.
+told from a level: a model that shares its block may be asked for more loops than it was trained with. That is
+why a level alone is no oscillation: the curve must also turn, both rise and fall after its first third.
 """
 
 from typing import Literal
@@ -17,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Course = Literal["settles", "oscillates", "drifts", "too short to tell"]
+Course = Literal["settles", "keeps a level", "drifts", "too short to tell"]
 Floats = NDArray[np.float64]
 
 MIN_LAYERS = 6  # two in each third
@@ -40,6 +41,14 @@ def compare_thirds(heights: Floats) -> Floats | None:
     return np.where(is_gone, 0.0, after / np.maximum(before, _TINY))
 
 
+def find_turn(heights: Floats) -> bool:
+    """Whether one curve both rises and falls after its first third, by more than next to nothing."""
+    rest = heights[len(heights) // 3 :]
+    rise = (rest - np.minimum.accumulate(rest)).max()
+    fall = (np.maximum.accumulate(rest) - rest).max()
+    return bool(min(rise, fall) > NOTHING * heights.max())
+
+
 def find_roughness(heights: Floats) -> Floats | None:
     """The mean absolute second difference over the mean height, along the last axis.
 
@@ -57,4 +66,4 @@ def name_course(change: float | None) -> Course:
         return "too short to tell"
     if change <= SETTLING_CHANGE:
         return "settles"
-    return "drifts" if change >= DRIFTING_CHANGE else "oscillates"
+    return "drifts" if change >= DRIFTING_CHANGE else "keeps a level"

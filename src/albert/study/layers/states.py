@@ -15,7 +15,7 @@ from torch import Tensor
 from albert.inference.batching import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.tokens import Tokens
-from albert.study.layers.shape import Course, Floats, compare_thirds, find_roughness, name_course
+from albert.study.layers.shape import Course, Floats, compare_thirds, find_roughness, find_turn, name_course
 from albert.tasks.metrics.intervals import Interval, iter_resamples, summarise_draws
 from albert.text.encoding import InputSequence
 
@@ -32,7 +32,7 @@ class Curve:
 
     `inner_roughness` leaves the first layer out, whose input, the embeddings, is of another kind: ALBERT maps
     them from E to H and does not normalise them there. `change` is the last third's height over the middle
-    third's (`shape.py`); `course` follows from it.
+    third's (`shape.py`).
     """
 
     means: tuple[float, ...]
@@ -41,7 +41,16 @@ class Curve:
     roughness: Interval | None
     inner_roughness: Interval | None
     change: Interval | None
-    course: Course
+
+    @property
+    def course(self) -> Course:
+        """Where it goes."""
+        return name_course(None if self.change is None else self.change.value)
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether it rises as well as falls."""
+        return find_turn(np.array(self.means))
 
 
 @dataclass(frozen=True)
@@ -99,15 +108,13 @@ def draw_curve(sums_SL: Floats, counts_S: Floats, *, seed: int = 0) -> Curve:
     times_RS = np.stack([np.bincount(rows, minlength=len(counts_S)) for rows in draws])
     means_RL = times_RS @ sums_SL / (times_RS @ counts_S)[:, None]
     lows, highs = np.quantile(means_RL, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    change = _summarise(compare_thirds(means_L), compare_thirds(means_RL))
     return Curve(
         means=tuple(means_L.tolist()),
         lows=tuple(lows.tolist()),
         highs=tuple(highs.tolist()),
         roughness=_summarise(find_roughness(means_L), find_roughness(means_RL)),
         inner_roughness=_summarise(find_roughness(means_L[1:]), find_roughness(means_RL[:, 1:])),
-        change=change,
-        course=name_course(None if change is None else change.value),
+        change=_summarise(compare_thirds(means_L), compare_thirds(means_RL)),
     )
 
 

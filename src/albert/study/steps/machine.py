@@ -14,13 +14,14 @@ _MEMORY_PATH = Path("/proc/meminfo")
 _CPU_PATH = Path("/proc/cpuinfo")
 
 
-def describe_machine() -> str:
-    """Processor, threads and versions; nothing that names a host."""
+def describe_machine(*, num_threads: int | None = None) -> str:
+    """Processor, threads (torch's choice where none are given) and versions; nothing that names a host."""
     import torch
 
     capability = torch.backends.cpu.get_cpu_capability()
+    number = num_threads or torch.get_num_threads()
     return (
-        f"{_name_processor()}, {torch.get_num_threads()} threads, {capability}; Python "
+        f"{_name_processor()}, {number} {'thread' if number == 1 else 'threads'}, {capability}; Python "
         f"{platform.python_version()}, torch {torch.__version__}"
     )
 

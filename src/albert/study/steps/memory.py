@@ -36,7 +36,7 @@ class MemorySettings(PairSettings):
 def run_memory(settings: MemorySettings, *, out: Path, reporter: Reporter) -> Page:
     """Measure the steps that are not measured yet, each in a fresh process, and say what follows."""
     pairs = settings.build_pairs()
-    machine = describe_machine()
+    machine = describe_machine(num_threads=settings.num_threads)
     with open_results(out, study=STUDY, settings=settings, free_keys=_FREE_KEYS, machine=machine) as results:
         found = [
             measure_shape(shape, pair, settings=settings, results=results, reporter=reporter)
@@ -53,7 +53,10 @@ def measure_shape(
     results: StudyResults,
     reporter: Reporter,
 ) -> ShapeMemory:
-    """Every family, way and batch size; of what does not fit, larger batches are not tried."""
+    """Every family, way and batch size; of what does not fit, larger batches are not tried.
+
+    What was measured before is told all the same, and what did not fit is tried again by the next start.
+    """
     cases = [
         Case(family, is_checkpointed)
         for is_checkpointed in dict.fromkeys(settings.checkpointing)
@@ -62,16 +65,21 @@ def measure_shape(
     sizes = sorted(set(settings.batch_sizes))
     points: dict[Case, dict[int, MemoryPoint]] = {case: {} for case in cases}
     for number, case in enumerate(cases):
+        is_full = False
         for place, batch_size in enumerate(sizes):
+            part = f"{shape}/{case.name}/{batch_size}"
+            if is_full and part not in results.parts:
+                continue
             share = (number + place / len(sizes)) / len(cases)
             reporter.show(f"{STUDY}, {shape}", f"{case.name}, batches of {batch_size}", fraction=share)
             measure = partial(measure_point, pair[case.family], settings, case=case, batch_size=batch_size)
-            part = f"{shape}/{case.name}/{batch_size}"
-            point = results.take(part, MemoryPoint, measure=measure)
+            point = results.take(
+                part, MemoryPoint, measure=measure, has_failed=lambda each: each.footprint is None
+            )
             points[case][batch_size] = point
             if point.footprint is None:
                 reporter.say(f"{part}: does not fit: {point.failure}")
-                break
+                is_full = True
     reporter.show(f"{STUDY}, {shape}", f"{len(cases)} ways", fraction=1.0)
     return ShapeMemory(shape, points)
 

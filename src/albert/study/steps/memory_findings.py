@@ -41,5 +41,8 @@ def _judge_memory(found: ShapeMemory) -> Finding:
     elif all(ratio < _NOTICEABLE for ratio in ratios.values()):
         verdict = "disagrees"
     told = ", ".join(f"{ratio:.2f} with batches of {size}" for size, ratio in ratios.items())
-    ours = f"BERT's peak over ALBERT's: {told}; their parameters: {found.parameter_ratio:.1f}."
+    ours = (
+        f"BERT's peak over ALBERT's, one measurement each: {told}; their parameters: "
+        f"{found.parameter_ratio:.1f}."
+    )
     return Finding(claim, theirs, ours, verdict)

@@ -34,7 +34,10 @@ def build_memory_page(found: Sequence[ShapeMemory], *, settings: PairSettings, m
             ),
             Section(
                 title="Every step",
-                paragraphs=[f"Did not fit, and was left out: {failure}." for failure in failures],
+                paragraphs=[
+                    f"Did not fit, and was left out: {failure}. The same command tries it again."
+                    for failure in failures
+                ],
                 tables=[_tabulate_steps(found)],
                 charts=[_draw_times(each) for each in found if _has_points(each)],
             ),

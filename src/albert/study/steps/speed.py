@@ -42,7 +42,7 @@ class SpeedSettings(PairSettings):
 def run_speed(settings: SpeedSettings, *, out: Path, reporter: Reporter) -> Page:
     """Measure the rounds that are not measured yet, and say what follows."""
     pairs = settings.build_pairs()
-    machine = describe_machine()
+    machine = describe_machine(num_threads=settings.num_threads)
     with open_results(out, study=STUDY, settings=settings, free_keys=_FREE_KEYS, machine=machine) as results:
         found = [
             measure_shape(shape, pair, settings=settings, results=results, reporter=reporter)
@@ -60,16 +60,19 @@ def measure_shape(
     results: StudyResults,
     reporter: Reporter,
 ) -> ShapeSpeed:
-    """All rounds of a shape; one that does not fit is the last."""
+    """All rounds of a shape; one that does not fit is the last, and the next start tries it again."""
     rounds: list[SpeedRound] = []
     for number in range(settings.num_rounds):
         told = f"round {number + 1} of {settings.num_rounds}, ALBERT and BERT"
         reporter.show(f"{STUDY}, {shape}", told, fraction=number / settings.num_rounds)
         measure = partial(measure_round, pair, settings=settings, number=number)
-        found = results.take(f"{shape}/round-{number + 1}", SpeedRound, measure=measure)
+        part = f"{shape}/round-{number + 1}"
+        found = results.take(
+            part, SpeedRound, measure=measure, has_failed=lambda each: each.failure is not None
+        )
         if found.failure is not None:
-            reporter.say(f"{shape}: {found.failure}")
-            return ShapeSpeed(shape, pair, (), found.failure)
+            reporter.say(f"{part}: {found.failure}")
+            return ShapeSpeed(shape, pair, tuple(rounds), found.failure)
         rounds.append(found)
     reporter.show(f"{STUDY}, {shape}", f"{len(rounds)} rounds", fraction=1.0)
     return ShapeSpeed(shape, pair, tuple(rounds))

@@ -91,7 +91,13 @@ def _explain(measured: Sequence[ShapeSpeed]) -> list[str]:
 
 
 def _list_failures(found: Sequence[ShapeSpeed]) -> list[str]:
-    return [f"{each.shape} was not measured. {each.failure}." for each in found if each.failure is not None]
+    """A round that failed is not kept, and the last: those before it count."""
+    told = []
+    for each in found:
+        if each.failure is not None:
+            done = f"stopped after {each.told_rounds}" if each.rounds else "was not measured"
+            told.append(f"{each.shape} {done}. {each.failure}. The same command tries it again.")
+    return told
 
 
 def _tabulate_ratios(measured: Sequence[ShapeSpeed], *, length: int) -> Table:
@@ -199,7 +205,7 @@ def _tabulate_column(measured: Sequence[ShapeSpeed]) -> Table:
 
 def _tell_rules(measured: Sequence[ShapeSpeed], settings: PairSettings, machine: str) -> list[str]:
     tokens = measured[0].rounds[0].footprints["ALBERT"].num_tokens if measured else 0
-    rounds = len(measured[0].rounds) if measured else 0
+    rounds = max((len(each.rounds) for each in measured), default=0)
     spent = sum(
         each.find_median(family, read_step) * len(each.rounds) * (settings.num_steps + 1)
         for each in measured

@@ -1,7 +1,7 @@
 """Rounds of a speed measurement come in; times, and the ratios of one side to the other, go out. No torch."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
 from albert.model.config import ModelConfig
@@ -23,12 +23,21 @@ class SpeedRound:
 
 @dataclass(frozen=True)
 class ShapeSpeed:
-    """All rounds of ALBERT and BERT of one shape."""
+    """The rounds of ALBERT and BERT of one shape, and why there are no more of them."""
 
     shape: str
     pair: dict[Family, ModelConfig]
     rounds: tuple[SpeedRound, ...]
     failure: str | None = None
+
+    @property
+    def told_rounds(self) -> str:
+        """How many there are, in words."""
+        return f"{len(self.rounds)} round{'' if len(self.rounds) == 1 else 's'}"
+
+    def iter_rounds(self) -> Iterator["ShapeSpeed"]:
+        """Each round as if it were the only one."""
+        return (replace(self, rounds=(each,)) for each in self.rounds)
 
     def find_median(self, family: Family, time: Time) -> float:
         """Of one side, over rounds."""
