@@ -87,6 +87,26 @@ def test_a_run_that_was_stopped_goes_on_to_the_very_same_weights(tiny_folder, tm
     assert whole.scores == again.scores
 
 
+@pytest.mark.slow  # a minute of compiling
+def test_a_compiled_model_learns_the_same(tiny_folder, tmp_path, monkeypatch):
+    compiled, compile_module = [], torch.nn.Module.compile
+    monkeypatch.setattr(
+        torch.nn.Module,
+        "compile",
+        lambda module, **words: compiled.append(module) or compile_module(module, **words),
+    )
+    data = write_tables(tmp_path / "data", "classification")
+    still = (*SHORT[:-1], "dropout=0.0", "head_dropout=0.0")
+    plain = teach("classification", tiny_folder, data, tmp_path / "plain", *still)
+    assert compiled == []
+    done = teach("classification", tiny_folder, data, tmp_path / "compiled", *still, "is_compiled=true")
+    assert compiled
+    one, other = (load_model(each.model_dir).model.state_dict() for each in (plain, done))
+    # A key's bias changes no attention: its gradient is rounding alone, and AdamW makes whole steps of that.
+    names = [name for name in one if not name.endswith("key.bias")]
+    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in names)
+
+
 def test_another_seed_is_another_run(tiny_folder, tmp_path):
     data = write_tables(tmp_path / "data", "classification")
     results = [

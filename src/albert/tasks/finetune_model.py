@@ -22,7 +22,7 @@ def load_start(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NewWeightsWarning)  # a fresh head is what fine-tuning is for
-        return load_model(
+        model = load_model(
             source,
             heads=kind.heads,
             seed=settings.seed,
@@ -31,6 +31,9 @@ def load_start(
             dropouts=list_dropouts(settings),
             has_fresh_heads=_was_taught_another(source, task),
         ).model
+    if settings.is_compiled:
+        model.encoder.compile(dynamic=True)
+    return model
 
 
 def _was_taught_another(source: str, task: TaskFacts) -> bool:

@@ -44,7 +44,8 @@ class LoopSettings(Settings):
     """How a job is trained, whatever it is. A checkpoint follows each evaluation and `save_minutes`.
 
     After `patience` evaluations in a row without a better score, it ends; None: at its last step. Of many
-    processes each holds the whole model (`strategy` ddp) or a part of it (fsdp).
+    processes each holds the whole model (`strategy` ddp) or a part of it (fsdp). `is_compiled` has torch
+    compile the encoder, which takes a minute.
     """
 
     optimizer: OptimizerSettings = OptimizerSettings()
@@ -58,6 +59,7 @@ class LoopSettings(Settings):
     has_tensorboard: bool = True
     runtime: RuntimeSettings = RuntimeSettings()
     gradient_checkpointing: bool = False
+    is_compiled: bool = False
     strategy: Strategy = "ddp"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 

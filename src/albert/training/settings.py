@@ -36,7 +36,6 @@ class PretrainSettings(LoopSettings):
     data_share: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     position_init: Literal["normal", "sinusoidal"] = "normal"
     num_matching_heads: Annotated[int, Field(ge=0)] = 0
-    is_compiled: bool = False
     num_workers: Annotated[int, Field(ge=0, le=256)] = 1
 
     @model_validator(mode="after")
