@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -111,6 +111,18 @@ def _exchange(one: Path, other: Path) -> bool:
         return False
     here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     return int(rename(here, os.fsencode(one), here, os.fsencode(other), swap)) == 0
+
+
+def refuse_other_content(folder: Path, names: Collection[str], *, doing: str) -> None:
+    """Refuse to replace a folder as a whole where it holds more than what is called by these `names`."""
+    if not folder.is_dir():
+        return
+    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in names)
+    if others:
+        raise InputError(
+            f"{folder}: holds {', '.join(others[:3])}{' and more' if len(others) > 3 else ''}, which {doing} "
+            "would remove; choose another folder"
+        )
 
 
 def default_cache_dir() -> Path:

@@ -6,19 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from albert.errors import InputError
-from albert.files import atomic_dir, read_json, write_json, write_text
+from albert.files import atomic_dir, read_json, refuse_other_content, write_json, write_text
 from albert.tasks.catalogue import TASKS
 from albert.tasks.evaluation_result import Evaluation
 from albert.tasks.glue_files import write_glue_file
 from albert.tasks.kinds.spans import SpanKind
 from albert.tasks.report.page import write_report
-from albert.tasks.squad_files import write_squad_files
+from albert.tasks.squad_files import BEST_NAME, ODDS_NAME, PREDICTIONS_NAME, write_squad_files
 from albert.tasks.task_facts import build_kind
 
 SCORES_NAME = "scores.json"
 ANSWERS_NAME = "predictions.jsonl"
 PAGE_NAME = "report.html"
 EXITS_NAME = "exits.json"
+# What a folder of an evaluation may hold; it is replaced as a whole.
+_NAMES = frozenset(
+    {
+        SCORES_NAME, ANSWERS_NAME, PAGE_NAME, EXITS_NAME, PREDICTIONS_NAME, BEST_NAME, ODDS_NAME,
+        *(name for task in TASKS.values() for name in task.submissions.values()),
+    }
+)  # fmt: skip
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> list[Path]:
@@ -48,6 +55,7 @@ def check_folder(folder: Path, *, task: str, split: str) -> None:
             f"{folder}: holds something else than an evaluation of {task} on {split}, which would be lost; "
             "choose another folder"
         )
+    refuse_other_content(folder, _NAMES, doing="writing an evaluation there")
 
 
 def summarise_evaluation(evaluation: Evaluation) -> dict[str, Any]:
