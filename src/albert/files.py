@@ -201,6 +201,15 @@ def format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
+def dump_json(value: Any, **options: Any) -> str:
+    """`json.dumps`, with null where a number is none that JSON has: NaN and the infinities."""
+    try:
+        return json.dumps(value, allow_nan=False, **options)
+    except ValueError:
+        plain = json.loads(json.dumps(value, **options), parse_constant=lambda _: None)
+        return json.dumps(plain, allow_nan=False, **options)
+
+
 def read_text(path: Path) -> str:
     """Read a UTF-8 text file; refuse a missing or undecodable one by name."""
     try:

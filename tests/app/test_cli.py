@@ -173,12 +173,13 @@ def test_an_interrupt_exits_with_130(where, register, run_albert, monkeypatch):
 def test_json_has_stdout_to_itself(register, run_albert):
     def extra() -> CommandResult:
         print("a message", file=sys.stderr)
-        return CommandResult({"text": "Grüße", "path": Path("a")}, lambda console: console.print("a picture"))
+        data = {"text": "Grüße", "path": Path("a"), "loss": float("nan")}
+        return CommandResult(data, lambda console: console.print("a picture"))
 
     register(extra)
     done = run_albert("extra", "--json")
     assert (done.code, done.err) == (0, "a message\n")
-    assert json.loads(done.out) == {"text": "Grüße", "path": "a"}
+    assert json.loads(done.out) == {"text": "Grüße", "path": "a", "loss": None}
     assert "Grüße" in done.out
     assert run_albert("extra").out == "a picture\n"
 

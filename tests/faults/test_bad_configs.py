@@ -47,6 +47,11 @@ CONFIGS = [
         ("config.json", "hidden_dropout_prob is 1.0", "less than 1"),
     ),
     Fault(
+        "norms that are none",
+        change_config(layer_norm_eps=float("inf")),
+        ("config.json", "layer_norm_eps is inf", "less than or equal to 0.1"),
+    ),
+    Fault(
         "another vocabulary size",
         change_config(vocab_size=60),
         ("config.json asks for [60, 16]", "not of one model"),

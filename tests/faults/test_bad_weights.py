@@ -35,6 +35,7 @@ def take_weights_of_another_shape(folder: Path) -> None:
     shutil.rmtree(folder / "other")
 
 
+BIAS = "albert.embeddings.LayerNorm.bias"
 WEIGHTS = [
     Fault(
         "safetensors, cut in the middle",
@@ -110,6 +111,21 @@ WEIGHTS = [
         "a tensor too many",
         change_tensors(lambda t: t.update({"albert.surprise": torch.ones(2)})),
         ("unknown tensors albert.surprise", "no albert of this shape", "weights of one model"),
+    ),
+    Fault(
+        "a number that is none",
+        change_tensors(lambda t: t[BIAS].fill_(torch.nan)),
+        (f"{BIAS} holds a number that is NaN", "every answer", "fetch the file again"),
+    ),
+    Fault(
+        "an infinite number in half precision",
+        change_tensors(lambda t: t.update({BIAS: t[BIAS].half() - torch.inf})),
+        (f"{BIAS} holds a number that is NaN or beyond 3.4e+38", "fetch the file again"),
+    ),
+    Fault(
+        "whole numbers",
+        change_tensors(lambda t: t.update({BIAS: t[BIAS].to(torch.int8)})),
+        (f"{BIAS} is of torch.int8", "torch.float32", "save the model in one of them"),
     ),
     Fault(
         "no weights at all",

@@ -2,13 +2,14 @@
 
 import dataclasses
 import io
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
+
+from albert.files import dump_json
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,11 @@ def print_result(result: CommandResult, *, as_json: bool) -> None:
 
 def _format_json(data: Any) -> str:
     """As it is read best; with escapes where stdout cannot hold it, such as half a surrogate pair."""
-    text = json.dumps(data, ensure_ascii=False, indent=2, default=_plain)
+    text = dump_json(data, ensure_ascii=False, indent=2, default=_plain)
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
-        return json.dumps(data, indent=2, default=_plain)
+        return dump_json(data, indent=2, default=_plain)
     return text
 
 

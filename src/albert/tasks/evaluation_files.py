@@ -1,12 +1,11 @@
 """An evaluation comes in; a folder with its scores, answers, page and official files goes out."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from albert.errors import InputError
-from albert.files import atomic_dir, read_json, refuse_other_content, write_json, write_text
+from albert.files import atomic_dir, dump_json, read_json, refuse_other_content, write_json, write_text
 from albert.tasks.catalogue import TASKS
 from albert.tasks.evaluation_result import Evaluation
 from albert.tasks.glue_files import write_glue_file
@@ -87,7 +86,7 @@ def format_answers(evaluation: Evaluation) -> str:
     kind = build_kind(evaluation.facts)
     pairs = zip(evaluation.answers, evaluation.examples, strict=True)
     # In ASCII: a text may hold half a surrogate pair, or a character that some take for a new line.
-    return "".join(f"{json.dumps(kind.describe(answer, example))}\n" for answer, example in pairs)
+    return "".join(f"{dump_json(kind.describe(answer, example))}\n" for answer, example in pairs)
 
 
 def _write_official(folder: Path, evaluation: Evaluation) -> None:
