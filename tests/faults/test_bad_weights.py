@@ -171,3 +171,19 @@ def test_code_in_a_weights_file_is_not_run(is_plain, run_albert, tiny_copy, tmp_
     )
     assert not trace.exists()
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_weights_that_may_not_be_read_are_not_called_damaged(name, run_albert, tiny_copy, monkeypatch):
+    if name != "model.safetensors":
+        pickle_weights(tiny_copy)
+    opened = Path.open
+
+    def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.name == name:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    said = run_albert("convert", tiny_copy, tiny_copy.parent / "out").error
+    assert said == f"{tiny_copy / name}: cannot be read (Permission denied); check the path"

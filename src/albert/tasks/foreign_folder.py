@@ -54,9 +54,9 @@ def refuse_other_labels(source: str, loaded: Pretrained, task: TaskFacts) -> Non
     found = _read_label_kind(loaded)
     if found is not None and found != task.label_kind:
         raise InputError(
-            f"{source}: gives {describe_labels(found)} (problem_type {PROBLEM_TYPES[found]}), and {task.task} "
-            f"asks for {describe_labels(task.label_kind)}; give a model of {task.task}, or ask for "
-            f"{_OWN_TASKS[found]}"
+            f"{source}: gives {describe_labels(found)} (problem_type {PROBLEM_TYPES[found]}), and "
+            f"{task.task} asks for {describe_labels(task.label_kind)}; give a model of {task.task}, or ask "
+            f"for {_OWN_TASKS[found]}"
         )
 
 

@@ -47,8 +47,9 @@ def read_member(source: str | Path, goal: Goal, *, names: Sequence[str], runtime
         )
     if facts.kind == goal.facts.kind and facts.label_kind != goal.facts.label_kind:
         raise InputError(
-            f"{source}: was fine-tuned for {facts.task} and gives {describe_labels(facts.label_kind)}, and {goal.name} "
-            f"asks for {describe_labels(goal.facts.label_kind)}; give a model of {_name_model(goal)}"
+            f"{source}: was fine-tuned for {facts.task} and gives {describe_labels(facts.label_kind)}, and "
+            f"{goal.name} asks for {describe_labels(goal.facts.label_kind)}; give a model of "
+            f"{_name_model(goal)}"
         )
     if goal.published is not None and goal.facts.has_impossible and not facts.has_impossible:
         raise InputError(
