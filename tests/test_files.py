@@ -311,6 +311,14 @@ def test_a_disk_that_fills_up_leaves_the_old_content_and_nothing_else(kind, tmp_
     assert read_tree(tmp_path) == before
 
 
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"1" * 5000], ids=["too deep", "too long a number"])
+def test_json_that_python_does_not_read_is_refused_by_name(content, tmp_path):
+    (tmp_path / "config.json").write_bytes(content)
+    said = r"config\.json: JSON that cannot be read \(.+\); mend it or fetch it again$"
+    with pytest.raises(FileFormatError, match=said):
+        read_json(tmp_path / "config.json")
+
+
 def test_json_comes_back_as_it_was_written(tmp_path):
     value = {"text": "Grüße 中 \u2028", "numbers": [1, 2.5, None, True], "empty": {}}
     write_json(tmp_path / "value.json", value)

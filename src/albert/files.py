@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from albert.errors import FileFormatError, InputError, WriteError
+from albert.errors import FileFormatError, InputError, WriteError, first_line
 
 try:
     import fcntl
@@ -281,4 +281,8 @@ def read_json(path: Path) -> Any:
     except json.JSONDecodeError as error:
         raise FileFormatError(
             f"{path}: line {error.lineno} is not valid JSON ({error.msg}); mend it or fetch it again"
+        ) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
+        raise FileFormatError(
+            f"{path}: JSON that cannot be read ({first_line(error)}); mend it or fetch it again"
         ) from error

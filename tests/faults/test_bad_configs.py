@@ -90,6 +90,16 @@ CONFIGS = [
         ("config.json", "lacks num_attention_heads", "is it a model's config.json?"),
     ),
     Fault(
+        "a list for the kind of problem",
+        change_config(problem_type=["regression"]),
+        ("config.json", "problem_type is ['regression'], not a text", "fetch it again"),
+    ),
+    Fault(
+        "a label of a number beyond all numbers",
+        change_config(id2label={"9" * 5000: "good"}),
+        ("config.json", "id2label is", "each number from 0 up"),
+    ),
+    Fault(
         "broken JSON",
         write("config.json", b'{"hidden_size": 32,\n"vocab_size": }'),
         ("config.json", "line 2 is not valid JSON", "fetch it again"),

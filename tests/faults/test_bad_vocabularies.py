@@ -35,6 +35,37 @@ VOCABULARIES = [
         ("spiece.model", "not a SentencePiece model", "fetch the vocabulary again"),
     ),
     Fault(
+        "added tokens that are no numbers",
+        write("added_tokens.json", b'{"[NEW]": "5"}'),
+        ("adds the token '[NEW]' with the id '5'", "a text with a whole number", "fetch them again"),
+    ),
+    *(
+        Fault(
+            f"tokenizer.json with added tokens {added}",
+            write("tokenizer.json", f'{{"added_tokens": {added}}}'.encode()),
+            ("with the id None", "a text with a whole number", "mend tokenizer.json"),
+        )
+        for added in ("7", "[7]", '[{"content": "[NEW]"}]')
+    ),
+    *(
+        Fault(
+            f"nothing but a tokenizer.json of {content}",
+            lambda f, content=content: (remove("vocab.txt")(f), write("tokenizer.json", content)(f)),
+            ("tokenizer.json", said),
+        )
+        for content, said in (
+            (b'{"model": [1]}', "model is a list, not an object; fetch it again"),
+            (b'{"model": {"type": "WordPiece"}, "normalizer": "x"}', "normalizer is a str, not an object"),
+            (b'{"model": {"type": "WordLevel", "vocab": {"a": "x", "b": 1}}}', "the ids of its vocabulary"),
+            (b'{"model": {"type": "WordLevel", "vocab": {"\\ud800": 0}}}', "a piece holds half a character"),
+            (
+                b'{"model": {"type": "Unigram", "vocab": [], "unk_id": 0}, "added_tokens": [], '
+                b'"normalizer": {"normalizers": [1]}}',
+                "not a whole Unigram tokenizer",
+            ),
+        )
+    ),
+    Fault(
         "wrong options",
         write("tokenizer_config.json", b'{"do_lower_case": "yes"}'),
         ("tokenizer_config.json", "do_lower_case is 'yes'", "valid boolean"),

@@ -103,6 +103,16 @@ def test_what_a_killed_save_left_over_and_what_a_living_one_is_writing(build):
         assert [found.title for found in diagnose(folder)] == [HEALTHY]
 
 
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"step": ' + "1" * 5000 + "}", '{"step": "x"}'])
+def test_lines_that_no_one_can_read_are_told(build, line):
+    folder = build()
+    with (folder / METRICS_NAME).open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+    (folder / "checkpoints" / "step-²").mkdir()  # a digit, and no number
+    found = diagnose(folder)[0]
+    assert (found.kind, found.title) == ("damaged", f"{METRICS_NAME} has lines that were cut")
+
+
 def test_lines_that_were_cut(build):
     folder = build()
     path = folder / METRICS_NAME
