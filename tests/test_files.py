@@ -137,7 +137,12 @@ def test_an_empty_mount_point_is_filled(tmp_path, monkeypatch):
 def record_renames(monkeypatch) -> list[str]:
     names: list[str] = []
     replace = os.replace
-    monkeypatch.setattr(os, "replace", lambda old, new: (names.append(Path(new).name), replace(old, new)))
+
+    def note(old: Path, new: Path) -> None:
+        names.append(new.name)
+        replace(old, new)
+
+    monkeypatch.setattr(os, "replace", note)
     return names
 
 

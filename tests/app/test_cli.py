@@ -183,7 +183,7 @@ def test_sigterm_leaves_nothing_half_written_and_exits_with_143(is_ended, run_al
         return CommandResult({}, lambda console: None)
 
     module = types.ModuleType("albert.app.commands.extra")
-    module.extra = extra  # type: ignore[attr-defined]
+    module.__dict__["extra"] = extra
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(cli, "COMMANDS", (cli.Command("extra", "extra:extra", is_ended=is_ended),))
     seen: list[int] = []

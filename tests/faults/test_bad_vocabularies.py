@@ -1,6 +1,7 @@
 """Vocabularies that are damaged, or another model's: refused in one line with the piece and the cure."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,16 @@ from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.pretrained.folder import load_model, save_model
 from tests.conftest import WORDS, read_tree, write_vocabulary
-from tests.faults.damages import NOISE, Fault, check_refused, remove, write
+from tests.faults.damages import NOISE, Damage, Fault, check_refused, remove, write
+
+
+def leave_alone(name: str, content: bytes) -> Damage:
+    def damage(folder: Path) -> None:
+        (folder / "vocab.txt").unlink()
+        (folder / name).write_bytes(content)
+
+    return damage
+
 
 VOCABULARIES = [
     Fault(
@@ -49,8 +59,8 @@ VOCABULARIES = [
     ),
     *(
         Fault(
-            f"nothing but a tokenizer.json of {content}",
-            lambda f, content=content: (remove("vocab.txt")(f), write("tokenizer.json", content)(f)),
+            f"nothing but a tokenizer.json of {content!r}",
+            leave_alone("tokenizer.json", content),
             ("tokenizer.json", said),
         )
         for content, said in (

@@ -33,10 +33,10 @@ def print_result(result: CommandResult, *, as_json: bool) -> None:
         return
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may not know every character
         sys.stdout.reconfigure(errors="backslashreplace")
-    # A pipe has no width of its own: wide enough that no table is folded.
-    console = Console(
-        width=None if sys.stdout.isatty() else 140, highlight=False, emoji=False, soft_wrap=False
-    )
+    # A pipe has no width of its own: wide enough that no table is folded. No markup: the name of a file, of a
+    # label or of a column may hold brackets.
+    width = None if sys.stdout.isatty() else 140
+    console = Console(width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
     result.render(console)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from albert.files import hold
+from albert.text.folder import VOCABULARY_FILES
 from albert.training.checkpoints import STATE_NAME, TENSORS_NAME
 from albert.training.metrics import METRICS_NAME, MetricsLog
 from albert.training.run_folder import LOCK_NAME
@@ -90,6 +91,15 @@ def test_a_finished_run_whose_weights_were_cut(build):
     assert (found.severity, found.title) == ("serious", "the model cannot be opened")
     assert "model.safetensors: truncated" in found.figures["reason"]
     assert "--resume" in found.cure
+
+
+def test_a_finished_run_whose_vocabulary_is_lost(build):
+    folder = build()
+    for name in (*VOCABULARY_FILES, "tokenizer_config.json"):
+        (folder / "model" / name).unlink(missing_ok=True)
+    (found,) = diagnose(folder)
+    assert (found.severity, found.title) == ("serious", "the model cannot be opened")
+    assert "has no vocabulary" in found.figures["reason"]
 
 
 def test_what_a_killed_save_left_over_and_what_a_living_one_is_writing(build):
