@@ -1,9 +1,12 @@
 """Files: what is written appears whole or not at all, even if the writer is killed or the disk is full."""
 
+import errno
 import os
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -12,8 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from albert.errors import FileFormatError
-from albert.files import atomic_dir, atomic_path, hold, read_json, read_text, write_json, write_text
+from albert import files
+from albert.errors import FileFormatError, WriteError
+from albert.files import (
+    atomic_dir,
+    atomic_path,
+    hold,
+    open_output,
+    read_json,
+    read_text,
+    write_json,
+    write_text,
+)
 from tests.conftest import read_tree
 
 
@@ -104,6 +117,89 @@ def test_a_folder_is_not_replaced_by_a_file(tmp_path):
     with pytest.raises(OSError, match="directory"):
         write_text(tmp_path / "model", "text")
     assert read_tree(tmp_path) == {"model": None}
+
+
+def test_an_empty_mount_point_is_filled(tmp_path, monkeypatch):
+    path = tmp_path / "out"
+    path.mkdir()
+    monkeypatch.setattr(os.path, "ismount", lambda place: Path(place) == path)
+    identity = path.stat().st_ino
+    with atomic_dir(path) as aside:
+        assert aside.parent == path  # on its own disk
+        for name in ("config.json", "model.safetensors", "tokenizer.json"):
+            (aside / name).write_text(name)
+        renamed = record_renames(monkeypatch)
+    assert set(read_tree(tmp_path)) == {"out", *(f"out/{name}" for name in renamed)}
+    assert renamed[-1] == "config.json"
+    assert path.stat().st_ino == identity
+
+
+def record_renames(monkeypatch) -> list[str]:
+    names: list[str] = []
+    replace = os.replace
+
+    def note(old: Path, new: Path) -> None:
+        names.append(new.name)
+        replace(old, new)
+
+    monkeypatch.setattr(os, "replace", note)
+    return names
+
+
+def test_an_empty_folder_in_one_that_is_not_ours_is_filled_or_left_empty(tmp_path, monkeypatch):
+    path = tmp_path / "out"
+    path.mkdir()
+    monkeypatch.setattr(os, "access", lambda place, mode: place != tmp_path)
+    with atomic_dir(path) as aside:
+        (aside / "new.txt").write_text("new")
+    assert read_tree(tmp_path) == {"out": None, "out/new.txt": b"new"}
+    (path / "new.txt").unlink()
+    with pytest.raises(InterruptedWriteError), atomic_dir(path):
+        raise InterruptedWriteError
+    assert read_tree(tmp_path) == {"out": None}
+
+
+def test_a_folder_that_cannot_be_renamed_stays_and_nothing_is_left_beside_it(tmp_path, monkeypatch):
+    path = tmp_path / "out"
+    path.mkdir()
+    (path / "old.txt").write_text("old")
+    monkeypatch.setattr(files, "_exchange", lambda one, other: False)
+
+    def refuse(old: Path, new: Path) -> None:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(old), None, str(new))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    said = f"{path}: cannot be written (Device or resource busy); choose another place"
+    with pytest.raises(WriteError, match=f"^{re.escape(said)}$"), atomic_dir(path) as aside:
+        (aside / "new.txt").write_text("new")
+    assert read_tree(tmp_path) == {"out": None, "out/old.txt": b"old"}
+
+
+def test_what_cannot_be_written_is_called_as_it_was_asked_for(tmp_path, monkeypatch):
+    (tmp_path / "note.txt").write_text("old")
+    monkeypatch.chdir(tmp_path)
+
+    def refuse(**options: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / ".x.12345678"))
+
+    for write in (atomic_path, atomic_dir, open_output):
+        said = r"^note\.txt/x: cannot be written \(Not a directory\); choose another place$"
+        with pytest.raises(WriteError, match=said), write(Path("note.txt/x")):
+            pytest.fail("there is no place for it")
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    for write in (atomic_path, atomic_dir, open_output):
+        with (
+            pytest.raises(WriteError, match=r"^x: cannot be written \(Permission denied\)"),
+            write(Path("x")),
+        ):
+            pytest.fail("there is no place for it")
+
+
+def test_what_cannot_be_read_while_writing_keeps_its_own_name(tmp_path):
+    with pytest.raises(FileNotFoundError, match="absent"), atomic_path(tmp_path / "note.txt"):
+        (tmp_path / "absent").read_text()
+    assert read_tree(tmp_path) == {}
 
 
 def test_behind_a_link_the_folder_that_it_leads_to_is_replaced(tmp_path):
@@ -218,6 +314,14 @@ def test_a_disk_that_fills_up_leaves_the_old_content_and_nothing_else(kind, tmp_
     said, complaints = start(WRITE_TOO_MUCH, kind, path).communicate()
     assert said == "File too large\n", complaints
     assert read_tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"1" * 5000], ids=["too deep", "too long a number"])
+def test_json_that_python_does_not_read_is_refused_by_name(content, tmp_path):
+    (tmp_path / "config.json").write_bytes(content)
+    said = r"config\.json: JSON that cannot be read \(.+\); mend it or fetch it again$"
+    with pytest.raises(FileFormatError, match=said):
+        read_json(tmp_path / "config.json")
 
 
 def test_json_comes_back_as_it_was_written(tmp_path):

@@ -28,6 +28,13 @@ class InputError(AlbertError):
     """A text or an argument that cannot be answered as it stands."""
 
 
+class WriteError(AlbertError, OSError):
+    """A place that cannot be written to, by the name that was given: the system's error, in one line."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: cannot be written ({self.strerror}); choose another place"
+
+
 class TerminatedError(KeyboardInterrupt):
     """SIGTERM where Ctrl-C is answered: whoever lets the one pass lets the other pass."""
 

@@ -10,12 +10,12 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from albert.errors import FileFormatError, InputError
+from albert.errors import FileFormatError, InputError, WriteError, first_line
 
 try:
     import fcntl
@@ -35,17 +35,20 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
     The content is on the disk before the name is: a crash leaves the old file or the new one.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
     aside = Path(name)
     try:
-        yield aside
-        # mkstemp makes files for the owner's eyes only; a result is as readable as the user's others.
-        aside.chmod(0o666 & ~_umask())
-        sync(aside)
-        os.replace(aside, path)
-        sync(path.parent)
+        with _naming(path, aside=aside):
+            yield aside
+        with _naming(path):
+            # mkstemp makes files for the owner's eyes only; a result is as readable as the user's others.
+            aside.chmod(0o666 & ~_umask())
+            sync(aside)
+            os.replace(aside, path)
+            sync(path.parent)
     finally:
         aside.unlink(missing_ok=True)
 
@@ -56,33 +59,80 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give --out the name of a file")
     if path.exists() and not path.is_file():  # a device or a pipe is written to and never replaced
-        with path.open("wb") as file:
+        with _naming(path, aside=path), path.open("wb") as file:
             yield file
         return
     # Of a link, what it leads to is replaced.
-    with atomic_path(path.resolve()) as aside, aside.open("wb") as file:
+    with atomic_path(path.resolve() if path.is_symlink() else path) as aside, aside.open("wb") as file:
         yield file
 
 
 @contextmanager
 def atomic_dir(path: Path) -> Iterator[Path]:
-    """Yield a new folder beside `path`, which is no file; it replaces `path` when the block ends well."""
-    path = Path(path).resolve()  # of a link, what it leads to is replaced
+    """Yield a new folder beside `path`, which is no file; it replaces `path` when the block ends well.
+
+    An empty folder that cannot be replaced, such as a mount point, is filled instead.
+    """
+    asked, path = path, Path(path).resolve()  # of a link, what it leads to is replaced
     if path.exists() and not path.is_dir():
         raise FileFormatError(f"{path}: is a file, and a folder is to be written there; choose another path")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    is_filled = _must_be_filled(path)
+    with _naming(asked):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        parent = path if is_filled else path.parent
+        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=parent))
     try:
-        yield aside
-        aside.chmod(0o777 & ~_umask())
-        for file in aside.rglob("*"):
-            if file.is_file():  # some libraries write for the owner's eyes only, too
-                file.chmod(0o666 & ~_umask())
-            sync(file)
-        _replace_dir(aside, path)
-        sync(path.parent)
+        with _naming(asked, aside=aside):
+            yield aside
+        with _naming(asked):
+            aside.chmod(0o777 & ~_umask())
+            for file in aside.rglob("*"):
+                if file.is_file():  # some libraries write for the owner's eyes only, too
+                    file.chmod(0o666 & ~_umask())
+                sync(file)
+            (_fill_dir if is_filled else _replace_dir)(aside, path)
+            sync(parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def _naming(path: Path, *, aside: Path | None = None) -> Iterator[None]:
+    """Tell the system's refusals to write by the name that was asked for, never by that of a file aside.
+
+    With `aside`, only those of writing there: a block may read other files, too.
+    """
+    try:
+        yield
+    except OSError as error:
+        place = None if error.filename is None else Path(os.fsdecode(error.filename))
+        is_full = place is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if aside is not None and not is_full and not (place is not None and place.is_relative_to(aside)):
+            raise
+        # What is in the way of a folder is a file; the system says only that it is there.
+        number = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
+        reason = os.strerror(number) if number is not None else str(error)
+        raise WriteError(number, reason, str(path)) from error
+
+
+def _must_be_filled(path: Path) -> bool:
+    """Whether this is an empty folder that no other can take the place of."""
+    if not path.is_dir() or any(path.iterdir()):
+        return False
+    return os.path.ismount(path) or not os.access(path.parent, os.W_OK | os.X_OK)
+
+
+def _fill_dir(new: Path, path: Path) -> None:
+    """Move what is in `new` into the folder around it, all or nothing; a model is one by its config.json."""
+    moved: list[Path] = []
+    try:
+        for entry in sorted(new.iterdir(), key=lambda entry: entry.name == "config.json"):
+            os.replace(entry, path / entry.name)
+            moved.append(path / entry.name)
+    except OSError:
+        for entry in moved:
+            os.replace(entry, new / entry.name)
+        raise
 
 
 def _replace_dir(new: Path, path: Path) -> None:
@@ -93,7 +143,11 @@ def _replace_dir(new: Path, path: Path) -> None:
         # Without an exchange in one call the old folder steps aside first: a crash between the two leaves
         # it there, whole, under a hidden name.
         old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-        os.replace(path, old)
+        try:
+            os.replace(path, old)
+        except OSError:  # a mount point that is in use, say
+            old.rmdir()
+            raise
         try:
             os.replace(new, path)
         except OSError:
@@ -111,6 +165,18 @@ def _exchange(one: Path, other: Path) -> bool:
         return False
     here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     return int(rename(here, os.fsencode(one), here, os.fsencode(other), swap)) == 0
+
+
+def refuse_other_content(folder: Path, names: Collection[str], *, doing: str) -> None:
+    """Refuse to replace a folder as a whole where it holds more than what is called by these `names`."""
+    if not folder.is_dir():
+        return
+    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in names)
+    if others:
+        raise InputError(
+            f"{folder}: holds {', '.join(others[:3])}{' and more' if len(others) > 3 else ''}, which {doing} "
+            "would remove; choose another folder"
+        )
 
 
 def default_cache_dir() -> Path:
@@ -189,6 +255,15 @@ def format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
+def dump_json(value: Any, **options: Any) -> str:
+    """`json.dumps`, with null where a number is none that JSON has: NaN and the infinities."""
+    try:
+        return json.dumps(value, allow_nan=False, **options)
+    except ValueError:
+        plain = json.loads(json.dumps(value, **options), parse_constant=lambda _: None)
+        return json.dumps(plain, allow_nan=False, **options)
+
+
 def read_text(path: Path) -> str:
     """Read a UTF-8 text file; refuse a missing or undecodable one by name."""
     try:
@@ -206,4 +281,8 @@ def read_json(path: Path) -> Any:
     except json.JSONDecodeError as error:
         raise FileFormatError(
             f"{path}: line {error.lineno} is not valid JSON ({error.msg}); mend it or fetch it again"
+        ) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
+        raise FileFormatError(
+            f"{path}: JSON that cannot be read ({first_line(error)}); mend it or fetch it again"
         ) from error

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import types
@@ -16,6 +17,7 @@ import albert
 from albert.app import cli
 from albert.app.results import CommandResult
 from albert.errors import InputError
+from albert.files import open_output
 from albert.training.recipe_shelf import RecipeShelf
 
 NAMES = [command.name for command in cli.COMMANDS]
@@ -170,15 +172,58 @@ def test_an_interrupt_exits_with_130(where, register, run_albert, monkeypatch):
     assert (done.code, done.out, done.err) == (130, "", "error: interrupted\n")
 
 
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_sigterm_leaves_nothing_half_written_and_exits_with_143(is_ended, run_albert, monkeypatch, tmp_path):
+    """Commands that answer it themselves are left alone: here, to what the test has installed."""
+
+    def extra() -> CommandResult:
+        with open_output(tmp_path / "answers.jsonl") as file:
+            file.write(b"half of the answ")
+            signal.raise_signal(signal.SIGTERM)
+        return CommandResult({}, lambda console: None)
+
+    module = types.ModuleType("albert.app.commands.extra")
+    module.__dict__["extra"] = extra
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(cli, "COMMANDS", (cli.Command("extra", "extra:extra", is_ended=is_ended),))
+    seen: list[int] = []
+    before = signal.signal(
+        signal.SIGTERM, signal.SIG_DFL if is_ended else lambda number, _: seen.append(number)
+    )
+    try:
+        done = run_albert("extra")
+        assert is_ended == (signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if is_ended:
+        assert (done.code, done.out, done.err) == (143, "", "error: stopped by SIGTERM\n")
+        assert not list(tmp_path.iterdir())
+    else:
+        assert (done.code, seen) == (0, [signal.SIGTERM])
+
+
+def test_commands_that_save_at_sigterm_do_so_themselves():
+    own = {command.name for command in cli.COMMANDS if not command.is_ended}
+    assert own == {"quickstart", "corpus prepare", "pretrain", "finetune", "study"}
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_stream_that_is_closed_is_no_mistake(stream):
+    words = ["sh", "-c", f'"$0" -m albert params --json {stream}>&-', sys.executable]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_json_has_stdout_to_itself(register, run_albert):
     def extra() -> CommandResult:
         print("a message", file=sys.stderr)
-        return CommandResult({"text": "Grüße", "path": Path("a")}, lambda console: console.print("a picture"))
+        data = {"text": "Grüße", "path": Path("a"), "loss": float("nan")}
+        return CommandResult(data, lambda console: console.print("a picture"))
 
     register(extra)
     done = run_albert("extra", "--json")
     assert (done.code, done.err) == (0, "a message\n")
-    assert json.loads(done.out) == {"text": "Grüße", "path": "a"}
+    assert json.loads(done.out) == {"text": "Grüße", "path": "a", "loss": None}
     assert "Grüße" in done.out
     assert run_albert("extra").out == "a picture\n"
 

@@ -168,6 +168,10 @@ def test_what_is_in_the_way_is_not_lost(sentiment, run_albert, tmp_path):
         in run_albert(*sentiment, "--out", tmp_path / "one", "--split", "test").error
     )
     assert read_tree(tmp_path / "one") == before
+    (tmp_path / "one" / "notes.txt").write_text("beside the scores")
+    said = "one: holds notes.txt, which writing an evaluation there would remove; choose another folder"
+    assert said in run_albert(*sentiment, "--out", tmp_path / "one").error
+    assert read_tree(tmp_path / "one") == {**before, "notes.txt": b"beside the scores"}
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])

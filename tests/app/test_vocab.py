@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import signal
@@ -49,6 +50,27 @@ def test_train_then_tokenize(run_albert, corpus, tmp_path):
     picture = run_albert("vocab", "tokenize", "--vocab", out, text)
     assert picture.code == 0
     assert "[MASK]" in picture.out
+
+
+def test_a_name_with_brackets_is_printed_as_it_is(run_albert, corpus, tmp_path):
+    for name in ("voc[abc]", "vv[/abc]"):
+        done = run_albert("vocab", "train", corpus, "--out", tmp_path / name, "--size", 120)
+        assert done.code == 0, done
+        assert "".join(done.out.split("\n")).startswith(f"{tmp_path / name}: 120 pieces")
+
+
+def test_a_dash_reads_lines_as_other_commands_do(run_albert, tiny_folder, monkeypatch):
+    words = ("vocab", "tokenize", "--vocab", tiny_folder, "-", "--json")
+    for content, said in (
+        (b"caf\xe9\n", "standard input is not UTF-8 text (byte 3); convert it first"),
+        (b"", "no text on standard input; give at least one line"),
+    ):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        assert run_albert(*words).error == said
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run_albert(*words).error == "there is no standard input; give the texts as words"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\ufeffthe dog\r\na ship\n".encode())))
+    assert [row["text"] for row in json.loads(run_albert(*words).out)] == ["the dog", "a ship"]
 
 
 def test_options_reach_the_vocabulary(run_albert, corpus, tmp_path):

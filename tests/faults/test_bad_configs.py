@@ -47,6 +47,11 @@ CONFIGS = [
         ("config.json", "hidden_dropout_prob is 1.0", "less than 1"),
     ),
     Fault(
+        "norms that are none",
+        change_config(layer_norm_eps=float("inf")),
+        ("config.json", "layer_norm_eps is inf", "less than or equal to 0.1"),
+    ),
+    Fault(
         "another vocabulary size",
         change_config(vocab_size=60),
         ("config.json asks for [60, 16]", "not of one model"),
@@ -83,6 +88,16 @@ CONFIGS = [
         "a key without a value",
         change_config(num_attention_heads=None),
         ("config.json", "lacks num_attention_heads", "is it a model's config.json?"),
+    ),
+    Fault(
+        "a list for the kind of problem",
+        change_config(problem_type=["regression"]),
+        ("config.json", "problem_type is ['regression'], not a text", "fetch it again"),
+    ),
+    Fault(
+        "a label of a number beyond all numbers",
+        change_config(id2label={"9" * 5000: "good"}),
+        ("config.json", "id2label is", "each number from 0 up"),
     ),
     Fault(
         "broken JSON",

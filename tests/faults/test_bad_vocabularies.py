@@ -1,6 +1,7 @@
 """Vocabularies that are damaged, or another model's: refused in one line with the piece and the cure."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,16 @@ from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.pretrained.folder import load_model, save_model
 from tests.conftest import WORDS, read_tree, write_vocabulary
-from tests.faults.damages import NOISE, Fault, check_refused, remove, write
+from tests.faults.damages import NOISE, Damage, Fault, check_refused, remove, write
+
+
+def leave_alone(name: str, content: bytes) -> Damage:
+    def damage(folder: Path) -> None:
+        (folder / "vocab.txt").unlink()
+        (folder / name).write_bytes(content)
+
+    return damage
+
 
 VOCABULARIES = [
     Fault(
@@ -33,6 +43,37 @@ VOCABULARIES = [
         "no SentencePiece",
         write("spiece.model", NOISE),
         ("spiece.model", "not a SentencePiece model", "fetch the vocabulary again"),
+    ),
+    Fault(
+        "added tokens that are no numbers",
+        write("added_tokens.json", b'{"[NEW]": "5"}'),
+        ("adds the token '[NEW]' with the id '5'", "a text with a whole number", "fetch them again"),
+    ),
+    *(
+        Fault(
+            f"tokenizer.json with added tokens {added}",
+            write("tokenizer.json", f'{{"added_tokens": {added}}}'.encode()),
+            ("with the id None", "a text with a whole number", "mend tokenizer.json"),
+        )
+        for added in ("7", "[7]", '[{"content": "[NEW]"}]')
+    ),
+    *(
+        Fault(
+            f"nothing but a tokenizer.json of {content!r}",
+            leave_alone("tokenizer.json", content),
+            ("tokenizer.json", said),
+        )
+        for content, said in (
+            (b'{"model": [1]}', "model is a list, not an object; fetch it again"),
+            (b'{"model": {"type": "WordPiece"}, "normalizer": "x"}', "normalizer is a str, not an object"),
+            (b'{"model": {"type": "WordLevel", "vocab": {"a": "x", "b": 1}}}', "the ids of its vocabulary"),
+            (b'{"model": {"type": "WordLevel", "vocab": {"\\ud800": 0}}}', "a piece holds half a character"),
+            (
+                b'{"model": {"type": "Unigram", "vocab": [], "unk_id": 0}, "added_tokens": [], '
+                b'"normalizer": {"normalizers": [1]}}',
+                "not a whole Unigram tokenizer",
+            ),
+        )
     ),
     Fault(
         "wrong options",

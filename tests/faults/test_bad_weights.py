@@ -35,6 +35,7 @@ def take_weights_of_another_shape(folder: Path) -> None:
     shutil.rmtree(folder / "other")
 
 
+BIAS = "albert.embeddings.LayerNorm.bias"
 WEIGHTS = [
     Fault(
         "safetensors, cut in the middle",
@@ -112,6 +113,21 @@ WEIGHTS = [
         ("unknown tensors albert.surprise", "no albert of this shape", "weights of one model"),
     ),
     Fault(
+        "a number that is none",
+        change_tensors(lambda t: t[BIAS].fill_(torch.nan)),
+        (f"{BIAS} holds a number that is NaN", "every answer", "fetch the file again"),
+    ),
+    Fault(
+        "an infinite number in half precision",
+        change_tensors(lambda t: t.update({BIAS: t[BIAS].half() - torch.inf})),
+        (f"{BIAS} holds a number that is NaN or beyond 3.4e+38", "fetch the file again"),
+    ),
+    Fault(
+        "whole numbers",
+        change_tensors(lambda t: t.update({BIAS: t[BIAS].to(torch.int8)})),
+        (f"{BIAS} is of torch.int8", "torch.float32", "save the model in one of them"),
+    ),
+    Fault(
         "no weights at all",
         remove("model.safetensors"),
         ("no model.safetensors and no pytorch_model.bin", "is it a model folder?"),
@@ -155,3 +171,19 @@ def test_code_in_a_weights_file_is_not_run(is_plain, run_albert, tiny_copy, tmp_
     )
     assert not trace.exists()
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_weights_that_may_not_be_read_are_not_called_damaged(name, run_albert, tiny_copy, monkeypatch):
+    if name != "model.safetensors":
+        pickle_weights(tiny_copy)
+    opened = Path.open
+
+    def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.name == name:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    said = run_albert("convert", tiny_copy, tiny_copy.parent / "out").error
+    assert said == f"{tiny_copy / name}: cannot be read (Permission denied); check the path"

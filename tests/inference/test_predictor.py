@@ -301,6 +301,13 @@ def test_many_masks_are_answered_a_few_at_a_time(tiny, monkeypatch):
         assert dict(other) == pytest.approx(dict(one))
 
 
+def test_a_text_that_is_too_long_is_refused_before_any_other_is_answered(tiny, monkeypatch):
+    monkeypatch.setattr(predictor_module, "_MAX_TEXTS", 2)
+    monkeypatch.setattr(tiny.model, "forward", lambda *_, **__: pytest.fail("work that would be lost"))
+    with pytest.raises(InputError, match="text 6 has 41 pieces with its borders and the model reads 40"):
+        tiny.embed(["a", "the sea", "a " * 20, "b" * 50, "c", "sea " * 39])
+
+
 def test_many_texts_are_read_some_at_a_time_and_named_by_their_place(tiny, monkeypatch):
     expected = tiny.embed(TEXTS)
     monkeypatch.setattr(predictor_module, "_MAX_TEXTS", 2)

@@ -76,13 +76,39 @@ def test_no_text_may_be_longer_than_the_model_reads(tiny_folder):
         assert json.loads(files["sentence_bert_config.json"])["max_seq_length"] == said
 
 
+def test_what_is_saved_again_pools_and_cuts_as_before(folder, tmp_path):
+    source = tmp_path / "first"
+    shutil.copytree(folder, source)
+    pooling = source / "1_Pooling" / "config.json"
+    pooling.write_text('{"pooling_mode_cls_token": true}')
+    before = albert.load(source, device="cpu")
+    before.save(tmp_path / "second")
+    after = albert.load(tmp_path / "second", device="cpu")
+    assert after.default_pooling == "cls"
+    assert np.array_equal(before.embed([*TEXTS, LONG]), after.embed([*TEXTS, LONG]))
+    assert (tmp_path / "second" / "modules.json").exists()
+
+
+def copy_with_a_layer(folder, target):
+    shutil.copytree(folder, target)
+    modules = json.loads((target / "modules.json").read_text())
+    modules.append({"idx": 3, "name": "3", "path": "3_Dense", "type": "sentence_transformers.models.Dense"})
+    (target / "modules.json").write_text(json.dumps(modules))
+    return target
+
+
+def test_a_layer_that_is_not_read_is_told_where_vectors_are_made(folder, tmp_path):
+    source = copy_with_a_layer(folder, tmp_path / "dense")
+    with pytest.warns(UserWarning, match="3_Dense is not read; its vectors are the encoder's alone"):
+        model = albert.load(source, device="cpu")
+    model.save(tmp_path / "alone")
+    assert not (tmp_path / "alone" / "modules.json").exists()
+    assert len(albert.load(tmp_path / "alone").embed([LONG])) == 1  # cut as before
+
+
 def test_a_layer_that_is_not_converted_is_told_and_not_promised(folder, tmp_path, run_albert):
     """Else sentence-transformers would look for a folder that is not there."""
-    source = tmp_path / "dense"
-    shutil.copytree(folder, source)
-    modules = json.loads((source / "modules.json").read_text())
-    modules.append({"idx": 3, "name": "3", "path": "3_Dense", "type": "sentence_transformers.models.Dense"})
-    (source / "modules.json").write_text(json.dumps(modules))
+    source = copy_with_a_layer(folder, tmp_path / "dense")
     done = run_albert("convert", source, tmp_path / "out")
     assert done.code == 0, done.err
     assert "3_Dense: not converted; the folder is the encoder alone" in done.out

@@ -1,5 +1,7 @@
 """Evaluation: one model or several, on published tasks and own tables; what does not fit is refused."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -12,7 +14,15 @@ from albert.tasks.catalogue import find_task
 from albert.tasks.evaluation import evaluate_task
 from albert.tasks.finetune import finetune
 from albert.tasks.task_facts import TaskFacts
-from tests.tasks.finetuned_folder import ANSWERS, OPTIONS, PLACES, SENTIMENT, STARS, write_finetuned_folder
+from tests.tasks.finetuned_folder import (
+    ANSWERS,
+    OPTIONS,
+    PLACES,
+    SENTIMENT,
+    STARS,
+    TOPICS,
+    write_finetuned_folder,
+)
 from tests.tasks.published import (
     TEXTS,
     write_entailment,
@@ -126,6 +136,21 @@ def test_labels_in_another_order_are_the_same_labels(build, tmp_path):
     given = [labels[answer.argmax()] for answer in own.answer(found.examples)]
     assert [verdict.given for verdict in found.verdicts] == given
     assert [verdict.gold for verdict in found.verdicts[:3]] == ["contradiction", "entailment", "neutral"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        (TOPICS, "gives several labels at once (problem_type multi_label_classification), and classification "
+        "asks for one label; give a model of classification, or ask for multilabel"),
+        (STARS, "gives a number (problem_type regression), and classification asks for one label"),
+    ],
+)  # fmt: skip
+def test_a_folder_of_others_is_not_asked_for_another_kind_of_label(facts, said, build, tmp_path):
+    data = write_rows(tmp_path / "dev.jsonl", draw_rows("classification", 12, seed=3))
+    model = build(facts, has_facts=False)
+    with pytest.raises(InputError, match=re.escape(said)):
+        evaluate_task("classification", models=[model], data=data)
 
 
 def test_a_folder_that_transformers_wrote_is_evaluated(tiny_folder, tmp_path):

@@ -381,6 +381,11 @@ def test_half_a_surrogate_pair_is_written_as_json_has_it():
     assert prediction.format_line({"id": "1", "answer": "é"}, 7) == '{"line": 7, "answer": "é"}\n'
 
 
+def test_a_number_that_json_has_not_is_null():
+    odds = {"id": "é", "odds": [0.5, float("nan"), float("-inf")]}
+    assert prediction.format_line(odds, None) == '{"id": "é", "odds": [0.5, null, null]}\n'
+
+
 @pytest.mark.parametrize(
     ("task", "facts", "message"),
     [

@@ -1,7 +1,7 @@
 """The command line: words come in, an exit code goes out. The table of commands is here and nowhere else.
 
 Exit codes: 0 done; 1 our own mistake; 2 the user's, told in one line; 130 interrupted; 143 stopped by
-SIGTERM after saving.
+SIGTERM, where there is something to save after saving it.
 """
 
 import copy
@@ -9,33 +9,38 @@ import importlib
 import inspect
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from albert import __version__
 from albert.app.results import CommandResult, print_result
-from albert.errors import AlbertError, EchoError
+from albert.errors import AlbertError, EchoError, TerminatedError
 
 
 @dataclass(frozen=True)
 class Command:
     """A command's words and the function behind them, as `module:function` below albert.app.commands.
 
-    Of two words, the first is a group of commands.
+    Of two words, the first is a group of commands. Without `is_ended`, SIGTERM is the command's own affair:
+    it saves what it has, or its work is found where it lies.
     """
 
     name: str
     target: str
+    is_ended: bool = True
 
 
 COMMANDS = (
-    Command("quickstart", "quickstart:quickstart"),
+    Command("quickstart", "quickstart:quickstart", is_ended=False),
     Command("params", "params:params"),
     Command("convert", "convert:convert"),
     Command("fill-mask", "ask:fill_mask"),
@@ -43,14 +48,14 @@ COMMANDS = (
     Command("embed", "ask:embed"),
     Command("vocab train", "vocab:train"),
     Command("vocab tokenize", "vocab:tokenize"),
-    Command("corpus prepare", "corpus:prepare"),
+    Command("corpus prepare", "corpus:prepare", is_ended=False),
     Command("corpus show", "corpus:show"),
     Command("corpus overlap", "corpus:overlap"),
-    Command("pretrain", "pretrain:pretrain"),
-    Command("finetune", "finetune:finetune"),
+    Command("pretrain", "pretrain:pretrain", is_ended=False),
+    Command("finetune", "finetune:finetune", is_ended=False),
     Command("evaluate", "evaluate:evaluate"),
     Command("predict", "predict:predict"),
-    Command("study", "study:study"),
+    Command("study", "study:study", is_ended=False),
     Command("doctor", "doctor:doctor"),
 )
 
@@ -87,7 +92,7 @@ def build_app() -> typer.Typer:
         if group not in groups:
             groups[group] = typer.Typer(help=GROUPS[group])
             app.add_typer(groups[group], name=group)
-        groups[group].command(name)(_with_common_options(target))
+        groups[group].command(name)(_with_common_options(target, is_ended=command.is_ended))
     return app
 
 
@@ -112,11 +117,15 @@ class _Done:
     exit_code: int
 
 
-def _with_common_options(function: Callable[..., CommandResult]) -> Callable[..., _Done]:
+def _with_common_options(function: Callable[..., CommandResult], *, is_ended: bool) -> Callable[..., _Done]:
     """The function with --json and --debug added, printing its result."""
 
     def run(*, as_json: bool, debug: bool, **arguments: Any) -> _Done:
-        result = function(**arguments)
+        try:
+            with _ending_on_sigterm() if is_ended else nullcontext():
+                result = function(**arguments)
+        except TerminatedError:  # here, for typer would take it for Ctrl-C
+            return _Done(_fail("stopped by SIGTERM", 143, debug))
         if not result.is_silent:
             print_result(result, as_json=as_json)
         return _Done(result.exit_code)
@@ -129,6 +138,25 @@ def _with_common_options(function: Callable[..., CommandResult]) -> Callable[...
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+@contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    """Have SIGTERM end the block as Ctrl-C does, so that nothing half-written is left; a second one kills."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(*_: object) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise TerminatedError
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _with_brackets(parameter: inspect.Parameter) -> inspect.Parameter:
@@ -144,6 +172,9 @@ def _with_brackets(parameter: inspect.Parameter) -> inspect.Parameter:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started us (`>&-`): nobody is to be told
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     warnings.showwarning = _show_warning
     sys.exit(_run(words))
 

@@ -54,9 +54,9 @@ def _build_bar() -> Any:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.fields[message]}"),
+        TextColumn("{task.fields[message]}", markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=Console(stderr=True),

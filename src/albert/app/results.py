@@ -2,13 +2,14 @@
 
 import dataclasses
 import io
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
+
+from albert.files import dump_json
 
 
 @dataclass(frozen=True)
@@ -32,20 +33,20 @@ def print_result(result: CommandResult, *, as_json: bool) -> None:
         return
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may not know every character
         sys.stdout.reconfigure(errors="backslashreplace")
-    # A pipe has no width of its own: wide enough that no table is folded.
-    console = Console(
-        width=None if sys.stdout.isatty() else 140, highlight=False, emoji=False, soft_wrap=False
-    )
+    # A pipe has no width of its own: wide enough that no table is folded. No markup: the name of a file, of a
+    # label or of a column may hold brackets.
+    width = None if sys.stdout.isatty() else 140
+    console = Console(width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
     result.render(console)
 
 
 def _format_json(data: Any) -> str:
     """As it is read best; with escapes where stdout cannot hold it, such as half a surrogate pair."""
-    text = json.dumps(data, ensure_ascii=False, indent=2, default=_plain)
+    text = dump_json(data, ensure_ascii=False, indent=2, default=_plain)
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
-        return json.dumps(data, indent=2, default=_plain)
+        return dump_json(data, indent=2, default=_plain)
     return text
 
 

@@ -127,7 +127,7 @@ def _connect(ray: Any, address: str | None, num_workers: int | None) -> None:
 def _refuse_deaf(address: str) -> None:
     """Try the address by ourselves first: Ray would try for a minute."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon or not port.isdigit():  # `auto`, and what Ray may understand besides
+    if not colon or not port.isdecimal():  # `auto`, and what Ray may understand besides
         return
     try:
         socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()

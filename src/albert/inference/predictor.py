@@ -127,6 +127,8 @@ class Predictor:
             pooled_BD = last_TD[tokens.first_B] if chosen == "cls" else self.model.pool(last_TD, tokens)
             return list(pooled_BD.float())
 
+        if len(listed) > _MAX_TEXTS:
+            self._refuse_long(listed)
         found = [np.zeros((0, self.model.config.hidden_size), np.float32)]
         for start in range(0, len(listed), _MAX_TEXTS):
             encodings = self.tokenizer.encode_batch(listed[start : start + _MAX_TEXTS])
@@ -186,6 +188,19 @@ class Predictor:
                 last_TD = self.model(tokens, depth=depth).last_TD
                 answers.update(zip(batch, read(tokens, last_TD), strict=True))
         return [answers[i] for i in range(len(sequences))]
+
+    def _refuse_long(self, texts: Sequence[str]) -> None:
+        """Refuse what is too long before the first vector is made: the work for all others would be lost.
+
+        A text of few characters has no more pieces than that, but for the rarest signs; it is not looked at.
+        """
+        limit = self.model.config.max_position_embeddings - 2  # [CLS] and [SEP]
+        long = [place for place, text in enumerate(texts) if len(text) > limit]
+        for start in range(0, len(long), _MAX_TEXTS):
+            places = long[start : start + _MAX_TEXTS]
+            encodings = self.tokenizer.encode_batch([texts[place] for place in places])
+            for place, encoding in zip(places, encodings, strict=True):
+                self._check_lengths([self._frame_text(encoding)], start=place)
 
     def _check_lengths(self, sequences: Sequence[InputSequence], *, start: int) -> None:
         limit = self.model.config.max_position_embeddings

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field, model_validator
 
 from albert.settings import Settings
 
@@ -11,6 +11,9 @@ Activation = Literal["gelu_new", "gelu", "relu"]
 # Far above any model there is, and far below what overflows a tensor's size or takes minutes to count.
 Width = Annotated[int, Field(gt=0, le=2**24)]
 Count = Annotated[int, Field(gt=0, le=1024)]
+# Between what float32 knows from zero and where a norm no longer is one.
+Epsilon = Annotated[float, Field(ge=1e-37, le=0.1)]
+Deviation = Annotated[float, Field(gt=0.0, le=1000.0)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -36,8 +39,8 @@ class ModelConfig(Settings):
     classifier_dropout_prob: Probability = 0.1
     max_position_embeddings: Width = 512
     type_vocab_size: Width = 2
-    initializer_range: PositiveFloat = 0.02
-    layer_norm_eps: PositiveFloat = 1e-12
+    initializer_range: Deviation = 0.02
+    layer_norm_eps: Epsilon = 1e-12
     pad_token_id: Annotated[int, Field(ge=0)] = 0
     # None: a map from E to H exactly where they differ. Hugging Face's folders have one at E = H too.
     has_embedding_map: bool | None = None

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from albert.errors import InputError, WeightsError
-from albert.files import atomic_dir, read_json, write_json, write_text
+from albert.files import atomic_dir, read_json, refuse_other_content, write_json, write_text
 from albert.model.albert_model import HEADS, AlbertModel, Heads, check_head
 from albert.model.config import ModelConfig
 from albert.pretrained import tensorflow
@@ -143,7 +143,7 @@ def save_model(
     A model folder at `path` is replaced; a folder that holds anything else is refused.
     """
     path = Path(path)
-    _refuse_other_content(path)
+    refuse_other_content(path, MODEL_FILES, doing="saving a model there")
     heads = set(model.heads)
     classifiers = heads & set(SHARED_CLASSIFIERS)
     if len(classifiers) > 1:
@@ -179,18 +179,6 @@ def _cast(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
             f"{name}: holds {largest:g}, and {dtype} ends at {torch.finfo(dtype).max:g}; leave out --half"
         )
     return cast
-
-
-def _refuse_other_content(path: Path) -> None:
-    """A folder is replaced as a whole, so it may hold nothing but what a model folder holds."""
-    if not path.is_dir():
-        return
-    others = sorted(entry.name for entry in path.iterdir() if entry.name not in MODEL_FILES)
-    if others:
-        raise InputError(
-            f"{path}: holds {', '.join(others[:3])}{' and more' if len(others) > 3 else ''}, which saving a "
-            "model there would remove; choose another folder"
-        )
 
 
 def _check_labels(model: AlbertModel, labels: tuple[str, ...]) -> tuple[str, ...]:

@@ -86,13 +86,16 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
     if model.has_embedding_map == (model.embedding_size != model.hidden_size):
         model = model.model_copy(update={"has_embedding_map": None})  # what the widths imply need not be said
     classifier = _find_classifier(values)
+    problem_type = values.get("problem_type")
+    if not isinstance(problem_type, str | None):
+        raise FileFormatError(f"{source}: problem_type is {problem_type!r}, not a text; fetch it again")
     return FolderConfig(
         model=model,
         layout=layout,
         classifier_head=classifier or "classification",
         is_classifier_declared=classifier is not None,
         labels=_read_labels(values.get("id2label") or {}, source),
-        problem_type=values.get("problem_type"),
+        problem_type=problem_type,
     )
 
 
@@ -102,7 +105,7 @@ def _bert_classifier_dropout(values: dict[str, Any]) -> Any:
 
 
 def _read_labels(labels: Any, source: Path) -> tuple[str, ...]:
-    if not isinstance(labels, dict) or not all(key.isdecimal() for key in labels):
+    if not isinstance(labels, dict) or not all(key.isdecimal() and len(key) < 10 for key in labels):
         raise FileFormatError(f"{source}: id2label is {labels!r}; it gives each number from 0 up a name")
     return tuple(str(labels[key]) for key in sorted(labels, key=int))
 

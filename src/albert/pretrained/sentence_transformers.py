@@ -7,7 +7,7 @@ mean over all its tokens, [CLS] and [SEP] among them, at length 1.
 from pathlib import Path
 from typing import Any
 
-from albert.files import format_json, read_json
+from albert.files import format_json, read_json, read_text
 from albert.model.config import ModelConfig
 
 MODULES_NAME = "modules.json"
@@ -62,6 +62,17 @@ def find_other_modules(folder: Path) -> list[str]:
     described = [each for each in modules if isinstance(each, dict)] if isinstance(modules, list) else []
     kinds = {str(each.get("path") or each.get("name")): str(each.get("type")) for each in described}
     return [name for name, kind in kinds.items() if kind.rpartition(".")[2] not in _KINDS]
+
+
+def read_sentence_files(folder: Path) -> dict[str, str]:
+    """The files of a folder that say how its vectors are made, by name; without any there are none.
+
+    Where they name a module that is not read here, the list of modules stays behind: it would promise that.
+    """
+    names = [name for name in SENTENCE_NAMES if name != MODULES_NAME or not find_other_modules(folder)]
+    places = [folder / name for name in names]
+    files = [file for place in places for file in (place, *place.rglob("*")) if file.is_file()]
+    return {file.relative_to(folder).as_posix(): read_text(file) for file in files}
 
 
 def read_max_length(folder: Path) -> int | None:

@@ -14,14 +14,21 @@ _PREFIXES = {"albert": "albert.", "bert": "bert."}
 # Buffers and old spellings that older files of `transformers` hold.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 _OLD_SPELLINGS = ((".LayerNorm.gamma", ".LayerNorm.weight"), (".LayerNorm.beta", ".LayerNorm.bias"))
+# What weights are saved in; whole numbers, and the 8 bits of quantised models, mean nothing by themselves.
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _MAP = "encoder.embeddings.map"
 # Heads that share the name `classifier` on the other side; a folder has room for one of them.
 SHARED_CLASSIFIERS = ("classification", "token_classification", "choice")
 
 
 def to_ours(tensors: Mapping[str, Tensor], folder: FolderConfig, *, source: str) -> dict[str, Tensor]:
-    """Rename to our names. Repeated tensors must agree; a name that the table does not know is an error."""
+    """Rename to our names. Repeated tensors must agree; a name that the table does not know is an error.
+
+    Refused, too: what holds no floating point numbers, and one that is not a number or is infinite.
+    """
     theirs = _respell(tensors, folder.layout)
+    for name, tensor in theirs.items():
+        _check_numbers(name, tensor, source)
     _drop_aliases(theirs, folder.layout, source)
     ours: dict[str, Tensor] = {}
     origin: dict[str, str] = {}
@@ -82,6 +89,23 @@ def _respell(tensors: Mapping[str, Tensor], layout: NameLayout) -> dict[str, Ten
             name = prefix + name
         respelled[name] = tensor
     return respelled
+
+
+def _check_numbers(name: str, tensor: Tensor, source: str) -> None:
+    if tensor.dtype not in _FLOATS:
+        raise WeightsError(
+            f"{source}: {name} is of {tensor.dtype}, and weights are of {', '.join(map(str, _FLOATS))}; save "
+            "the model in one of them"
+        )
+    if not tensor.numel():
+        return
+    limit = torch.finfo(torch.float32).max
+    lowest, highest = torch.aminmax(tensor)  # NaN where there is one, in a twentieth of isfinite's time
+    if not (float(lowest) >= -limit and float(highest) <= limit):
+        raise WeightsError(
+            f"{source}: {name} holds a number that is NaN or beyond {limit:.3g}, so that every answer would "
+            "be NaN; fetch the file again, or take a checkpoint from before the training diverged"
+        )
 
 
 def _drop_aliases(theirs: dict[str, Tensor], layout: NameLayout, source: str) -> None:

@@ -28,7 +28,11 @@ def find_weights(folder: Path) -> Path:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """All tensors of a file. A truncated or foreign file is refused; a pickle may hold only tensors."""
+    """All tensors of a file. A locked, cut or foreign file is refused; a pickle may hold only tensors."""
+    try:
+        path.open("rb").close()  # the libraries below take what cannot be read for what is damaged
+    except OSError as error:
+        raise FileFormatError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     tensors = _read_pickled(path) if path.suffix in (".bin", ".pt", ".pth") else _read_safetensors(path)
     if not tensors:
         raise FileFormatError(f"{path}: holds no tensors; fetch or save it again")

@@ -14,7 +14,7 @@ from albert.pretrained.hub import resolve_source
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.asking import ask_items
 from albert.tasks.examples import Example
-from albert.tasks.foreign_folder import adapt_facts, count_outputs
+from albert.tasks.foreign_folder import adapt_facts, count_outputs, refuse_other_labels
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.task_facts import TaskFacts, build_kind, read_facts
 from albert.text.tokenizer import Tokenizer
@@ -103,6 +103,7 @@ def load_answerer(
     loaded = load_model(path, device=select_device(runtime.device))
     if facts is None:
         assert task is not None
+        refuse_other_labels(str(source), loaded, task)
         facts = adapt_facts(loaded, task)
     kind = build_kind(facts)
     check_heads(str(source), loaded.model, kind)

@@ -1,24 +1,30 @@
 """An evaluation comes in; a folder with its scores, answers, page and official files goes out."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from albert.errors import InputError
-from albert.files import atomic_dir, read_json, write_json, write_text
+from albert.files import atomic_dir, dump_json, read_json, refuse_other_content, write_json, write_text
 from albert.tasks.catalogue import TASKS
 from albert.tasks.evaluation_result import Evaluation
 from albert.tasks.glue_files import write_glue_file
 from albert.tasks.kinds.spans import SpanKind
 from albert.tasks.report.page import write_report
-from albert.tasks.squad_files import write_squad_files
+from albert.tasks.squad_files import BEST_NAME, ODDS_NAME, PREDICTIONS_NAME, write_squad_files
 from albert.tasks.task_facts import build_kind
 
 SCORES_NAME = "scores.json"
 ANSWERS_NAME = "predictions.jsonl"
 PAGE_NAME = "report.html"
 EXITS_NAME = "exits.json"
+# What a folder of an evaluation may hold; it is replaced as a whole.
+_NAMES = frozenset(
+    {
+        SCORES_NAME, ANSWERS_NAME, PAGE_NAME, EXITS_NAME, PREDICTIONS_NAME, BEST_NAME, ODDS_NAME,
+        *(name for task in TASKS.values() for name in task.submissions.values()),
+    }
+)  # fmt: skip
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> list[Path]:
@@ -48,6 +54,7 @@ def check_folder(folder: Path, *, task: str, split: str) -> None:
             f"{folder}: holds something else than an evaluation of {task} on {split}, which would be lost; "
             "choose another folder"
         )
+    refuse_other_content(folder, _NAMES, doing="writing an evaluation there")
 
 
 def summarise_evaluation(evaluation: Evaluation) -> dict[str, Any]:
@@ -79,7 +86,7 @@ def format_answers(evaluation: Evaluation) -> str:
     kind = build_kind(evaluation.facts)
     pairs = zip(evaluation.answers, evaluation.examples, strict=True)
     # In ASCII: a text may hold half a surrogate pair, or a character that some take for a new line.
-    return "".join(f"{json.dumps(kind.describe(answer, example))}\n" for answer, example in pairs)
+    return "".join(f"{dump_json(kind.describe(answer, example))}\n" for answer, example in pairs)
 
 
 def _write_official(folder: Path, evaluation: Evaluation) -> None:

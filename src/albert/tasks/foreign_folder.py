@@ -5,10 +5,11 @@ So are the folders of `transformers`: a head, at most the names of its labels, a
 
 from typing import Any
 
+from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.folder import Pretrained
 from albert.tasks.kinds.logits import LabelKind
-from albert.tasks.task_facts import KindName, TaskFacts
+from albert.tasks.task_facts import KindName, TaskFacts, describe_labels
 
 # The task that a head is for, and the kind of it; the first that a model has.
 _TASKS: dict[str, tuple[str, KindName]] = {
@@ -22,6 +23,7 @@ _TASKS: dict[str, tuple[str, KindName]] = {
 PROBLEM_TYPES: dict[LabelKind, str] = {
     "one": "single_label_classification", "several": "multi_label_classification", "number": "regression",
 }  # fmt: skip
+_OWN_TASKS: dict[LabelKind, str] = {"one": "classification", "several": "multilabel", "number": "regression"}
 _SPAN_LENGTH = 384
 
 
@@ -34,15 +36,28 @@ def guess_facts(loaded: Pretrained) -> TaskFacts | None:
     limit = loaded.config.max_position_embeddings
     facts = TaskFacts(task=task, kind=kind, max_length=_SPAN_LENGTH if kind == "spans" else max(8, limit))
     if head == "classification":
-        facts = facts.model_copy(update={"label_kind": _guess_label_kind(loaded)})
+        facts = facts.model_copy(update={"label_kind": _read_label_kind(loaded) or "one"})
     return adapt_facts(loaded, facts)
 
 
-def _guess_label_kind(loaded: Pretrained) -> LabelKind:
+def _read_label_kind(loaded: Pretrained) -> LabelKind | None:
     """What the folder says; where it does not, a single output is a number, as there."""
     is_number = count_outputs(loaded.model, "classification") == 1
     kinds = {name: kind for kind, name in PROBLEM_TYPES.items()}
-    return kinds.get(loaded.folder.problem_type or "", "number" if is_number else "one")
+    return kinds.get(loaded.folder.problem_type or "", "number" if is_number else None)
+
+
+def refuse_other_labels(source: str, loaded: Pretrained, task: TaskFacts) -> None:
+    """Refuse a classifier of which the folder says that its outputs mean something else than the task's."""
+    if task.kind != "texts" or "classification" not in loaded.model.heads:
+        return
+    found = _read_label_kind(loaded)
+    if found is not None and found != task.label_kind:
+        raise InputError(
+            f"{source}: gives {describe_labels(found)} (problem_type {PROBLEM_TYPES[found]}), and "
+            f"{task.task} asks for {describe_labels(task.label_kind)}; give a model of {task.task}, or ask "
+            f"for {_OWN_TASKS[found]}"
+        )
 
 
 def adapt_facts(loaded: Pretrained, task: TaskFacts) -> TaskFacts:

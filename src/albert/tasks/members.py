@@ -13,7 +13,7 @@ from albert.model.runtime import RuntimeSettings
 from albert.pretrained.hub import resolve_source
 from albert.tasks.answering import load_answerer
 from albert.tasks.evaluation_goal import Goal
-from albert.tasks.task_facts import TaskFacts, read_facts
+from albert.tasks.task_facts import TaskFacts, describe_labels, read_facts
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,9 @@ def read_member(source: str | Path, goal: Goal, *, names: Sequence[str], runtime
         )
     if facts.kind == goal.facts.kind and facts.label_kind != goal.facts.label_kind:
         raise InputError(
-            f"{source}: was fine-tuned for {facts.task} and gives {_describe_labels(facts)}, and {goal.name} "
-            f"asks for {_describe_labels(goal.facts)}; give a model of {_name_model(goal)}"
+            f"{source}: was fine-tuned for {facts.task} and gives {describe_labels(facts.label_kind)}, and "
+            f"{goal.name} asks for {describe_labels(goal.facts.label_kind)}; give a model of "
+            f"{_name_model(goal)}"
         )
     if goal.published is not None and goal.facts.has_impossible and not facts.has_impossible:
         raise InputError(
@@ -143,10 +144,6 @@ def _spell(goal: Goal, labels: Sequence[str]) -> dict[str, int]:
 def _embeds_pairs(facts: TaskFacts, goal: Goal) -> bool:
     """Vectors answer how similar two texts are: STS-B, and any table of pairs with numbers."""
     return facts.kind == "embedding" and goal.facts.kind == "texts" and goal.facts.label_kind == "number"
-
-
-def _describe_labels(facts: TaskFacts) -> str:
-    return {"one": "one label", "several": "several labels at once", "number": "a number"}[facts.label_kind]
 
 
 def _name_model(goal: Goal) -> str:

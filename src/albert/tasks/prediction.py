@@ -1,6 +1,5 @@
 """A task, models and questions come in, any number of them; a line of JSON for each answer goes out."""
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from pydantic import Field
 
 from albert.corpus.remote import Place
 from albert.errors import InputError
-from albert.files import open_output
+from albert.files import dump_json, open_output
 from albert.model.runtime import RuntimeSettings
 from albert.reporting import Reporter, Silence
 from albert.settings import Settings
@@ -163,11 +162,11 @@ def format_line(answer: Mapping[str, Any], line: int | None) -> str:
     if line is not None:
         del record["id"]
         record = {"line": line, **record}
-    text = json.dumps(record, ensure_ascii=False)
+    text = dump_json(record, ensure_ascii=False)
     try:
         text.encode()
     except UnicodeEncodeError:  # half a surrogate pair, which JSON can hold and UTF-8 cannot
-        text = json.dumps(record)
+        text = dump_json(record)
     return text + "\n"
 
 

@@ -143,3 +143,8 @@ def read_facts(source: Path) -> TaskFacts | None:
     """What a model folder, or that of a weights file, was fine-tuned for; None where it does not say."""
     path = (source.parent if source.is_file() else source) / TASK_NAME
     return build_settings(TaskFacts, values=read_json(path), source=str(path)) if path.exists() else None
+
+
+def describe_labels(kind: LabelKind) -> str:
+    """What a model with such labels gives, in words."""
+    return {"one": "one label", "several": "several labels at once", "number": "a number"}[kind]

@@ -1,6 +1,7 @@
 """`albert.load`: a folder comes in, pretrained or fine-tuned; what answers by its heads goes out."""
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -9,7 +10,12 @@ from albert.inference.predictor import Predictor
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, build_runtime
 from albert.pretrained.folder import load_model, save_model
-from albert.pretrained.sentence_transformers import read_max_length, read_pooling
+from albert.pretrained.sentence_transformers import (
+    find_other_modules,
+    read_max_length,
+    read_pooling,
+    read_sentence_files,
+)
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.answering import Answerer, check_heads
 from albert.tasks.examples import Example, TokenExample
@@ -43,8 +49,8 @@ class TaskPredictor(Predictor):
 
     `facts` are those of the folder's task.json, or what the head and the labels of a folder of others say;
     None for a model that was only pretrained. `max_text` is at how many pieces `embed` cuts a text, and
-    `pooling` how it makes one vector of it, if the model is one of embeddings. Refused: a question that it
-    was not fine-tuned for.
+    `pooling` how it makes one vector of it, if the model is one of embeddings; `sentence_files` say so to
+    others, and are saved with it. Refused: a question that it was not fine-tuned for.
     """
 
     def __init__(
@@ -55,12 +61,14 @@ class TaskPredictor(Predictor):
         facts: TaskFacts | None = None,
         max_text: int | None = None,
         pooling: str | None = None,
+        sentence_files: Mapping[str, str] | None = None,
         runtime: RuntimeSettings | None = None,
     ) -> None:
         super().__init__(model, tokenizer, runtime=runtime)
         self.facts = facts
         self._max_text = facts.max_length if facts is not None and facts.kind == "embedding" else max_text
         self.default_pooling = pooling or self.default_pooling
+        self._sentence_files = dict(sentence_files or {})
         self._runtime = runtime or RuntimeSettings()
 
     def classify(
@@ -152,9 +160,9 @@ class TaskPredictor(Predictor):
 
     def save(self, folder: str | Path) -> None:
         """Write the model, its vocabulary and what it was fine-tuned for, as `transformers` opens it."""
-        facts = self.facts
+        facts, extras = self.facts, self._sentence_files
         if facts is None:
-            super().save(folder)
+            save_model(Path(folder), self.model, tokenizer=self.tokenizer, extras=extras)
             return
         save_model(
             Path(folder),
@@ -162,7 +170,7 @@ class TaskPredictor(Predictor):
             tokenizer=self.tokenizer,
             labels=facts.labels if facts.kind in ("texts", "words") else (),
             problem_type=PROBLEM_TYPES[facts.label_kind] if facts.kind == "texts" else None,
-            extras={TASK_NAME: format_facts(facts), **list_extras(self.model, facts)},
+            extras={**extras, TASK_NAME: format_facts(facts), **list_extras(self.model, facts)},
         )
 
     def _frame_text(self, encoding: Encoding) -> InputSequence:
@@ -217,7 +225,8 @@ def load(
     of an original TensorFlow checkpoint, a model that comes with the package, as in nano, or a name on the
     hub, of which `revision` chooses a version. `device` is auto, cpu, cuda, cuda:N or mps; `precision` bf16
     computes in half the bits where the hardware can. A folder that was fine-tuned answers by its task.json,
-    one of others by its head and its labels. Refused: what is not there, is damaged, or has no vocabulary.
+    one of others by its head and its labels; a module of sentence-transformers that is not read is told in
+    a warning. Refused: what is not there, is damaged, or has no vocabulary.
 
     >>> model = albert.load("folder")
     >>> candidates = model.fill_mask(["the [MASK] was cold"])[0][0]  # of the first text, at its first mask
@@ -228,11 +237,17 @@ def load(
     path = loaded.path if loaded.path.is_dir() else loaded.path.parent
     runtime = build_runtime(device, precision, source="albert.load")
     facts = read_facts(path) or guess_facts(loaded)
+    if others := find_other_modules(path):
+        warnings.warn(
+            f"{path}: {', '.join(others)} is not read; its vectors are the encoder's alone, without that",
+            stacklevel=2,
+        )
     return TaskPredictor(
         loaded.model,
         load_vocabulary(loaded.path),
         facts=facts,
         max_text=read_max_length(path),
         pooling=read_pooling(path),
+        sentence_files=read_sentence_files(path),
         runtime=runtime,
     )

@@ -49,13 +49,20 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 def _refuse_added(tokenizer: Tokenizer, folder: Path) -> Tokenizer:
     """Refuse tokens added behind the vocabulary: cut into pieces, they would mean something else."""
-    added: dict[str, int] = {}
+    added: list[tuple[Any, Any]] = []
     if (folder / _ADDED_NAME).exists():
-        added |= _read_object(folder / _ADDED_NAME)
+        added += _read_object(folder / _ADDED_NAME).items()
     if (folder / _JSON_NAME).exists():
         listed = _read_object(folder / _JSON_NAME).get("added_tokens") or []
-        added |= {each["content"]: each["id"] for each in listed}
-    for content, number in added.items():
+        for each in listed if isinstance(listed, list) else [listed]:
+            token = each if isinstance(each, dict) else {}
+            added.append((token.get("content"), token.get("id")))
+    for content, number in added:
+        if not isinstance(content, str) or not isinstance(number, int):
+            raise FileFormatError(
+                f"{folder}: adds the token {content!r} with the id {number!r}, and a token is a text with a "
+                f"whole number; mend {_JSON_NAME} and {_ADDED_NAME}, or fetch them again"
+            )
         if number >= tokenizer.vocab_size:
             raise FileFormatError(
                 f"{folder}: adds the token {content!r} (id {number}) behind a vocabulary of "
@@ -110,16 +117,16 @@ def _open_vocab(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
 def _open_json(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
     """Open what `transformers` 5 saves, which is no more than `tokenizer.json` and its config."""
     content = _read_object(path)
-    model = content.get("model") or {}
+    model = _get_section(content, "model", path)
     if model.get("type") == "Unigram":
         vocab_bytes = rebuild_model(content, source=str(path))
-        config = {**_read_unigram_rules(content), **config}
+        config = {**_read_unigram_rules(_get_section(content, "normalizer", path)), **config}
         return _build_sentencepiece(vocab_bytes, config=config, source=path)
     if model.get("type") == "WordLevel":
-        found = {"is_per_character": (content.get("pre_tokenizer") or {}).get("type") == "Sequence"}
+        found = {"is_per_character": _get_section(content, "pre_tokenizer", path).get("type") == "Sequence"}
         vocab_bytes = _join_vocab(model.get("vocab"), path)
         return _build_symbols(vocab_bytes, config={**found, **config}, source=path)
-    normalizer = content.get("normalizer") or {}
+    normalizer = _get_section(content, "normalizer", path)
     if model.get("type") != "WordPiece" or normalizer.get("type") != "BertNormalizer":
         raise FileFormatError(
             f"{path}: holds a {model.get('type')} model with a {normalizer.get('type')} normalizer; "
@@ -133,19 +140,32 @@ def _open_json(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
     return _build_wordpiece(_join_vocab(model.get("vocab"), path), config={**found, **config}, source=path)
 
 
-def _read_unigram_rules(content: Mapping[str, Any]) -> dict[str, bool]:
+def _get_section(content: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
+    """A part of `tokenizer.json`, which may be missing but is an object if it is there."""
+    value = content.get(key) or {}
+    if not isinstance(value, dict):
+        raise FileFormatError(f"{path}: {key} is a {type(value).__name__}, not an object; fetch it again")
+    return value
+
+
+def _read_unigram_rules(normalizer: Mapping[str, Any]) -> dict[str, bool]:
     """What the steps of a normalizer say of case and accents, if they say anything."""
-    normalizer = content.get("normalizer") or {}
-    steps = {step.get("type") for step in normalizer.get("normalizers") or [normalizer]}
+    # What the steps are was checked when the pieces were read.
+    steps = {str(step.get("type")) for step in normalizer.get("normalizers") or [normalizer]}
     if not steps & {"Lowercase", "StripAccents", "NFKD", "Precompiled"}:
         return {}
     return {"do_lower_case": "Lowercase" in steps, "keep_accents": "NFKD" not in steps}
 
 
 def _join_vocab(vocab: Any, path: Path) -> bytes:
-    if not isinstance(vocab, dict) or sorted(vocab.values()) != list(range(len(vocab))):
+    is_numbered = isinstance(vocab, dict) and all(isinstance(number, int) for number in vocab.values())
+    if not is_numbered or sorted(vocab.values()) != list(range(len(vocab))):
         raise FileFormatError(f"{path}: the ids of its vocabulary are not 0, 1, 2, …; add vocab.txt")
-    return "".join(f"{piece}\n" for piece in sorted(vocab, key=vocab.__getitem__)).encode()
+    pieces = sorted(vocab, key=vocab.__getitem__)
+    try:
+        return "".join(f"{piece}\n" for piece in pieces).encode()
+    except UnicodeEncodeError as error:
+        raise FileFormatError(f"{path}: a piece holds half a character; add vocab.txt") from error
 
 
 def _build_sentencepiece(vocab_bytes: bytes, *, config: Mapping[str, Any], source: Path) -> Tokenizer:

@@ -71,7 +71,7 @@ def rebuild_model(tokenizer_json: Mapping[str, Any], *, source: str) -> bytes:
         proto.trainer_spec.model_type = _TRAINER.UNIGRAM
         proto.trainer_spec.unk_id = unk_id
         proto.normalizer_spec.precompiled_charsmap = _charsmap(tokenizer_json["normalizer"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FileFormatError(
             f"{source}: not a whole Unigram tokenizer ({error!r}); add spiece.model"
         ) from error

@@ -43,7 +43,7 @@ class CheckpointFolder:
     def list_steps(self) -> list[int]:
         """The steps that have a checkpoint, in order."""
         found = [path.name.removeprefix(_PREFIX) for path in self.path.glob(f"{_PREFIX}*")]
-        return sorted(int(name) for name in found if name.isdigit())
+        return sorted(int(name) for name in found if name.isascii() and name.isdecimal())
 
     def save(self, checkpoint: Checkpoint, *, best_step: int | None = None) -> None:
         """Write one and remove those that are no longer wanted; never before the new one is on the disk."""

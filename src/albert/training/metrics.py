@@ -13,18 +13,24 @@ TENSORBOARD_DIR = "tensorboard"
 
 
 def iter_records(run_dir: Path) -> Iterator[dict[str, Any]]:
-    """The records of a run in order; a last line that a crash cut short is left out."""
+    """The records of a run in order; a line that was cut short or damaged is left out."""
     path = run_dir / METRICS_NAME
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            if isinstance(record, dict) and isinstance(record.get("step"), int):
+            record = parse_record(line)
+            if record is not None:
                 yield record
+
+
+def parse_record(line: str) -> dict[str, Any] | None:
+    """The record of a line; None where it is none, as when it was cut or damaged."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None
 
 
 class MetricsLog:

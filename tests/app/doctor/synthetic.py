@@ -15,12 +15,14 @@ from albert.corpus.corpus import open_corpus
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.pretrained.folder import save_model
+from albert.text.folder import load_tokenizer
 from albert.training.checkpoints import TENSORS_NAME, Checkpoint, CheckpointFolder
 from albert.training.health import count_cores
 from albert.training.metrics import MetricsLog
 from albert.training.pretrain_facts import PretrainFacts, identify_corpus
 from albert.training.recipes import read_recipe
 from albert.training.run_folder import write_run
+from tests.conftest import WORDS, write_vocabulary
 
 TINY = ModelConfig(
     vocab_size=20,
@@ -96,7 +98,9 @@ def write_synthetic_run(folder: Path, plan: Plan, corpus: Path) -> Path:
         checkpoints.save(Checkpoint(step, {"model.w": torch.arange(100.0)}, {}))
     if plan.num_done == NUM_STEPS:
         log.write("end", NUM_STEPS, is_finished=True, signal=None)
-        save_model(folder / "model", build_model(TINY, heads={"mlm": None}, seed=0))
+        vocabulary = write_vocabulary(folder.parent / "vocab.txt", WORDS[: TINY.vocab_size])
+        model = build_model(TINY, heads={"mlm": None}, seed=0)
+        save_model(folder / "model", model, tokenizer=load_tokenizer(vocabulary))
     log.close()
     return folder
 

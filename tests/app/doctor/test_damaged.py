@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from albert.files import hold
+from albert.text.folder import VOCABULARY_FILES
 from albert.training.checkpoints import STATE_NAME, TENSORS_NAME
 from albert.training.metrics import METRICS_NAME, MetricsLog
 from albert.training.run_folder import LOCK_NAME
@@ -92,6 +93,15 @@ def test_a_finished_run_whose_weights_were_cut(build):
     assert "--resume" in found.cure
 
 
+def test_a_finished_run_whose_vocabulary_is_lost(build):
+    folder = build()
+    for name in (*VOCABULARY_FILES, "tokenizer_config.json"):
+        (folder / "model" / name).unlink(missing_ok=True)
+    (found,) = diagnose(folder)
+    assert (found.severity, found.title) == ("serious", "the model cannot be opened")
+    assert "has no vocabulary" in found.figures["reason"]
+
+
 def test_what_a_killed_save_left_over_and_what_a_living_one_is_writing(build):
     folder = build()
     aside = folder / "checkpoints" / ".step-4000.abc"
@@ -101,6 +111,16 @@ def test_what_a_killed_save_left_over_and_what_a_living_one_is_writing(build):
     assert (found.kind, found.severity, found.figures["megabytes"]) == ("damaged", "note", 2.0)
     with hold(folder / LOCK_NAME, busy=""):
         assert [found.title for found in diagnose(folder)] == [HEALTHY]
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"step": ' + "1" * 5000 + "}", '{"step": "x"}'])
+def test_lines_that_no_one_can_read_are_told(build, line):
+    folder = build()
+    with (folder / METRICS_NAME).open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+    (folder / "checkpoints" / "step-²").mkdir()  # a digit, and no number
+    found = diagnose(folder)[0]
+    assert (found.kind, found.title) == ("damaged", f"{METRICS_NAME} has lines that were cut")
 
 
 def test_lines_that_were_cut(build):

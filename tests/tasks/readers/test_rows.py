@@ -91,6 +91,14 @@ def test_csv_brings_back_any_text(rows):
     assert not problems.num_skipped
 
 
+def test_csv_with_carriage_returns_alone_is_refused_with_a_cure(tmp_path):
+    path = tmp_path / "mac.csv"
+    path.write_bytes(to_csv(ROWS).replace(b"\n", b"\r"))
+    said = "mac.csv: its lines end in carriage returns alone.*save it as CSV UTF-8"
+    with pytest.raises(FileFormatError, match=said):
+        list(iter_rows(path, wanted=WANTED, problems=Problems(str(path))))
+
+
 def test_a_cell_over_several_lines_keeps_the_numbers_right(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(to_csv([{"text": "one\ntwo\n\nthree", "label": "1"}, {"text": "four", "label": "0"}]))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from albert.app.results import CommandResult
+from albert.app.standard_input import read_texts
 from albert.errors import InputError
 
 Model = Annotated[str, typer.Option("--model", "-m", help="a folder, a weights file, nano, or a hub name")]
@@ -32,7 +32,7 @@ def fill_mask(
     revision: Revision = None,
 ) -> CommandResult:
     """Guess the words at each [MASK] of the texts."""
-    words = _read_texts(texts)
+    words = read_texts(texts)
     answers = _load(model, device, precision, revision).fill_mask(words, top=top, depth=depth)
     data = [
         {"text": text, "masks": [[dataclasses.asdict(candidate) for candidate in mask] for mask in masks]}
@@ -59,7 +59,7 @@ def sentence_order(
     revision: Revision = None,
 ) -> CommandResult:
     """Tell whether the second text of each pair follows the first, or came before it."""
-    words = _read_texts(texts)
+    words = read_texts(texts)
     if len(words) % 2:
         raise InputError(f"{len(words)} texts do not make pairs; give an even number: A B A B …")
     pairs = list(zip(words[::2], words[1::2], strict=True))
@@ -98,7 +98,7 @@ def embed(
 
     from albert.files import open_output
 
-    words = _read_texts(texts)
+    words = read_texts(texts)
     with ExitStack() as held:
         file = None if out is None else held.enter_context(open_output(out))  # refused now, if at all
         predictor = _load(model, device, precision, revision)
@@ -124,30 +124,6 @@ def embed(
             console.print(f"{start} … ({len(vector)} numbers): {text}", markup=False)
 
     return CommandResult(data, render)
-
-
-def _read_texts(words: list[str]) -> list[str]:
-    """The texts themselves, or the lines of standard input, up to the last that is not blank."""
-    texts = _read_lines() if words == ["-"] else list(words)
-    if not texts:
-        raise InputError("no text on standard input; give at least one line")
-    return texts
-
-
-def _read_lines() -> list[str]:
-    if sys.stdin is None:
-        raise InputError("there is no standard input; give the texts as words")
-    try:
-        content = (
-            sys.stdin.buffer.read().decode("utf-8") if hasattr(sys.stdin, "buffer") else sys.stdin.read()
-        )
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"standard input is not UTF-8 text (byte {error.start}); convert it first"
-        ) from error
-    # Only line feeds end a line: Unicode has more ends, which occur inside texts.
-    lines = content.removeprefix("\ufeff").rstrip().split("\n")
-    return [line.removesuffix("\r") for line in lines] if lines != [""] else []
 
 
 def _load(model: str, device: str, precision: Any, revision: str | None) -> Any:

@@ -76,14 +76,12 @@ def _read_card(path: Path) -> str | None:
 def _read_extras(path: Path) -> dict[str, str]:
     """The files that say what a model was fine-tuned for: without them it would answer nothing."""
     from albert.files import read_text
-    from albert.pretrained.sentence_transformers import SENTENCE_NAMES, find_other_modules
+    from albert.pretrained.sentence_transformers import read_sentence_files
     from albert.tasks.task_facts import TASK_NAME
 
     folder = path if path.is_dir() else path.parent
-    names = () if find_other_modules(folder) else SENTENCE_NAMES
-    places = [folder / name for name in (TASK_NAME, *names)]
-    files = [file for place in places for file in (place, *place.rglob("*")) if file.is_file()]
-    return {file.relative_to(folder).as_posix(): read_text(file) for file in files}
+    task = {TASK_NAME: read_text(folder / TASK_NAME)} if (folder / TASK_NAME).is_file() else {}
+    return {**task, **read_sentence_files(folder)}
 
 
 def _render(console: Any, data: dict[str, Any]) -> None:

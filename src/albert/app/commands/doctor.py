@@ -71,20 +71,20 @@ def _build_result(run: str | None, findings: "Sequence[Finding]", plot: str | No
 
 def _render_machine(console: Any, findings: "Sequence[Finding]", plot: str | None) -> None:
     """One line each; what is off is followed by what to do."""
-    from rich.markup import escape
+    from rich.text import Text
 
     from albert.app.doctor.findings import format_figure
 
     for finding in findings:
         figures = ", ".join(format_figure(name, value) for name, value in finding.figures.items())
         style, cure = _STYLES[finding.severity], f" → {finding.cure}" if finding.cure else ""
-        line = f"[{style}]{finding.severity:8}[/]{finding.title:11}{escape(figures + cure)}"
-        console.print(line, soft_wrap=True)
+        line = ((f"{finding.severity:8}", style), f"{finding.title:11}", figures + cure)
+        console.print(Text.assemble(*line), soft_wrap=True)
 
 
 def _render_run(console: Any, findings: "Sequence[Finding]", plot: str | None) -> None:
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     from albert.app.doctor.findings import format_figure
 
@@ -94,11 +94,11 @@ def _render_run(console: Any, findings: "Sequence[Finding]", plot: str | None) -
     for finding in findings:
         figures = "\n".join(format_figure(name, value) for name, value in finding.figures.items())
         table.add_row(
-            f"[{_STYLES[finding.severity]}]{finding.severity}[/]",
-            f"{finding.kind}: {escape(finding.title)}",
-            escape(figures),
-            escape(finding.cure),
+            Text(finding.severity, _STYLES[finding.severity]),
+            f"{finding.kind}: {finding.title}",
+            figures,
+            finding.cure,
         )
     console.print(table)
     if plot is not None:
-        console.print(f"curves: {escape(plot)}", soft_wrap=True)
+        console.print(f"curves: {plot}", soft_wrap=True)

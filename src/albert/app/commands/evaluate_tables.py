@@ -71,26 +71,24 @@ def _render_members(console: Any, found: "Evaluation") -> None:
 
 
 def _render_classes(console: Any, found: "Evaluation") -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table("class", "precision", "recall", "f1", "examples")
     for each in found.classes[: 2 * MAX_SHOWN]:
         figures = (f"{100 * value:.2f}" for value in (each.precision, each.recall, each.f1))
-        table.add_row(escape(str(each.label)), *figures, f"{each.support:,}")
+        table.add_row(str(each.label), *figures, f"{each.support:,}")
     console.print(table)
     if len(found.classes) > 2 * MAX_SHOWN:
         console.print(f"and {len(found.classes) - 2 * MAX_SHOWN} more classes")
 
 
 def _render_confusion(console: Any, found: "Evaluation") -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     assert found.confusion is not None
-    table = Table("right ↓ given →", *(escape(str(label)) for label in found.confusion.labels))
+    table = Table("right ↓ given →", *(str(label) for label in found.confusion.labels))
     for label, counts in zip(found.confusion.labels, found.confusion.counts, strict=True):
-        table.add_row(escape(str(label)), *(f"{count:,}" for count in counts))
+        table.add_row(str(label), *(f"{count:,}" for count in counts))
     console.print(table)
 
 

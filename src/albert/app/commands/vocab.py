@@ -11,6 +11,7 @@ import typer
 
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
+from albert.app.standard_input import read_texts
 from albert.errors import InputError
 
 KINDS = ("sentencepiece", "symbols")
@@ -96,9 +97,8 @@ def tokenize(
     from albert.text.folder import load_tokenizer
 
     tokenizer = load_tokenizer(find_vocabulary_place(vocab))
-    lines = [line.rstrip("\r\n") for line in sys.stdin] if texts == ["-"] else texts
     data = []
-    for text in lines:
+    for text in read_texts(texts):
         encoding = tokenizer.encode(text, masks=True)
         pieces = [
             {"piece": tokenizer.piece(i), "id": i, "start": start, "end": end, "text": text[start:end]}

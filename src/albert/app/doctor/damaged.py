@@ -154,9 +154,13 @@ def check_data(run: FinetuneRun) -> Finding | None:
 
 def check_weights(run: PretrainRun) -> Finding | None:
     """The model that was written, and that of the best step, opened as fine-tuning would."""
-    from albert.pretrained.folder import load_model
+    from albert.pretrained.folder import check_vocabulary, load_model
+    from albert.pretrained.vocabulary import load_vocabulary
 
-    return _check_folders(run, (MODEL_DIR, BEST_DIR), load_model)
+    def load(place: Path) -> None:
+        check_vocabulary(load_model(place).config, load_vocabulary(place))
+
+    return _check_folders(run, (MODEL_DIR, BEST_DIR), load)
 
 
 def check_model(run: FinetuneRun) -> Finding | None:

@@ -1,6 +1,5 @@
 """What any run has told of itself, whether finished, killed or still at work: all that it is judged by."""
 
-import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +9,7 @@ from typing import Any
 from albert.app.doctor.curves import Curve, read_curve
 from albert.app.doctor.findings import Figure
 from albert.training.loop_settings import LoopSettings
+from albert.training.metrics import parse_record
 from albert.training.run_folder import RunFacts
 
 try:
@@ -160,10 +160,6 @@ def find_cut_lines(path: Path, *, is_growing: bool) -> tuple[int, ...]:
         for number, line in enumerate(file, 1):
             if is_growing and not line.endswith("\n"):
                 continue
-            try:
-                is_whole = isinstance(json.loads(line), dict)
-            except json.JSONDecodeError:
-                is_whole = False
-            if not is_whole:
+            if parse_record(line) is None:
                 found.append(number)
     return tuple(found)

@@ -12,6 +12,7 @@ from albert.corpus.remote import Place, to_name
 from albert.corpus.sources import Source
 from albert.corpus.tables import open_parquet
 from albert.errors import FileFormatError, InputError
+from albert.files import MAX_CSV_FIELD
 from albert.tasks.problems import BadRow, Problems, iter_good
 from albert.tasks.readers.conll import iter_sentences
 from albert.tasks.readers.csv_records import Record, iter_records
@@ -107,10 +108,22 @@ def _iter_csv(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> I
     if first is None:
         raise FileFormatError(f"{problems.path}: empty; its first line should name the columns")
     delimiter = ";" if ";" in first.text and "," not in first.text else ","
-    header = next(csv.reader([_check_text(first, problems)], delimiter=delimiter), [])
+    header = _read_csv_header(first, delimiter, problems)
     check_columns(header, wanted, path=problems.path)
     records = iter_records(lines, delimiter=delimiter, problems=problems)
     yield from iter_good(records, lambda record: _build_csv_row(record, header), problems=problems)
+
+
+def _read_csv_header(line: Line, delimiter: str, problems: Problems) -> list[str]:
+    text = _check_text(line, problems)
+    csv.field_size_limit(MAX_CSV_FIELD)
+    try:
+        return next(csv.reader([text], delimiter=delimiter), [])
+    except csv.Error as error:  # a carriage return that no line feed follows
+        raise FileFormatError(
+            f"{problems.path}: its lines end in carriage returns alone, as old programs on a Mac write them; "
+            "save it as CSV UTF-8, or turn them into line feeds (tr '\\r' '\\n')"
+        ) from error
 
 
 def _build_csv_row(record: Record, header: Sequence[str]) -> Row:
