@@ -24,7 +24,9 @@ def clean(data):
     ("data", "text", "counts"),
     [
         (b"\xef\xbb\xbfone\r\ntwo\rthree\n", "one\ntwo\nthree\n", {"byte_order_marks": 1}),
-        (b"a\x00b\x0cc\x1b\td\n", "abc\td\n", {"control_characters": 3}),
+        (b"a\x00bc\x1b\td\n", "abc\td\n", {"control_characters": 2}),
+        (b"two\x0bwords\x0con two pages\n", "two\nwords\non two pages\n", {}),
+        (b"the end\n\x0cNext page\n", "the end\nNext page\n", {"control_characters": 1}),
         ("a\u0080b\u00adc".encode(), "abc", {"control_characters": 1, "soft_hyphens": 1}),
         ("a\u200bb\u2060c".encode(), "abc", {"invisible_characters": 2}),
         ("a\u0085b\u2028c".encode(), "a\nb\nc", {}),
@@ -107,6 +109,8 @@ def test_a_licence_is_cut_off_on_both_sides():
     assert drop_licence(text, counts) == ("Once upon a time.\n", True)
     assert counts["licence_characters"] == len(text) - len("Once upon a time.\n")
     assert drop_licence("No licence here.\n", Counter()) == ("No licence here.\n", False)
+    # A chunk of a long file may begin with the line that ends a book.
+    assert drop_licence(text[text.index("*** END") :], Counter(), is_licence=False) == ("", True)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,12 @@ def test_the_measure_of_wrapped_lines_is_found():
     assert detect_layout(SAMPLES["dense, indented"]).is_indented
 
 
+@pytest.mark.parametrize("sentence", ["यह वाक्य {} है।", "یہ جملہ {} ہے۔", "ما هو {}؟", "ይህ {} ነው።"])
+def test_sentences_of_other_scripts_are_no_wrapped_lines(sentence):
+    documents = ("\n".join(sentence.format(10 * k + n) for n in range(5)) for k in range(10))
+    assert detect_layout("\n\n".join(documents) + "\n").name == "sentences"
+
+
 @pytest.mark.parametrize("text", ["", "\n\n\n", "word", "One line.\n", "你好。\n"])
 def test_next_to_nothing_has_a_layout_too(text):
     assert detect_layout(text).name in ("paragraphs", "spaced")

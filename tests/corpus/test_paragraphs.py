@@ -4,7 +4,14 @@ from hypothesis import strategies as st
 
 from albert.corpus import paragraphs as module
 from albert.corpus.layouts import Layout, detect_layout
-from albert.corpus.paragraphs import Joiner, RawDocument, cut_passages, iter_raw_documents, mend_paragraphs
+from albert.corpus.paragraphs import (
+    Joiner,
+    RawDocument,
+    cut_passages,
+    drop_ornaments,
+    iter_raw_documents,
+    mend_paragraphs,
+)
 from tests.corpus.conftest import PARAGRAPHS, wrap
 from tests.corpus.test_layouts import SAMPLES
 
@@ -50,6 +57,11 @@ def test_a_stretch_of_wrapped_lines_is_joined_where_other_paragraphs_have_one_li
         (["he went -", "and came"], "he went - and came"),
         (["Anglo-", "Saxon"], "Anglo- Saxon"),
         (["one", "two"], "one two"),
+        (["云腾致", "雨，", "露结为霜。", "Albert"], "云腾致雨，露结为霜。Albert"),
+        (["人工知能は", "カタカナ"], "人工知能はカタカナ"),
+        (["ภาษา", "ไทย"], "ภาษาไทย"),
+        (["한국어", "문장"], "한국어 문장"),
+        (["das schöne", "Haus"], "das schöne Haus"),
     ],
 )
 def test_words_cut_by_the_wrapping_are_whole_again(lines, text):
@@ -110,3 +122,10 @@ def test_a_short_document_stays_one_passage_and_none_cuts_nothing():
     short, book = RawDocument(["a", "b"]), RawDocument(["c" * 500, "d" * 500])
     assert list(cut_passages([short], 100)) == [short]
     assert list(cut_passages([book], None)) == [book]
+
+
+def test_ornaments_go_and_what_says_something_stays():
+    lines = ["* * *", "———", "★ ★ ★", "1815", "नमस्ते", "⠓⠑⠇⠇⠕", "👍👍"]
+    counts = []
+    assert list(drop_ornaments(RawDocument(lines), counts.append).paragraphs) == lines[3:]
+    assert counts == [3]

@@ -11,6 +11,7 @@ from albert.corpus.prepare import prepare_corpus
 from albert.corpus.sources import find_sources
 from albert.corpus.storage import LocalFolder
 from albert.corpus.survey import SurveyTask
+from albert.corpus.units import PrepareSettings
 from albert.corpus.workers import build_engine
 from albert.errors import AlbertError, InputError
 from albert.text.folder import save_tokenizer
@@ -99,6 +100,19 @@ def test_symbols_without_spaces_are_no_rubbish(tmp_path):
     assert manifest.num_pieces == 540
     assert "long_tokens" not in manifest.dropped
     assert "".join(text for document in read_texts(tmp_path / "out") for text in document) == "".join(lines)
+
+
+def test_of_symbols_brackets_and_numbers_are_no_ornaments(tmp_path):
+    """The shape of an RNA is written below it in brackets and dots."""
+    lines = [line for k in range(20) for line in ("GCAUUGC", "((...))", "1234")]
+    (tmp_path / "rna.txt").write_text("\n".join(lines) + "\n")
+    options = SymbolOptions(is_per_character=True)
+    save_tokenizer(build_symbol_vocabulary(iter(lines), options=options), tmp_path / "symbols")
+    settings = PrepareSettings(layout="sentences")
+    manifest = prepare_corpus(
+        [tmp_path / "rna.txt"], vocab=tmp_path / "symbols", out=tmp_path / "out", settings=settings
+    )
+    assert manifest.num_pieces == sum(map(len, lines))
 
 
 def test_what_other_settings_found_is_not_gone_on_with(books, vocab_path, tmp_path, monkeypatch):

@@ -42,14 +42,21 @@ def test_ids_are_sentencepieces_own_and_spans_say_where_they_stand(name, tmp_pat
 
 @pytest.mark.parametrize("name", ["novels", "glue"])
 def test_transformers_gives_the_same_ids_from_our_folder_but_for_ties(name, tmp_path, published_path):
-    """What a tokenizer.json cannot express is counted: two ways of cutting that score alike."""
+    """Which of two ways of cutting that score alike is taken (333 33, 33 333), a tokenizer.json cannot say."""
+    processor = SentencePieceProcessor(model_file=str(published_path))
     tokenizer = load_tokenizer(published_path)
     save_tokenizer(tokenizer, tmp_path / "folder")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "folder")
     lines = read_lines(tmp_path / "data", name)
-    num_different = 0
+    different: list[tuple[list[int], list[int]]] = []
     for start in range(0, len(lines), 10_000):
         chunk = lines[start : start + 10_000]
         found = theirs(chunk, add_special_tokens=False)["input_ids"]
-        num_different += sum(a != b for a, b in zip(found, tokenizer.encode_ids(chunk), strict=True))
-    assert num_different <= 2, f"{num_different} of {len(lines)} lines"
+        different += [
+            pair for pair in zip(found, tokenizer.encode_ids(chunk), strict=True) if pair[0] != pair[1]
+        ]
+    for theirs_ids, ours_ids in different:
+        assert sum(map(processor.get_score, theirs_ids)) == pytest.approx(
+            sum(map(processor.get_score, ours_ids))
+        )
+    assert len(different) <= 5, f"{len(different)} of {len(lines)} lines"

@@ -57,6 +57,29 @@ def test_one_sentence_stays_one(language, text):
     assert cut(text, language) == [text]
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("यह एक वाक्य है।", "वह दूसरा है।"),
+        ("یہ ایک جملہ ہے۔", "وہ دوسرا ہے۔"),
+        ("ما هذا؟", "هذا بيت."),
+        ("ဤသည်မှာ ဝါကျ ဖြစ်သည်။", "နောက်တစ်ခု ဖြစ်သည်။"),
+        ("នេះជាប្រយោគ។", "នេះជាប្រយោគទីពីរ។"),
+        ("Սա նախադասություն է։", "Սա երկրորդն է։"),
+        ("ይህ ዓረፍተ ነገር ነው።", "ይህ ሁለተኛ ነው።"),
+    ],
+)
+def test_sentences_of_other_scripts_end_at_their_own_marks(first, second):
+    assert cut(f"{first} {second}", "xx") == [first, second]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("यह एक वाक्य है।", "वह दूसरा है।"), ("នេះជាប្រយោគ។", "នេះជាប្រយោគទីពីរ។")]
+)
+def test_some_scripts_want_no_space_behind_a_mark(first, second):
+    assert cut(first + second, "xx") == [first, second]
+
+
 def test_a_sentence_ends_inside_its_quotation():
     assert cut('"Go! Now." He went.') == ['"Go!', 'Now."', "He went."]
     assert cut("»Komm!« Er kam.", "de") == ["»Komm!«", "Er kam."]

@@ -23,6 +23,8 @@ _INVISIBLE = (
     ("invisible_characters", re.compile(rb"\xe2\x81\xa0")),
     ("byte_order_marks", re.compile(rb"\xef\xbb\xbf")),
 )
+# Page breaks, and the line breaks of word processors: between two words they are all that parts them.
+_BREAKS = re.compile(rb"(?<=\S)[\x0b\x0c]+(?=\S)")
 _LINE_ENDS = (b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
 _LONG_TOKEN = re.compile(rb"[!-~]{%d,}" % (MAX_TOKEN_BYTES + 1))
 _PAGE_NUMBER = re.compile(
@@ -30,7 +32,7 @@ _PAGE_NUMBER = re.compile(
 )
 _LICENCE_START = re.compile(r"\*\*\* ?START OF (?:THE|THIS) PROJECT GUTENBERG[^\n]*\n")
 _LICENCE_END = re.compile(
-    r"\n\*\*\* ?END OF (?:THE|THIS) PROJECT GUTENBERG|\nEnd of (?:the )?Project Gutenberg"
+    r"^(?:\*\*\* ?END OF (?:THE|THIS) PROJECT GUTENBERG|End of (?:the )?Project Gutenberg)", re.MULTILINE
 )
 _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
 
@@ -42,6 +44,8 @@ def clean_bytes(data: bytes, counts: Counter[str], *, keeps_long_tokens: bool = 
     """
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if b"\x0b" in data or b"\x0c" in data:
+        data = _BREAKS.sub(b"\n", data)
     kept = data.translate(None, _CONTROL)
     _count(counts, "control_characters", len(data) - len(kept))
     if not kept.isascii():
@@ -132,7 +136,7 @@ def drop_licence(text: str, counts: Counter[str], *, is_licence: bool | None = N
     place = 0
     for start, end, is_start in marks:
         if not is_licence and not (is_start and is_licence is None):
-            parts.append(text[place : start + (not is_start)])
+            parts.append(text[place:start])
         is_licence = not is_start
         place = end
     if not is_licence:

@@ -10,6 +10,8 @@ import statistics
 from dataclasses import dataclass
 from itertools import pairwise
 
+from albert.text.sentences import SENTENCE_MARKS
+
 LAYOUTS = {
     "sentences": "one sentence per line, blank lines between documents",
     "paragraphs": "one paragraph per line, blank lines between documents",
@@ -19,10 +21,12 @@ LAYOUTS = {
 }
 # Longer lines were not wrapped for a screen or a page.
 MAX_WRAPPED_WIDTH = 130
-_MARKS = frozenset(".!?…:;。！？：；")
+_MARKS = frozenset(f"{SENTENCE_MARKS}:;：；")
 _CLOSING = "\"'”’»«)]*_"
 _LAST = frozenset('"”»—-')
-_STARTS_INSIDE = re.compile(r"[.!?…][\"'”’»)\]]*[ ]+[\"'“‘«(\[]*(?=[^\W\d_a-zà-öø-ÿ])|[。！？][”’」』]*(?=.)")
+_STARTS_INSIDE = re.compile(
+    rf"[{SENTENCE_MARKS}][\"'”’»)\]]*[ ]+[\"'“‘«(\[]*(?=[^\W\d_a-zà-öø-ÿ])|[。！？][”’」』]*(?=.)"
+)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,18 @@ _BLANK = re.compile(r"\n[ \t\u00a0]*\n\s*")
 _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _HYPHEN_END = re.compile(r"([^\W\d_]+)-$")
 _WORD_START = re.compile(r"[^\W\d_]+")
-_HAS_WORD = re.compile(r"\w")
+# Letters and digits, Braille, and emoji, which may be all that somebody says.
+_SAYS_SOMETHING = re.compile(r"[\w\u2801-\u28ff\U0001f300-\U0001faff]")
+# Letters of scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, Chinese, Japanese, Yi.
+_UNSPACED = (
+    "\u0e00-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua000-\ua4cf\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_WIDE_MARKS = "\u3001-\u3004\u3008-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
+# Where they were wrapped there was no space either; nor is there any beside a full-width mark.
+_UNSPACED_END = re.compile(
+    rf"\n(?:(?=[{_UNSPACED}])(?<=[{_UNSPACED}]\n)|(?=[{_WIDE_MARKS}])|(?<=[{_WIDE_MARKS}]\n))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +56,13 @@ class Joiner:
     def join(self, lines: Sequence[str]) -> str:
         """One line of them all; a word cut by the wrapping is whole again, a compound keeps its hyphen."""
         framed = "\n".join(lines)
+        if not framed.isascii():
+            framed = _UNSPACED_END.sub("", framed)
         if "-\n" not in framed:
             return framed.replace("\n", " ")
-        parts = [lines[0]]
-        for line in lines[1:]:
+        first, *others = framed.split("\n")
+        parts = [first]
+        for line in others:
             self._append(parts, line)
         return "".join(parts)
 
@@ -216,7 +230,7 @@ def cut_passages(documents: Iterable[RawDocument], num_characters: int | None) -
 
 
 def drop_ornaments(document: RawDocument, count: Callable[[int], None]) -> RawDocument:
-    """The document without paragraphs that hold no letter and no digit, such as `* * *`."""
-    kept = [paragraph for paragraph in document.paragraphs if _HAS_WORD.search(paragraph)]
+    """The document without paragraphs that say nothing, such as `* * *`."""
+    kept = [paragraph for paragraph in document.paragraphs if _SAYS_SOMETHING.search(paragraph)]
     count(len(document.paragraphs) - len(kept))
     return RawDocument(kept, is_split=document.is_split)

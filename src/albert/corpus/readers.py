@@ -68,8 +68,9 @@ def iter_slice(part: Slice, options: ReadOptions) -> Iterator[RawDocument]:
         texts = RECORD_READERS[part.source.kind](part.source, start, end, options)
         documents = _iter_record_documents(texts, part.layout, joiner, options)
     for document in documents:
-        bounded = _bound_paragraphs(document, options.counts)
-        kept = drop_ornaments(bounded, lambda number: _count(options.counts, "ornaments", number))
+        kept = _bound_paragraphs(document, options.counts)
+        if not options.keeps_long_tokens:  # brackets and dots may be symbols like any other
+            kept = drop_ornaments(kept, lambda number: _count(options.counts, "ornaments", number))
         if kept.paragraphs:
             yield kept
         else:
@@ -102,7 +103,8 @@ def _iter_chunks(part: Slice, options: ReadOptions, *, is_whole: bool) -> Iterat
     for data in iter_line_chunks(blocks, counts):
         cleaned = clean_bytes(data, counts, keeps_long_tokens=options.keeps_long_tokens)
         text, is_licence = drop_licence(cleaned, counts, is_licence=is_licence)
-        yield drop_page_furniture(text, counts, heads=part.heads)
+        # Of single characters, a line of digits is no page number.
+        yield text if options.keeps_long_tokens else drop_page_furniture(text, counts, heads=part.heads)
 
 
 def iter_line_chunks(blocks: Iterable[bytes], counts: Counter[str]) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from albert.settings import Settings
 RUN_NAME = "run.txt"
 # To be raised with every change of what cleaning, splitting or tokenizing gives: results of another version
 # are not gone on with.
-PREPARE_VERSION = 2
+PREPARE_VERSION = 3
 
 
 class PrepareSettings(Settings):

@@ -10,6 +10,11 @@ from collections.abc import Iterator
 from albert.text.encoding import Span
 from albert.text.sentence_rules import SentenceRules, find_rules
 
+# What may end a sentence, in any script: Latin and Chinese marks, Arabic, Urdu, Devanagari, Burmese, Khmer,
+# Armenian, Ethiopic, Tibetan.
+SENTENCE_MARKS = ".!?…。！？｡．؟۔।॥။។៕։።፧།‼⁇⁈⁉"
+# Those of scripts that put no space behind them, or not always.
+_UNSPACED_MARKS = frozenset("।॥။។៕།")
 _QUOTES = frozenset("\"'”’“‘«»‹›」』")
 _FULL_WIDTH = frozenset("。！？｡．")
 _GOES_ON = frozenset(".!?…。！？,;:，、；：)]}）」』”%/")
@@ -23,7 +28,7 @@ def _compile(*, is_ascii: bool, spaced_quotes: bool) -> re.Pattern[str]:
     Every part after the first mark may be missing, so the pattern never fails and never looks at a run of
     marks twice. For ASCII a smaller set of marks finds the same, sooner.
     """
-    marks = "[.!?]+" if is_ascii else "[.!?…。！？｡．؟۔।॥‼⁇⁈⁉]+"
+    marks = "[.!?]+" if is_ascii else f"[{SENTENCE_MARKS}]+"
     closing = r"""["')\]}_*]*""" if is_ascii else r"""["'”’)\]}」』】》〉）］_*]*"""
     # A quotation mark that opens in one language closes in another: here it closes if space follows.
     either = "" if is_ascii else rf"(?:[“‘«‹»›]{closing}(?=\s|$))?"
@@ -80,6 +85,8 @@ def _is_end(text: str, start: int, match: re.Match[str], rules: SentenceRules) -
         return False  # "… and so on": nothing was said yet
     if first in _FULL_WIDTH:
         return _is_chinese_end(text, match)
+    if first in _UNSPACED_MARKS:
+        return True
     if begin == stop and not (first == "." and following.isupper() and _is_dash(text, stop)):
         return following >= _FIRST_CJK and _is_unspaced_end(text, match)
     if first == "." and text[mark + 1] not in ".!?…":
