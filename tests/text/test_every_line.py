@@ -42,7 +42,7 @@ def test_ids_are_sentencepieces_own_and_spans_say_where_they_stand(name, tmp_pat
 
 @pytest.mark.parametrize("name", ["novels", "glue"])
 def test_transformers_gives_the_same_ids_from_our_folder_but_for_ties(name, tmp_path, published_path):
-    """Which of two ways of cutting that score alike is taken (333 33, 33 333), a tokenizer.json cannot say."""
+    """Which of two cuts that score alike is taken (333 33, or 33 333), a tokenizer.json cannot say."""
     processor = SentencePieceProcessor(model_file=str(published_path))
     tokenizer = load_tokenizer(published_path)
     save_tokenizer(tokenizer, tmp_path / "folder")
