@@ -83,7 +83,7 @@ def report_threshold(
     if facts.kind != "spans" or not facts.has_impossible:
         return None
     part = build_part(answers, examples)
-    source = "the model's own" if num_models == 1 else "the mean of the models' own"
+    source = "the model's own" if num_models == 1 else "the median of the models' own"
     if is_tuned_here:
         source += ", chosen on these very questions, which flatters"
     threshold = facts.threshold
