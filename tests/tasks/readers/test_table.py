@@ -226,6 +226,34 @@ def test_answers_in_columns_with_and_without_their_place(write):
     )
 
 
+def test_places_as_other_programs_write_them(write):
+    """pandas makes 16.0 of 16 as soon as one cell of a column is empty."""
+    asked = {"question": "Where?", "context": "In Rome, not in Rome."}
+    lines = "".join(f'Where?,"{asked["context"]}",Rome,{start}\n' for start in ("16.0", "", "16", "nan"))
+    csv = write("a.csv", f"question,context,answers,answer_start\n{lines}")
+    starts = [16.0, None, "16", float("nan")]
+    listed = write(
+        "a.jsonl", [{**asked, "answers": [{"text": "Rome", "answer_start": start}]} for start in starts]
+    )
+    columns = write(
+        "a.parquet", [{**asked, "answers": "Rome", "answer_start": each} for each in (16.0, None)]
+    )
+    for path, wanted in ((csv, [16, 3, 16, 3]), (listed, [16, 3, 16, 3]), (columns, [16, 3])):
+        examples = read_table(path, SPANS, columns=SpanColumns()).examples
+        assert [example.answers for example in examples] == [(Answer("Rome", start),) for start in wanted]
+
+
+@pytest.mark.parametrize("start", ["16.5", "there", True, float("inf")])
+def test_a_place_that_is_no_whole_number_is_refused(write, start):
+    row = {"question": "Where?", "context": "In Rome."}
+    flat = write("a.jsonl", [{**row, "answers": "Rome", "answer_start": str(start)}])
+    with pytest.raises(FileFormatError, match="no whole number in column 'answer_start'"):
+        read_table(flat, SPANS, columns=SpanColumns())
+    nested = write("b.jsonl", [{**row, "answers": [{"text": "Rome", "answer_start": start}]}])
+    with pytest.raises(FileFormatError, match="each needs a text and a number answer_start"):
+        read_table(nested, SPANS, columns=SpanColumns())
+
+
 @pytest.mark.parametrize("label", ["B", "b", 1, "1", "in Rome"])
 def test_choices_are_named_by_letter_number_or_text(write, label):
     row = {"passage": "P", "question": "Where?", "options": ["in Paris", "in Rome"], "label": label}
