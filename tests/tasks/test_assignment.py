@@ -14,7 +14,7 @@ from albert.tasks.assignment import (
     list_tasks,
     open_assignment,
 )
-from albert.tasks.examples import SpanExample, TextExample
+from albert.tasks.examples import ChoiceExample, SpanExample, TextExample, TokenExample
 from albert.tasks.own_tasks import OWN_TASKS
 from tests.tasks.published import TEXTS, write_lines
 from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
@@ -97,6 +97,49 @@ def test_where_all_share_two_texts_rows_are_parted_all_the_same():
     learned, asked = keep_some(pairs, share=0.1, source="table")
     assert (len(learned), len(asked)) == (54, 6)
     assert find_shared(learned, asked) == 6
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        tuple(TokenExample(str(n), ("the", f"dog{n // 2}"), (0, 1)) for n in range(60)),
+        tuple(ChoiceExample(str(n), "", f"who is {n // 2}?", ("a", "b"), 0) for n in range(60)),
+        tuple(TextExample(str(n), f"question {n}", f"answer {n // 2}", 0) for n in range(60)),
+        tuple(TextExample(str(n), f"text {n - 1}", f"text {n}", 0) for n in range(60) if n % 3),
+    ],
+    ids=["words", "questions", "second texts", "either text"],
+)
+def test_rows_with_the_same_words_question_or_second_text_stay_together(rows):
+    learned, asked = keep_some(rows, share=0.1, source="table")
+    assert round(0.1 * len(rows)) <= len(asked) <= 0.2 * len(rows)
+    assert find_shared(learned, asked) == 0
+    assert find_shared(rows[:1], rows[1:2]) == 1
+
+
+def test_a_text_that_most_rows_have_ties_none_and_the_others_still_do():
+    """As where each premise is tried with the same few hypotheses."""
+    pairs = tuple(
+        TextExample(str(n), f"premise {n // 3}", f"it is about {('ships', 'dogs', 'men')[n % 3]}", 0)
+        for n in range(60)
+    )
+    learned, asked = keep_some(pairs, share=0.1, source="table")
+    assert len(asked) == 6
+    assert {each.first for each in learned}.isdisjoint(each.first for each in asked)
+    assert find_shared(learned, asked) == 6
+
+
+def test_where_articles_are_too_large_contexts_stay_together():
+    rows = tuple(SpanExample(str(n), "who?", f"house {n // 3}", title=f"town {n // 30}") for n in range(60))
+    learned, asked = keep_some(rows, share=0.1, source="table")
+    assert (len(asked), find_shared(learned, asked)) == (6, 0)
+
+
+@pytest.mark.parametrize("num_texts", [1, 2])
+def test_something_is_left_to_learn_from(num_texts):
+    rows = tuple(TextExample(str(n), f"text {n % num_texts}", None, n % 2) for n in range(10))
+    learned, asked = keep_some(rows, share=0.6, source="table")
+    assert (len(learned), len(asked)) == ((4, 6) if num_texts == 1 else (5, 5))
+    assert find_shared(learned, asked) == (6 if num_texts == 1 else 0)
 
 
 @pytest.mark.parametrize(("number", "share"), [(3, 0.1), (10, 0.99), (1, 0.5)])

@@ -12,7 +12,10 @@ from albert.tasks.answering import load_answerer
 from albert.tasks.assignment import describe_published
 from albert.tasks.catalogue import find_task
 from albert.tasks.evaluation import evaluate_task
+from albert.tasks.evaluation_goal import Goal
 from albert.tasks.finetune import finetune
+from albert.tasks.members import Member, describe_whole
+from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
 from albert.tasks.task_facts import TaskFacts
 from tests.tasks.finetuned_folder import (
     ANSWERS,
@@ -264,16 +267,35 @@ def test_squad_has_a_threshold_of_the_model_and_an_honest_figure_beside_it(build
     assert set(found.scores) - set(found.intervals) == {"best_exact", "best_f1", "threshold"}
 
 
-def test_an_ensemble_for_squad_has_the_mean_threshold_and_the_mean_odds(build, tmp_path):
+def test_an_ensemble_for_squad_has_the_median_threshold_and_the_mean_odds(build, tmp_path):
     data = write_squad(tmp_path)
     models = [build(facts_of("squad-2.0", threshold=value), seed=int(value)) for value in (1.0, 2.0)]
     alone = [evaluate_task("squad-2.0", models=[model], data=data) for model in models]
     whole = evaluate_task("squad-2.0", models=models, data=data)
     assert whole.threshold.threshold == 1.5
-    assert whole.threshold.source == "the mean of the models' own"
+    assert whole.threshold.source == "the median of the models' own"
     for place, answer in enumerate(whole.answers):
         odds = [each.answers[place].null_odds for each in alone]
         assert answer.null_odds == pytest.approx(sum(odds) / 2)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "whole"),
+    [
+        ((ANSWER_NOTHING, 1.0), 1.0),
+        ((1.0, ANSWER_NOTHING, 3.0), 1.0),
+        ((3.0, 1.0, ANSWER_NOTHING, ANSWER_NOTHING), 1.0),
+        ((9.0, 1.0, 2.0, 3.0), 2.5),
+        ((ANSWER_NOTHING, 1.0, ANSWER_NOTHING), ANSWER_NOTHING),
+        ((ANSWER_NOTHING, ANSWER_NOTHING), ANSWER_NOTHING),
+        ((1.0, None), None),
+    ],
+)
+def test_an_ensemble_says_nothing_only_where_most_of_its_models_do(tmp_path, thresholds, whole):
+    task = find_task("squad-2.0")
+    members = [Member("m", tmp_path, facts_of("squad-2.0", threshold=each)) for each in thresholds]
+    goal = Goal(describe_published(task), published=task)
+    assert describe_whole(members, goal).threshold == whole
 
 
 def test_a_model_without_a_threshold_says_that_its_scores_flatter(build, tmp_path):

@@ -65,6 +65,19 @@ def test_what_belongs_together_stays_in_one_half():
     assert halve_examples(texts, seed=3) != halve_examples(texts, seed=4)
 
 
+def test_pairs_are_halved_by_both_texts_and_a_hypothesis_of_all_rows_is_none():
+    pairs = [TextExample(str(place), f"first {place}", f"second {place // 3}") for place in range(12)]
+    first, second = halve_examples(pairs, seed=2)
+    assert (len(first), len(second)) == (6, 6)
+    assert not {place // 3 for place in first} & {place // 3 for place in second}
+    tried = [TextExample(str(place), f"first {place // 2}", f"is it {place % 2}?") for place in range(12)]
+    first, second = halve_examples(tried, seed=2)
+    assert (len(first), len(second)) == (6, 6)
+    assert not {place // 2 for place in first} & {place // 2 for place in second}
+    asked = [ChoiceExample(str(place), "", "which is right?", ("a", "b"), 0) for place in range(9)]
+    assert [len(half) for half in halve_examples(asked, seed=3)] == [4, 5]
+
+
 def test_one_text_has_no_halves():
     with pytest.raises(InputError, match="cannot be halved"):
         halve_examples([SpanExample("1", "who ?", "a man")] * 3, seed=1)

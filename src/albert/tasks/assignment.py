@@ -1,7 +1,7 @@
 """The name of a task and the place of its data come in; examples, and what they teach, go out."""
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from albert.tasks.metrics.glue import GLUE_METRICS
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
 from albert.tasks.readers.rows import FORMATS, find_format
 from albert.tasks.readers.table import read_table
-from albert.tasks.selection import group_examples
+from albert.tasks.selection import group_examples, list_texts
 from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 
@@ -141,8 +141,8 @@ def _open_own(
         said = [f"{train_path}: {number} examples are kept to be asked about"]
         if shared := find_shared(learned, asked):
             said.append(
-                f"{train_path}: {shared:,} of those share a text with what is learned from: few texts are "
-                "different; give others with --dev"
+                f"{train_path}: {shared:,} of those share a text with what is learned from: it is in too "
+                "many rows to keep them together; give others with --dev"
             )
     else:
         check_table(dev_path, option="--dev")
@@ -221,11 +221,11 @@ def keep_some(
             f"{source}: of {len(examples)} examples, {share:.0%} cannot be kept to be asked about; give "
             "more, or a table of their own with --dev"
         )
-    groups = _list_groups(examples)
-    if max(map(len, groups)) > _MAX_SURPLUS * number:
-        groups = [[place] for place in range(len(examples))]
+    # What is tied together leaves something to learn from, and so does the last group, which is never taken.
+    most = min(_MAX_SURPLUS * number, len(examples) - 1)
+    groups = _list_groups(examples, most=most)
     kept: set[int] = set()
-    for chosen in np.random.default_rng(_DEV_STREAM).permutation(len(groups)).tolist():
+    for chosen in np.random.default_rng(_DEV_STREAM).permutation(len(groups)).tolist()[:-1]:
         if len(kept) >= number:
             break
         kept.update(groups[chosen])
@@ -237,13 +237,12 @@ def keep_some(
 
 def find_shared(learned: Sequence[Example], asked: Sequence[Example]) -> int:
     """How many of those asked about share a text with what was learned from."""
-    groups = group_examples((*learned, *asked))
-    known = set(groups[: len(learned)])
-    return sum(group in known for group in groups[len(learned) :])
+    known = {text for example in learned for text in list_texts(example)}
+    return sum(not known.isdisjoint(list_texts(example)) for example in asked)
 
 
-def _list_groups(examples: Sequence[Example]) -> list[list[int]]:
-    groups: dict[Hashable, list[int]] = {}
-    for place, group in enumerate(group_examples(examples)):
+def _list_groups(examples: Sequence[Example], *, most: int) -> list[list[int]]:
+    groups: dict[int, list[int]] = {}
+    for place, group in enumerate(group_examples(examples, most=most)):
         groups.setdefault(group, []).append(place)
     return list(groups.values())

@@ -46,9 +46,12 @@ def measure_calibration(
     if found is None:
         return None
     logits, golds = found
-    best = fit_temperature(logits, golds=golds)
+    # As the model gave them: what is known of a temperature beforehand is known of these.
+    own = 1.0 if temperature is None else temperature
+    given = logits * own
+    best = fit_temperature(given, golds=golds) / own
     if is_tuned_here and len(golds) > 1:
-        logits = _temper_halves(logits, golds, seed=seed)
+        logits = _temper_halves(given, golds, seed=seed)
     probabilities = calibrate(logits, temperature=1.0)
     return Calibration(
         temperature=temperature,
@@ -83,7 +86,7 @@ def report_threshold(
     if facts.kind != "spans" or not facts.has_impossible:
         return None
     part = build_part(answers, examples)
-    source = "the model's own" if num_models == 1 else "the mean of the models' own"
+    source = "the model's own" if num_models == 1 else "the median of the models' own"
     if is_tuned_here:
         source += ", chosen on these very questions, which flatters"
     threshold = facts.threshold

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ from albert.tasks.problems import BadRow, quote
 
 MAX_FOUND = 1000
 _SHOWN = 12
+_WHOLE = re.compile(r"-?[0-9]+\.0+")
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,10 @@ class Labels:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self.names)}
+        places = {name: place for place, name in enumerate(self.names)}
+        for place, name in enumerate(self.names):
+            places.setdefault(plain_label(name), place)
+        return places
 
     def place(self, name: str) -> int:
         """The place of a name; one that is not in the table is a mistake in the whole file."""
@@ -51,6 +56,13 @@ class Labels:
 def fold_label(name: str) -> str:
     """A name without what people spell differently by mistake."""
     return " ".join(name.casefold().split())
+
+
+def plain_label(name: str) -> str:
+    """A number or truth value as every format calls it: 1.0 is 1, and True is `true`."""
+    if name in ("True", "False"):
+        return name.lower()
+    return str(int(name.partition(".")[0])) if _WHOLE.fullmatch(name) else name
 
 
 def build_labels(names: Iterable[str], *, source: str, least: int = 2) -> Labels:

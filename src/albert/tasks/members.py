@@ -1,9 +1,9 @@
 """Fine-tuned folders and a task come in; models that can answer it together, and what they say, go out."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median_high, median_low
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from albert.model.runtime import RuntimeSettings
 from albert.pretrained.hub import resolve_source
 from albert.tasks.answering import load_answerer
 from albert.tasks.evaluation_goal import Goal
+from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
 from albert.tasks.task_facts import TaskFacts, describe_labels, read_facts
 
 
@@ -81,7 +82,7 @@ def describe_whole(members: Sequence[Member], goal: Goal) -> TaskFacts:
     """The facts that the answers of the members together are scored and described by.
 
     Probabilities are at each member's own temperature before they are merged, so that the whole has none.
-    Odds for no answer are means, and so is their threshold.
+    Odds for no answer are means, and their threshold is the median: it says nothing where most do.
     """
     first = members[0].facts
     thresholds = [member.facts.threshold for member in members]
@@ -99,10 +100,7 @@ def describe_whole(members: Sequence[Member], goal: Goal) -> TaskFacts:
             "has_exits": False,
             "patience": None,
             "has_impossible": first.has_impossible and has_threshold,
-            # Divided before they are added: "answer nothing" is the lowest number that there is.
-            "threshold": math.fsum(value / len(known) for value in known)
-            if len(known) == len(members)
-            else None,
+            "threshold": _find_middle(known) if len(known) == len(members) else None,
         }
     )
 
@@ -113,6 +111,11 @@ def align_answer(answer: Any, member: Member) -> Any:
         return answer
     ordered = answer if member.places is None else answer[..., list(member.places)]
     return ordered / member.facts.temperature
+
+
+def _find_middle(thresholds: Sequence[float]) -> float:
+    low, high = median_low(thresholds), median_high(thresholds)
+    return high if low == ANSWER_NOTHING else (low + high) / 2
 
 
 def _fit(

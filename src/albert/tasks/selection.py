@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample
+from albert.tasks.examples import ChoiceExample, Example, SpanExample, TokenExample
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.metrics.squad_threshold import halve
 
@@ -49,33 +49,60 @@ def choose_members(num_members: int, score: Callable[[Sequence[int]], float]) ->
 
 
 def halve_examples(examples: Sequence[Example], *, seed: int) -> tuple[list[int], list[int]]:
-    """The places of two halves; questions on one article, or on one passage, stay together."""
-    is_first = halve(group_examples(examples), seed=seed)
+    """The places of two halves; questions on one article, or on one passage, stay together.
+
+    One context or passage for all cannot be halved; one text for most rows tells none from another.
+    """
+    has_passages = any(isinstance(each, SpanExample) or _has_passage(each) for each in examples)
+    most = len(examples) if has_passages else len(examples) // 2
+    is_first = halve(group_examples(examples, most=most), seed=seed)
     first = [place for place, own in enumerate(is_first) if own]
     return first, [place for place, own in enumerate(is_first) if not own]
 
 
-def group_examples(examples: Sequence[Example]) -> list[Hashable]:
-    """What each example shares with others: an article (if there are several), a context, a passage, a text.
+def group_examples(examples: Sequence[Example], *, most: int) -> list[int]:
+    """The group of each example, called by a place in it: what shares a text, directly or through others.
 
-    Of two texts that is the first: one premise may have several hypotheses.
+    Articles (if there are several), contexts and passages tie as texts do. A text that would tie more than
+    `most` examples together does not; the rarest come first.
     """
     titles = {example.title for example in examples if isinstance(example, SpanExample)}
     has_articles = len(titles) > 1 and "" not in titles
-    groups = [_find_group(example, place, has_articles) for place, example in enumerate(examples)]
-    # One text for all rows tells none from another; one context or passage for all does.
-    is_one_text = isinstance(examples[0], TextExample) and len(set(groups)) == 1 if examples else False
-    return list(range(len(examples))) if is_one_text else groups
+    sharers: dict[Hashable, list[int]] = {}
+    for place, example in enumerate(examples):
+        if has_articles and isinstance(example, SpanExample):
+            sharers.setdefault(("title", example.title), []).append(place)
+        for text in list_texts(example):
+            sharers.setdefault(text, []).append(place)
+    groups = list(range(len(examples)))
+    members = {place: [place] for place in groups}
+    for places in sorted(sharers.values(), key=len):
+        tied = dict.fromkeys(groups[place] for place in places)
+        if len(tied) == 1 or sum(len(members[group]) for group in tied) > most:
+            continue
+        # The largest takes the others in, so that no example moves often.
+        largest = max(tied, key=lambda group: len(members[group]))
+        for group in tied:
+            if group != largest:
+                for place in members[group]:
+                    groups[place] = largest
+                members[largest] += members.pop(group)
+    return groups
 
 
-def _find_group(example: Example, place: int, has_articles: bool) -> Hashable:
+def list_texts(example: Example) -> list[Hashable]:
+    """The texts by which an example is known again: both of a pair; of a question, what it is asked about."""
     if isinstance(example, SpanExample):
-        return example.title if has_articles else example.context
-    if isinstance(example, ChoiceExample) and example.passage:
-        return example.passage
-    if isinstance(example, TextExample):
-        return example.first
-    return place
+        return [example.context]
+    if isinstance(example, ChoiceExample):
+        return [example.passage or example.question]
+    if isinstance(example, TokenExample):
+        return [example.words]
+    return [example.first] if example.second is None else [example.first, example.second]
+
+
+def _has_passage(example: Example) -> bool:
+    return isinstance(example, ChoiceExample) and example.passage != ""
 
 
 def _are_rows(members: Sequence[Sequence[Any]]) -> bool:

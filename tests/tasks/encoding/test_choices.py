@@ -15,12 +15,25 @@ PASSAGE = "The ship left the harbour in 1990, and nobody on the quay waved. " * 
         ("The ship  _  in 1990.", "The ship  \\1 left  in 1990."),
         ("from _ to _ .", "from \\1 left to \\1 left ."),
         ("It was ____", "It was \\1 left"),
+        ("They came by_.", "They came by\\1 left."),
+        ("the _s of the ship", "the \\1 lefts of the ship"),
+        ("What is my_var, or a__b?", "What is my_var, or a__b? \\1 left"),
+        ("my_var is ___ .", "my_var is \\1 left ."),
         ("What happened?", "What happened? \\1 left"),
         ("", " \\1 left"),
     ],
 )
 def test_a_blank_takes_the_option(question, filled):
     assert fill_blank(question, "\\1 left") == filled
+
+
+def test_a_question_of_race_has_its_blank_also_within_a_word(tokenizer):
+    """As the published rule has it: "The article is mainly about_in Venice"."""
+    for level, ending in (("high", "The ship andwas"), ("", "The ship and_was the dog")):
+        example = ChoiceExample("a", "The ship left.", "The ship and_was", ("the dog", "the sea"), 1, level)
+        (encoded,) = iter_encoded_choices([example], tokenizer=tokenizer, max_length=140)
+        wanted = ending.replace("andwas", "andthe dogwas")
+        assert encoded.endings[0] == tuple(tokenizer.encode_ids([wanted])[0])
 
 
 def test_each_option_is_a_sequence_with_the_passage_in_front(tokenizer):

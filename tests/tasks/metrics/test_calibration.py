@@ -39,14 +39,23 @@ def test_the_temperature_that_made_the_answers_is_found_again(temperature):
 
 
 def test_no_temperature_of_a_fine_grid_is_better():
+    """Of the sum and what is known beforehand; with a thousand answers that is hardly another one."""
+
+    def loss(logits, golds, temperature):
+        known = 1 / temperature - math.log(1 / temperature)
+        return len(golds) * negative_log_likelihood(logits, golds=golds, temperature=temperature) + known
+
     rng = np.random.default_rng(3)
-    for _ in range(50):
-        logits = rng.normal(scale=rng.uniform(0.5, 8), size=(40, 3))
-        golds = np.where(rng.random(40) < 0.7, logits.argmax(axis=1), rng.integers(3, size=40))
+    for number in [40] * 50 + [1000] * 10:
+        logits = rng.normal(scale=rng.uniform(0.5, 8), size=(number, 3))
+        golds = np.where(rng.random(number) < 0.7, logits.argmax(axis=1), rng.integers(3, size=number))
         found = fit_temperature(logits, golds=golds)
-        least = negative_log_likelihood(logits, golds=golds, temperature=found)
-        for other in np.geomspace(MIN_TEMPERATURE, MAX_TEMPERATURE, 200):
-            assert least <= negative_log_likelihood(logits, golds=golds, temperature=other) + 1e-9
+        grid = np.geomspace(MIN_TEMPERATURE, MAX_TEMPERATURE, 200)
+        assert all(loss(logits, golds, found) <= loss(logits, golds, other) + 1e-6 for other in grid)
+        if number == 1000:
+            near = found * np.linspace(0.95, 1.05, 101)
+            plain = [negative_log_likelihood(logits, golds=golds, temperature=each) for each in near]
+            assert near[np.argmin(plain)] == pytest.approx(found, rel=0.01)
 
 
 def test_the_likelihood_is_the_mean_of_the_logs():
@@ -58,12 +67,19 @@ def test_the_likelihood_is_the_mean_of_the_logs():
 
 
 def test_limits_hold_where_the_best_lies_at_infinity():
-    logits = np.array([[0.02, 0.0], [0.0, 0.03]])
-    assert fit_temperature(logits, golds=[0, 1]) == pytest.approx(MIN_TEMPERATURE, rel=1e-3)
-    assert fit_temperature(100 * logits, golds=[1, 0]) == pytest.approx(MAX_TEMPERATURE, rel=1e-3)
-    # Long before the limit nothing is left to win: every probability is 1.
-    sure = fit_temperature(100 * logits, golds=[0, 1])
-    assert negative_log_likelihood(100 * logits, golds=[0, 1], temperature=sure) < 1e-12
+    logits = np.array([[0.5, 0.0], [0.0, 0.6]] * 500)
+    golds = np.array([0, 1] * 500)
+    assert fit_temperature(logits, golds=golds) == pytest.approx(MIN_TEMPERATURE, rel=1e-3)
+    assert fit_temperature(4 * logits, golds=1 - golds) == pytest.approx(MAX_TEMPERATURE, rel=1e-3)
+
+
+@pytest.mark.parametrize("size", [0.5, 2.0, 8.0])
+def test_a_few_answers_that_are_all_right_leave_doubt(size):
+    logits = size * np.eye(2)[np.arange(20) % 2]
+    found = fit_temperature(logits, golds=np.arange(20) % 2)
+    assert MIN_TEMPERATURE <= found <= 1.01
+    assert calibrate(logits, temperature=found).max() < 0.9999
+    assert fit_temperature(logits[:2], golds=[1, 0]) > 1
 
 
 def test_no_answer_changes():

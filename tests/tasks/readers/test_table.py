@@ -54,6 +54,37 @@ def test_labels_have_the_same_names_in_every_format(write):
     assert found == [Labels(("0", "1", "2"))] * 3
 
 
+def test_texts_of_numbers_and_truth_values_are_called_as_these_are(write):
+    """pandas makes 1.0 of 1 as soon as one cell of a column is empty, and writes True."""
+    path = write("a.csv", "text,label\na,1.0\nb,-2.00\nc,0.5\nd,1.0.0\ne,1\n")
+    assert read_table(path, TEXTS, columns=TextColumns()).labels == Labels(("-2", "0.5", "1", "1.0.0"))
+    said = [
+        write("b.csv", "text,label\na,True\nb,False\n"),
+        write("b.jsonl", [{"text": "a", "label": True}, {"text": "b", "label": False}]),
+    ]
+    for path in said:
+        table = read_table(path, TEXTS, columns=TextColumns())
+        assert (table.labels, table.examples[0].label) == (Labels(("false", "true")), 1)
+    several = write("c.csv", "text,label\na,1.0;True\nb,1\n")
+    table = read_table(several, TEXTS, columns=TextColumns(label_kind="several", label_separator=";"))
+    assert table.labels == Labels(("1", "true"))
+
+
+def test_a_model_that_learned_names_as_a_table_wrote_them_still_knows_them(write):
+    path = write("a.csv", "text,label\na,1.0\nb,True\n")
+    labels = Labels(("1.0", "2.0", "True"))
+    table = read_table(path, TEXTS, columns=TextColumns(), labels=labels)
+    assert [each.label for each in table.examples] == [0, 2]
+    assert Labels(("1.0", "1")).place("1") == 1
+
+
+def test_an_option_is_known_by_its_text_as_it_is_written(write):
+    rows = [{"passage": "P", "question": "?", "options": ["1.0", "True", "x"], "label": name}
+            for name in ("1.0", "True", "2.0")]  # fmt: skip
+    table = read_table(write("a.jsonl", rows), CHOICES, columns=ChoiceColumns())
+    assert [each.label for each in table.examples] == [0, 1, 2]
+
+
 def test_pairs_ids_and_truth_values(write):
     rows = [{"q": "one", "a": "two", "is": True, "key": 5}, {"q": "one", "a": "", "is": False, "key": 6}]
     columns = TextColumns(text="q", text_pair="a", label="is", id="key")
@@ -226,7 +257,35 @@ def test_answers_in_columns_with_and_without_their_place(write):
     )
 
 
-@pytest.mark.parametrize("label", ["B", "b", 1, "1", "in Rome"])
+def test_places_as_other_programs_write_them(write):
+    """pandas makes 16.0 of 16 as soon as one cell of a column is empty."""
+    asked = {"question": "Where?", "context": "In Rome, not in Rome."}
+    lines = "".join(f'Where?,"{asked["context"]}",Rome,{start}\n' for start in ("16.0", "", "16", "nan"))
+    csv = write("a.csv", f"question,context,answers,answer_start\n{lines}")
+    starts = [16.0, None, "16", float("nan")]
+    listed = write(
+        "a.jsonl", [{**asked, "answers": [{"text": "Rome", "answer_start": start}]} for start in starts]
+    )
+    columns = write(
+        "a.parquet", [{**asked, "answers": "Rome", "answer_start": each} for each in (16.0, None)]
+    )
+    for path, wanted in ((csv, [16, 3, 16, 3]), (listed, [16, 3, 16, 3]), (columns, [16, 3])):
+        examples = read_table(path, SPANS, columns=SpanColumns()).examples
+        assert [example.answers for example in examples] == [(Answer("Rome", start),) for start in wanted]
+
+
+@pytest.mark.parametrize("start", ["16.5", "there", True, float("inf")])
+def test_a_place_that_is_no_whole_number_is_refused(write, start):
+    row = {"question": "Where?", "context": "In Rome."}
+    flat = write("a.jsonl", [{**row, "answers": "Rome", "answer_start": str(start)}])
+    with pytest.raises(FileFormatError, match="no whole number in column 'answer_start'"):
+        read_table(flat, SPANS, columns=SpanColumns())
+    nested = write("b.jsonl", [{**row, "answers": [{"text": "Rome", "answer_start": start}]}])
+    with pytest.raises(FileFormatError, match="each needs a text and a number answer_start"):
+        read_table(nested, SPANS, columns=SpanColumns())
+
+
+@pytest.mark.parametrize("label", ["B", "b", 1, "1", 1.0, "1.0", "in Rome"])
 def test_choices_are_named_by_letter_number_or_text(write, label):
     row = {"passage": "P", "question": "Where?", "options": ["in Paris", "in Rome"], "label": label}
     example = ChoiceExample("1", "P", "Where?", ("in Paris", "in Rome"), 1)

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from albert.tasks.encoding.sequence import Frame, TaskSequence, check_length, iter_groups
 from albert.tasks.examples import ChoiceExample
+from albert.tasks.metrics.race import LEVELS
 from albert.text.tokenizer import Tokenizer
 
 MAX_QUESTION_AND_OPTION = 128
 _BLANK = re.compile("_+")
+_FREE_BLANK = re.compile(r"(?<!\w)_+|(?<!_)_+(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,11 @@ def iter_encoded_choices(
     for group in iter_groups(examples, count_characters=lambda each: len(each.passage)):
         texts = list(dict.fromkeys(example.passage for example in group))
         passages = dict(zip(texts, map(frame.share, tokenizer.encode_ids(texts)), strict=True))
-        filled = [fill_blank(example.question, option) for example in group for option in example.options]
+        filled = [
+            fill_blank(example.question, option, is_race=example.level in LEVELS)
+            for example in group
+            for option in example.options
+        ]
         endings = iter(tokenizer.encode_ids(filled))
         for example in group:
             whole = [next(endings) for _ in example.options]
@@ -72,7 +78,10 @@ def iter_encoded_choices(
             )
 
 
-def fill_blank(question: str, option: str) -> str:
-    """The option in the place of each blank (`_`), or behind a question that has none."""
-    filled, num_blanks = _BLANK.subn(lambda match: option, question)
+def fill_blank(question: str, option: str, *, is_race: bool = False) -> str:
+    """The option in the place of each blank (`_`), or behind a question that has none.
+
+    Within a word (`my_var`) it is no blank, except in RACE: some of its questions lack the white space.
+    """
+    filled, num_blanks = (_BLANK if is_race else _FREE_BLANK).subn(lambda match: option, question)
     return filled if num_blanks else f"{question} {option}"

@@ -16,7 +16,7 @@ from scipy.special import log_softmax, softmax
 from albert.errors import InputError
 from albert.tasks.metrics.pairs import Values, check_finite, check_pairs
 
-MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 100.0
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.25, 10.0
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,17 @@ class ReliabilityBin:
 
 
 def fit_temperature(logits: Values, *, golds: Values) -> float:
-    """The temperature with the smallest mean negative log-likelihood, between 0.01 and 100.
+    """The temperature with the smallest negative log-likelihood, between 0.25 and 10, and near 1 in doubt.
 
-    The log-likelihood is concave in 1 ÷ temperature, so that the one minimum is found. Where every answer is
-    right (or none is better than chance) it lies beyond the limits, and a limit comes out.
+    A few answers that are all right (or no better than chance) would ask for 0 (or for infinity), and nothing
+    would be left to tell sure from unsure. So 1 is known beforehand, as weakly as by an answer or two: with
+    β = 1 ÷ temperature, β - log β is added to the sum. Both are convex in β: the one minimum is found.
     """
     table, rows = _read_logits(logits, golds)
 
     def loss(log_temperature: float) -> float:
-        return _mean_loss(table, rows, math.exp(log_temperature))
+        known = math.exp(-log_temperature) + log_temperature
+        return _mean_loss(table, rows, math.exp(log_temperature)) + known / len(rows)
 
     limits = (math.log(MIN_TEMPERATURE), math.log(MAX_TEMPERATURE))
     found = minimize_scalar(loss, bounds=limits, method="bounded", options={"xatol": 1e-7})

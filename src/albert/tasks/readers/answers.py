@@ -1,5 +1,6 @@
 """The cells of a question's answers come in, in any of the usual forms; answers with their places go out."""
 
+import math
 from typing import Any
 
 from albert.tasks.examples import Answer, SpanExample, stands_at
@@ -10,7 +11,7 @@ TEXT_KEY = "text"
 START_KEY = "answer_start"
 
 
-def parse_answers(value: Any) -> tuple[Answer, ...]:
+def parse_answers(value: Any, *, context: str) -> tuple[Answer, ...]:
     """`[{text, answer_start}, …]` as in SQuAD, or `{text: […], answer_start: […]}` as in `datasets`."""
     if isinstance(value, dict):
         texts, starts = value.get(TEXT_KEY), value.get(START_KEY)
@@ -21,31 +22,45 @@ def parse_answers(value: Any) -> tuple[Answer, ...]:
         raise BadRow(
             "answers that are not understood", f"a list expected, and it is a {type(value).__name__}"
         )
-    return tuple(_parse_one(answer) for answer in value)
+    return tuple(_parse_one(answer, context=context) for answer in value)
 
 
-def _parse_one(answer: Any) -> Answer:
+def _parse_one(answer: Any, *, context: str) -> Answer:
     text = answer.get(TEXT_KEY) if isinstance(answer, dict) else None
-    start = answer.get(START_KEY) if isinstance(answer, dict) else None
-    if not isinstance(text, str) or isinstance(start, bool) or not isinstance(start, int):
-        raise BadRow("answers that are not understood", f"each needs a {TEXT_KEY} and a number {START_KEY}")
-    return Answer(text, start)
+    try:
+        if isinstance(text, str) and START_KEY in answer:
+            return Answer(text, _find_start(answer[START_KEY], text=text, context=context))
+    except (TypeError, ValueError):
+        pass
+    raise BadRow("answers that are not understood", f"each needs a {TEXT_KEY} and a number {START_KEY}")
 
 
 def read_answers(row: Row, *, context: str, text_column: str, start_column: str) -> tuple[Answer, ...]:
     """The answers of a row; a plain text without its place is put at its first occurrence in the context."""
     value = row.values.get(text_column)
     if not isinstance(value, str):
-        return () if value is None else parse_answers(value)
+        return () if value is None else parse_answers(value, context=context)
     if not value:
         return ()
     start = row.values.get(start_column)
-    if start is None:
-        return (Answer(value, context.find(value)),)
     try:
-        return (Answer(value, int(start)),)
+        return (Answer(value, _find_start(start, text=value, context=context)),)
     except (TypeError, ValueError) as error:
-        raise BadRow(f"no number in column {start_column!r}", f"it holds {quote(str(start))}") from error
+        raise BadRow(
+            f"no whole number in column {start_column!r}", f"it holds {quote(str(start))}"
+        ) from error
+
+
+def _find_start(value: Any, *, text: str, context: str) -> int:
+    """A whole number, also written 3.0; nothing, as tables write it, is the first occurrence."""
+    if isinstance(value, bool):
+        raise ValueError(value)
+    number = math.nan if value is None or value == "" else float(value)
+    if math.isnan(number):
+        return context.find(text)
+    if not number.is_integer():
+        raise ValueError(value)
+    return int(number)
 
 
 def note_answers(example: SpanExample, *, line: int, problems: Problems) -> None:

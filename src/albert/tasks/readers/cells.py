@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from albert.tasks.labels import plain_label
 from albert.tasks.problems import BadRow, quote
 from albert.tasks.readers.rows import Row
 
@@ -24,12 +25,12 @@ def read_id(row: Row, column: str | None) -> str:
 
 
 def read_label(row: Row, column: str) -> str:
-    """The name of a label: a text, or a number or truth value as a text."""
-    return name_label(row.values.get(column), column)
+    """The name of a label in every format: 1, 1.0, "1" and "1.0" are the same, True and "True" are `true`."""
+    return plain_label(read_name(row.values.get(column), column))
 
 
-def name_label(value: Any, column: str) -> str:
-    """A label as it is called in every format: 1, 1.0 and "1" are the same, True is `true`."""
+def read_name(value: Any, column: str) -> str:
+    """A label as it is written; a number or truth value as every format calls it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
@@ -61,7 +62,7 @@ def read_several(row: Row, column: str, *, separator: str | None) -> list[str]:
         value = [part for part in parts if part.strip()]
     if not isinstance(value, list | tuple):
         raise BadRow(f"no list in column {column!r}", f"it holds {_describe(value)}")
-    return [name_label(each, column) for each in value]
+    return [plain_label(read_name(each, column)) for each in value]
 
 
 def read_texts(row: Row, column: str) -> tuple[str, ...]:

@@ -6,12 +6,13 @@ from typing import Generic, TypeVar
 
 from albert.settings import Settings
 from albert.tasks.examples import ChoiceExample, Example, Label, SpanExample, TextExample, TokenExample
-from albert.tasks.labels import Labels
+from albert.tasks.labels import Labels, plain_label
 from albert.tasks.problems import BadRow, Problems, quote
 from albert.tasks.readers.answers import note_answers, read_answers
 from albert.tasks.readers.cells import (
     read_id,
     read_label,
+    read_name,
     read_number,
     read_several,
     read_text,
@@ -155,7 +156,9 @@ def _build_choice(
         passage=passage,
         question=question,
         options=options,
-        label=place_option(read_label(row, columns.label), options) if is_labelled else None,
+        label=place_option(read_name(row.values.get(columns.label), columns.label), options)
+        if is_labelled
+        else None,
         level=read_label(row, columns.level) if columns.level is not None else "",
     )
 
@@ -172,6 +175,8 @@ def place_option(name: str, options: tuple[str, ...]) -> int:
             is_fatal=True,
         )
     place = by_text if by_name is None else by_name
+    if place is None:
+        place = _read_place(plain_label(name), options)  # 1.0 is a place unless it is a text
     if place is None:
         raise _no_option(name, options)
     return place

@@ -57,7 +57,7 @@ def _build_example(question: _Question, *, has_impossible: bool) -> SpanExample:
         question=content["question"],
         context=question.context,
         # An impossible question may have plausible answers, which answer another one.
-        answers=() if is_impossible else parse_answers(content.get("answers", [])),
+        answers=() if is_impossible else parse_answers(content.get("answers", []), context=question.context),
         is_impossible=is_impossible,
         title=question.title,
     )
