@@ -44,9 +44,9 @@ def test_a_figure_of_the_paper_stands_in_a_column_of_its_own_kind():
     plan = build_plan("objective")
     table = build_arm_table(plan, summarise(plan, mlm_accuracy=0.2, sop_accuracy=0.6, nsp_accuracy=0.5))
     assert read_column(table, "sentence order right") == ["60.00"] * 4
-    assert read_column(table, "paper: sentence order right") == ["53.3", "52.0", "86.5", "–"]
-    assert read_column(table, "paper: next sentence right") == ["52.4", "90.5", "78.9", "–"]
-    assert read_column(table, "paper: average of the tasks") == ["79.0", "79.2", "80.1", "–"]
+    assert read_column(table, "paper: sentence order right") == ["53.3", "52.0", "86.5", ""]
+    assert read_column(table, "paper: next sentence right") == ["52.4", "90.5", "78.9", ""]
+    assert read_column(table, "paper: average of the tasks") == ["79.0", "79.2", "80.1", ""]
 
 
 def test_training_and_inference_are_timed():
@@ -120,7 +120,7 @@ def test_the_papers_sizes_stand_beside_ours():
     assert (found["all shared"], found["feed-forward shared, E = H"], found["two groups"]) == (
         "12",
         "57",
-        "–",
+        "",
     )
 
 

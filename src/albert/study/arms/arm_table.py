@@ -9,11 +9,11 @@ from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import StudySettings
 from albert.study.arms.results import ArmSummary
 from albert.study.arms.statistics import compare_paired, estimate_mean, format_p
+from albert.study.cells import MISSING
 
 _QUALITY = (
     "mlm_accuracy", "mlm_loss", "sop_accuracy", "nsp_accuracy", "probe_sop", "probe_nsp", "agreement",
 )  # fmt: skip
-MISSING = Cell("–")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from albert.pages.content import Cell, Column, Page, Section, Table
 from albert.reporting import format_seconds
-from albert.study.arms.arm_table import MISSING, build_arm_table
+from albert.study.arms.arm_table import build_arm_table
 from albert.study.arms.charts import draw_charts
 from albert.study.arms.figures import name_figure
 from albert.study.arms.findings import judge_claims
@@ -12,6 +12,7 @@ from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import StudySettings
 from albert.study.arms.results import ArmResult, ArmSummary
 from albert.study.arms.statistics import Estimate, estimate_mean
+from albert.study.cells import MISSING
 
 _STABILITY = ("train_loss", "mlm_loss", "gap", "grad_norm", "grad_variation")
 _CURVES = (
