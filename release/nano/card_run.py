@@ -126,7 +126,7 @@ def _list_stretches(starts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def list_commands(run: Run, *, recipe: str, data: Mapping[str, Any]) -> list[str]:
-    """From text to the half precision, with every setting in which the run differs from its recipe."""
+    """From text to the half precision, with every setting that matters and is not its recipe's."""
     before = _flatten(read_recipe(recipe).model_dump(mode="json"))
     after = _flatten(run.settings.model_dump(mode="json"))
     changes = [

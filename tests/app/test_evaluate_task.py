@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from albert.tasks.evaluation import evaluate
+from albert.tasks.examples import identify_examples
 from tests.conftest import read_tree
 from tests.tasks.finetuned_folder import EARLY, SENTIMENT, write_finetuned_folder
 from tests.tasks.published import TEXTS, write_entailment, write_sentiment, write_similarity, write_squad
@@ -32,7 +34,18 @@ def test_a_person_reads_scores_with_intervals_classes_and_confusions(sentiment, 
     text = "\n".join(lines)
     for words in ("accuracy", "95% interval", "negative", "positive", "precision", "right ↓ given →"):
         assert words in text
-    assert "calibration error" in text
+    assert "points at temperature 1.000; these examples would want" in text
+
+
+def test_a_temperature_that_was_chosen_on_these_examples_is_not_judged_by_them(
+    sentiment, run_albert, tmp_path
+):
+    dev = evaluate("sst-2", model=tmp_path / "m", data=tmp_path / "glue").examples
+    task_file = tmp_path / "m" / "task.json"
+    task_file.write_text(json.dumps(json.loads(task_file.read_text()) | {"tuned_on": identify_examples(dev)}))
+    text = run_albert(*sentiment).out
+    assert "points, of halves, each at a temperature chosen on the other" in " ".join(text.split())
+    assert "would want" not in text
 
 
 def test_a_machine_reads_the_same_as_json(sentiment, run_albert):

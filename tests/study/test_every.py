@@ -8,7 +8,7 @@ import pytest
 from albert.errors import InputError
 from albert.pages.content import Finding, Page, Section
 from albert.study.asking import Ask, StudyOutcome
-from albert.study.every import _build_ask, _Clock, _tell_outcome, order_studies, run_all
+from albert.study.every import _build_ask, _Clock, _find_trained, _tell_outcome, order_studies, run_all
 from albert.study.studies import list_studies
 from tests.study.arms.test_ablation import TOY
 
@@ -20,7 +20,7 @@ def test_every_study_comes_once_and_what_looks_at_models_comes_last():
 
 
 def test_a_budget_is_spent_and_a_study_that_cannot_run_is_told_of(story_corpus, tmp_path):
-    toy = tuple(word for word in TOY if not word.startswith("pretrain.num_steps"))
+    toy = (*(word for word in TOY if not word.startswith("pretrain.num_steps")), "first_seed=3")
     ask = Ask(out=tmp_path / "all", data=str(story_corpus), overrides=toy, budget_seconds=20.0)
     # There are no models to look at: the study that would have trained them is not asked for.
     outcome = run_all(ask, names=["dropout", "agreement"])
@@ -34,6 +34,9 @@ def test_a_budget_is_spent_and_a_study_that_cannot_run_is_told_of(story_corpus, 
     page = outcome.report.read_text(encoding="utf-8")
     assert "dropout/report.html" in page
     assert "Without dropout, masked words are learned better" in page
+    models = [Path(model) for model in _find_trained(tmp_path / "all" / "dropout")]
+    assert len(models) == 2
+    assert all((model / "config.json").exists() and "seed-3" in model.parts for model in models)
 
 
 def test_studies_that_train_have_equal_shares_of_what_is_left(tmp_path):

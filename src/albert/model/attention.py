@@ -6,7 +6,7 @@ B sequences in all, D hidden width.
 The way was chosen by measurement (bench/attention.py, docs/benchmarks.md): sequences of equal length
 together, each run a view of the flat tensors and one call of the fused kernel. On the CPU it is about as
 fast as a loop over single sequences on long ragged batches and nearly twice as fast on many short ones;
-padding the batch costs up to four times as much, nested tensors far more.
+padding the batch costs up to five times as much, nested tensors far more.
 """
 
 import math

@@ -11,8 +11,8 @@ from albert.files import read_json, write_json
 from albert.pages.content import Cell, Column, Page, Section, Table
 from albert.pages.write import write_page
 from albert.reporting import Reporter, Silence, format_seconds
-from albert.study.arms.folder import has_plan
-from albert.study.arms.results import PRETRAIN_DIR, RESULT_NAME
+from albert.study.arms.folder import has_plan, read_plan
+from albert.study.arms.results import PRETRAIN_DIR, Unit
 from albert.study.asking import Ask, StudyOutcome
 from albert.study.studies import list_studies, run_study
 from albert.training.run_folder import MODEL_DIR
@@ -29,7 +29,7 @@ def run_all(
     """Run every study, or those named, each in its own folder; one that fails is told of and the rest go on.
 
     What takes no budget is run as it is; the others share what is left of it, equally, as they begin. Models
-    to look at are those of `--model`, or else those that the study `overall` has trained.
+    to look at are those of `--model`, or else what the study `overall` has trained with its first seed.
     """
     reporter = reporter or Silence()
     ask.refuse("all", arms=ask.arms)
@@ -77,9 +77,12 @@ def _build_ask(name: str, ask: Ask, clock: "_Clock", names: Sequence[str]) -> As
 
 
 def _find_trained(study_dir: Path) -> tuple[str, ...]:
-    """The models of a study's arms, with the first seed."""
-    folders = sorted(study_dir.glob("arms/*/seed-0"))
-    return tuple(str(each / PRETRAIN_DIR / MODEL_DIR) for each in folders if (each / RESULT_NAME).exists())
+    """The models of a study's finished arms, with its first seed."""
+    if not has_plan(study_dir):
+        return ()
+    settings = read_plan(study_dir).settings
+    units = [Unit(study_dir, arm, settings.seeds[0]) for arm in settings.arms]
+    return tuple(str(unit.folder / PRETRAIN_DIR / MODEL_DIR) for unit in units if unit.result is not None)
 
 
 class _Clock:

@@ -61,8 +61,8 @@ def evaluate_task(
     `select` the members of an ensemble are chosen on one half of the examples, and the scores are of
     the other half; with `select_on` they are chosen on another split, and all is scored. `columns` are names
     in an own table that differ from those of the first model. A split without labels is answered and not
-    scored. Refused: models of other tasks or with other labels, labels that they do not know, and a choice
-    among less than two models or by examples without labels.
+    scored. Refused: models of another kind of task or with other labels, labels that they do not know, and
+    a choice among less than two models or by examples without labels.
     """
     reporter, runtime, folder = reporter or Silence(), RuntimeSettings(device=device), Path(data)
     is_selecting = select or select_on is not None

@@ -82,8 +82,9 @@ def predict(
 
     The lines go to a stream as they are found, or to a file that is there whole or not at all. Rows that
     cannot be read are left out and counted: each answer has its row's name or line. `columns` are names in a
-    table, where they differ from those that the first model was fine-tuned with. Refused: models of other
-    tasks, a table without the columns, and one of which no row can be read.
+    table, where they differ from those that the first model was fine-tuned with. Refused: models of
+    another kind of task or with other labels, a table without the columns, and one of which no row can be
+    read.
     """
     reporter, runtime = reporter or Silence(), runtime or RuntimeSettings()
     begin = time.monotonic()

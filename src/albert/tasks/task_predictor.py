@@ -77,7 +77,8 @@ class TaskPredictor(Predictor):
         """The label of each text, or of each pair (a tuple of two texts), and how likely each label is.
 
         What is longer than `facts.max_length` pieces is cut at its end, of a pair the longer text. With
-        `patience`, a model that has a classifier after each layer stops where so many in a row agree.
+        `patience`, a model that has a classifier after each layer stops where so many in a row agree with the
+        one before.
         """
         rows = self._ask_texts(texts, "one", depth=depth, patience=patience)
         return [Classification.of(row) for row in rows]

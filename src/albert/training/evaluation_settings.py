@@ -11,8 +11,9 @@ class HeldOutSettings(Settings):
     """What is asked of a model during training.
 
     `data` is a prepared corpus to ask about; without one, the last documents of the corpus are kept from
-    training: `share` of its pieces, at most `max_pieces`, and at least `min_documents`. The other sentence
-    question, which any head may be asked, is the last evaluation's alone unless `asks_both`.
+    training: `share` of its pieces, about `max_pieces` at most (whole documents up to three times as much,
+    of a longer one its end), and at least `min_documents`, which from two on are whole, however long. The
+    other sentence question, which any head may be asked, is the last evaluation's alone unless `asks_both`.
     """
 
     data: str | None = None

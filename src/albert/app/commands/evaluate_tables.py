@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from albert.tasks.evaluation_result import Evaluation, ThresholdReport
+    from albert.tasks.evaluation_result import Calibration, Evaluation, ThresholdReport
     from albert.tasks.exit_curve import ExitCurve
 
 TOLD_BELOW = ("best_exact", "best_f1", "threshold")
@@ -27,12 +27,7 @@ def render_evaluation(console: Any, found: "Evaluation") -> None:
     if found.confusion is not None and len(found.confusion.labels) <= MAX_SHOWN:
         _render_confusion(console, found)
     if found.calibration is not None:
-        own = found.calibration
-        used = "each model's own" if own.temperature is None else f"{own.temperature:.3f}"
-        console.print(
-            f"calibration error {100 * own.ece:.2f} points at temperature {used}; these examples would want "
-            f"{own.best_temperature:.3f} times that"
-        )
+        console.print(_tell_calibration(found.calibration))
     if found.threshold is not None:
         _render_threshold(console, found.threshold)
 
@@ -80,6 +75,14 @@ def _render_classes(console: Any, found: "Evaluation") -> None:
     console.print(table)
     if len(found.classes) > 2 * MAX_SHOWN:
         console.print(f"and {len(found.classes) - 2 * MAX_SHOWN} more classes")
+
+
+def _tell_calibration(found: "Calibration") -> str:
+    error = f"calibration error {100 * found.ece:.2f} points"
+    if found.is_tuned_here:  # on these very examples, which say nothing of whether it is right
+        return f"{error}, of halves, each at a temperature chosen on the other"
+    used = "each model's own" if found.temperature is None else f"{found.temperature:.3f}"
+    return f"{error} at temperature {used}; these examples would want {found.best_temperature:.3f} times that"
 
 
 def _render_confusion(console: Any, found: "Evaluation") -> None:

@@ -45,7 +45,10 @@ def predict(
     ] = None,
     depth: Annotated[int | None, typer.Option("--depth", help="layers to run; fewer is faster")] = None,
     patience: Annotated[
-        int | None, typer.Option("--patience", help="of a model with exits: stop once so many layers agree")
+        int | None,
+        typer.Option(
+            "--patience", help="of a model with exits: stop once so many layers agree with the one before"
+        ),
     ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps")] = "auto",
     precision: Annotated[str, typer.Option("--precision", help="float32 or bf16")] = "float32",

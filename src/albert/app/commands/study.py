@@ -39,7 +39,9 @@ def study(
     model: Annotated[
         list[str] | None, typer.Option("--model", help="a trained model to look at; may be repeated")
     ] = None,
-    arms: Annotated[str, typer.Option("--arms", help="only these, as in all,none")] = "",
+    arms: Annotated[
+        str, typer.Option("--arms", help="these, the base and what they start from, as in all,none")
+    ] = "",
     budget: Annotated[
         str | None, typer.Option("--budget", help="as many steps as fit into 20m, 2h or 1h30m")
     ] = None,
