@@ -143,6 +143,15 @@ def test_of_a_short_document_the_window_is_all(tmp_path, tokenizer):
         assert len(first) + len(second) in sizes
 
 
+@pytest.mark.parametrize("sizes", [(3000, 300), (300, 10), (2000, *[25] * 20)])
+def test_beside_one_long_document_half_of_the_seconds_are_still_from_another(tmp_path, tokenizer, sizes):
+    draw = np.random.default_rng(1)
+    documents = [[(5 + draw.integers(0, 90, size=12)).tolist() for _ in range(size)] for size in sizes]
+    _, batches = make(write_corpus(tmp_path, documents, tokenizer), tokenizer, objective="nsp", epochs=6)
+    labels = np.concatenate([batch.labels_B for batch in batches])
+    assert within(labels.sum(), len(labels), 0.5)
+
+
 def test_next_sentence_over_a_single_document_is_refused(tmp_path, tokenizer):
     small = write_corpus(tmp_path, random_documents(1), tokenizer)
     with pytest.raises(InputError, match="one document"):

@@ -188,6 +188,7 @@ def test_a_corpus_smaller_than_one_batch(run_albert, recipe, story_corpus, tmp_p
         (["RECIPE", "length_schedule=[{until: 0.5, value: 50}]"], "a stage of 50 pieces; from 8 to"),
         (["RECIPE", "model.preset=albert-bass"], "unknown preset 'albert-bass'; did you mean albert-base?"),
         (["RECIPE", "runtime.device=abacus"], "unknown device 'abacus'"),
+        (["RECIPE", "model.type_vocab_size=1"], "model.type_vocab_size 1 cannot tell the two segments"),
         (["RECIPE", "seed=99999999999999999999"], "seed is 99999999999999999999"),
         (["albert-base", "num_steps=1000"], "schedule.warmup_steps 3125 is all of num_steps 1000"),
         (["continue"], "a recipe needs a model, as in model.preset=nano, or init_from=FOLDER"),
@@ -216,6 +217,34 @@ def test_a_folder_of_something_else_is_left_alone(run_albert, recipe, story_corp
     (tmp_path / "run" / "thesis.txt").write_text("ten years of work")
     done = run_albert("pretrain", recipe, "--data", story_corpus, "--out", tmp_path / "run")
     assert "holds thesis.txt, which is no run; choose an empty --out" in done.error
+
+
+@pytest.mark.parametrize("name", ["settings.yaml", "metrics.jsonl", "checkpoints/step-5000/weights.bin"])
+def test_what_another_program_calls_by_our_names_is_left_alone(
+    run_albert, recipe, story_corpus, tmp_path, name
+):
+    path = tmp_path / "run" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("a week of work")
+    for data in (story_corpus, tmp_path / "a typing mistake"):
+        done = run_albert("pretrain", recipe, "--data", data, "--out", tmp_path / "run")
+        assert f"holds {name.split('/')[0]}, which is no run; choose an empty --out" in done.error
+    assert path.read_text() == "a week of work"
+
+
+def test_what_a_run_leaves_that_is_killed_before_it_began_is_taken_over(train, tmp_path):
+    (tmp_path / "run").mkdir()
+    for name in ("lock", "settings.yaml"):
+        (tmp_path / "run" / name).write_text("")
+    assert train().outcome.is_finished
+
+
+def test_a_run_that_has_lost_its_beginning_is_not_gone_on_with(train, tmp_path):
+    train()
+    for name in ("run.json", "settings.yaml"):
+        (tmp_path / "run" / name).unlink()
+    with pytest.raises(InputError, match="holds checkpoints, .*which is no run; choose an empty --out"):
+        train("seed=7")
 
 
 def test_sentences_alone_have_no_order(recipe, tmp_path, story_corpus):

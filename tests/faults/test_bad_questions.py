@@ -29,7 +29,10 @@ ASKED = [
         ["fill-mask", "--model", "MODEL", "a [MASK]", "a dog"],
         "text 2 has no [MASK]; put one where a word is to be guessed",
     ),
-    (["fill-mask", "--model", "MODEL", "a [MASK]", "--top", "0"], "top is 0; it must be from 1 to"),
+    (
+        ["fill-mask", "--model", "MODEL", "a [MASK]", "--top", "0"],
+        "top is 0; it must be a whole number from 1",
+    ),
     (["sentence-order", "--model", "MODEL", "a", "b", "c"], "3 texts do not make pairs; give an even number"),
     (["embed", "--model", "MODEL", "a", "--pooling", "max"], "pooling is 'max'; there are mean, cls, pooler"),
     (["embed", "--model", "MODEL", "a", "--depth", "0"], "depth is 0; it must be at least 1"),

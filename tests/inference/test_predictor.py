@@ -209,8 +209,16 @@ def test_a_weights_file_is_as_good_as_its_folder(tiny, tiny_folder):
     ("ask", "said"),
     [
         (lambda model: model.fill_mask(["a [MASK]", "none here"]), "text 2 has no [MASK]"),
-        (lambda model: model.fill_mask(["[MASK]"], top=0), "top is 0; it must be from 1 to"),
-        (lambda model: model.fill_mask(["[MASK]"], top=1000), "top is 1000; it must be from 1 to"),
+        (lambda model: model.fill_mask(["[MASK]"], top=0), "top is 0; it must be a whole number"),
+        (
+            lambda model: model.fill_mask(["[MASK]"], top=1000),
+            "top is 1000; it must be a whole number",
+        ),
+        (
+            lambda model: model.fill_mask(["[MASK]"], top=2.5),
+            "top is 2.5; it must be a whole number",
+        ),
+        (lambda model: model.sentence_order(None), "the pairs are None; give a list of pairs"),
         (lambda model: model.embed(["a"], pooling="max"), "pooling is 'max'; there are mean, cls, pooler"),
         (lambda model: model.embed(["a"], depth=0), "depth is 0; it must be at least 1"),
         (lambda model: model.embed(["a", "sea " * 39]), "text 2 has 41 pieces with its borders"),

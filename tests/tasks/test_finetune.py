@@ -122,7 +122,7 @@ def test_the_weights_are_those_of_the_best_evaluation(tiny_folder, tmp_path):
     data = write_tables(tmp_path / "data", "classification")
     result = teach(
         "classification", tiny_folder, data, tmp_path / "run", *FAST, "num_evaluations=20",
-        "optimizer.learning_rate=0.3", "schedule.name=constant", "guard.spike_factor=0",
+        "optimizer.learning_rate=0.3", "schedule.name=constant",
     )  # fmt: skip
     figures = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     scores = {row["step"]: row["score"] for row in figures if row["kind"] == "evaluate"}

@@ -1,5 +1,6 @@
 """Pretraining from a recipe: it learns, ends with a model, and is the same however its batches are made."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import get_args
@@ -18,12 +19,18 @@ from albert.pretrained.hub import find_vocabulary_place
 from albert.pretrained.released import find_released
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.text.folder import load_tokenizer, save_tokenizer
+from albert.training import pretrain as pretrain_module
+from albert.training import timing
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import iter_records
 from albert.training.pretrain import pretrain
+from albert.training.pretrain_data import open_data
 from albert.training.pretrain_facts import read_pretrain_run
-from albert.training.pretrain_model import resolve_model
+from albert.training.pretrain_job import PretrainJob
+from albert.training.pretrain_model import build_pretrain_model, resolve_model
 from albert.training.recipes import read_recipe
+from albert.training.state import Saver
+from albert.training.world import World
 from tests.examples.conftest import write_corpus
 from tests.training.conftest import Listener, tell_stories
 
@@ -168,14 +175,50 @@ def test_of_a_warm_start_one_key_of_the_shape_may_be_named():
     assert (model.num_hidden_layers, model.hidden_size, model.num_attention_heads) == (6, 256, 8)
 
 
-def test_a_warm_start_that_was_stopped_needs_its_folder_no_more(train, tmp_path):
+def test_a_warm_start_that_was_stopped_needs_its_folder_no_more(train, tmp_path, monkeypatch):
     train()
     start = f"init_from={tmp_path / 'run'}"
     train(start, out="undisturbed")
     train(start, out="more", reporter=Listener(stop_at=14))
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "run").rename(tmp_path / "elsewhere")
-    assert train(start, out="more", resume=True).outcome.is_finished
+    assert train("init_from=run", out="more", resume=True).outcome.is_finished  # the same, said shorter
     assert weights(tmp_path / "more") == weights(tmp_path / "undisturbed")
+
+
+def test_a_resumed_run_lets_its_checkpoint_go(train, monkeypatch):
+    train(reporter=Listener(stop_at=14))
+    found = []
+    load = pretrain_module.load_newest
+    monkeypatch.setattr(
+        pretrain_module,
+        "load_newest",
+        lambda *words, **named: found.append(load(*words, **named)) or found[-1],
+    )
+    assert train(resume=True).outcome.is_finished
+    assert [(checkpoint.step, checkpoint.tensors) for checkpoint in found] == [(14, {})]
+
+
+def test_the_best_is_one_that_is_there_also_where_it_was_written_aside_and_failed(train, monkeypatch):
+    """As many processes do it: what fails after the eighth step is heard of at the next save."""
+    monkeypatch.setattr(PretrainJob, "score", lambda self, figures: scores.pop(0))
+    scores = [3.0, 1.0, 2.0, 2.5, 2.0]
+    save, lost = Saver.save, []
+
+    def save_aside(self, step, tensors, state, *, best_step):
+        if lost:
+            raise OSError(28, f"no room for step {lost.pop()}")
+        if step == 8:
+            lost.append(step)
+        else:
+            save(self, step, tensors, state, best_step=best_step)
+
+    monkeypatch.setattr(Saver, "save", save_aside)
+    listener = Listener()
+    done = train("num_evaluations=5", reporter=listener)
+    assert any("could not be saved (no room for step 8)" in line for line in listener.lines)
+    assert done.outcome.progress.best_step == 20
+    assert CheckpointFolder(done.run_dir / "checkpoints").list_steps()[-1] == 20
 
 
 def test_muon_goes_on_to_the_bit(train, tmp_path):
@@ -236,6 +279,41 @@ def test_a_step_without_any_example_stops_nothing(tmp_path, recipe, story_corpus
     records = [record for record in iter_records(tmp_path / "run") if record["kind"] == "train"]
     # Six of seven documents are a sentence, which makes no pair: a step of one example mostly has none.
     assert 0 < records[-1]["tokens"] < 0.8 * 40 * 40
+
+
+@pytest.mark.parametrize(("batch_size", "num_processes", "most"), [(1, 1, 500), (4, 4, 500), (64, 1, 20)])
+def test_only_so_many_examples_that_no_process_has_end_a_run(
+    story_corpus, recipe, monkeypatch, batch_size, num_processes, most
+):
+    class Processes(World):
+        size = num_processes
+
+    settings = read_recipe(recipe, overrides=[f"batch_size={batch_size}", "num_steps=2000"])
+    data = open_data(str(story_corpus), settings.held_out)
+    settings = resolve_model(settings, data.tokenizer)
+    job = PretrainJob(build_pretrain_model(settings), settings, data, Processes())
+    steps = [[], *[["an example"]], *[[]] * 600]
+    monkeypatch.setattr("albert.training.pretrain_job.iter_steps", lambda *_, **__: iter(steps))
+    found = job.iter_batches(0)
+    assert [next(found) for _ in range(most + 1)] == steps[: most + 1]
+    with pytest.raises(InputError, match=f"{most} steps in a row had no example of two sentences"):
+        next(found)
+
+
+def test_a_budget_counts_the_held_out_examples_that_there_are(story_corpus, recipe, monkeypatch):
+    settings = read_recipe(recipe, overrides=["held_out.num_examples=100000", "num_evaluations=3"])
+    data = open_data(str(story_corpus), settings.held_out)
+    settings = resolve_model(settings, data.tokenizer)
+    job = PretrainJob(build_pretrain_model(settings), settings, data)
+    clock = itertools.count()
+    monkeypatch.setattr("albert.training.timing.time.perf_counter", lambda: float(next(clock)))
+    asked = Mock()
+    monkeypatch.setattr(PretrainJob, "ask", asked)
+    seconds = timing._time_evaluations(job)  # a second for each sample
+    number = job.build_held_out("sop").num_examples
+    sample = asked.call_args.kwargs["num_examples"]
+    assert sample == min(64, number)
+    assert seconds == pytest.approx((3 + 1) * number / sample)
 
 
 def test_a_budget_makes_a_share_of_the_warm_up(train, tmp_path):

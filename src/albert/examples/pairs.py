@@ -14,6 +14,7 @@ from albert.examples.windows import (
     Windows,
     find_anchors,
     grow_windows,
+    locate_documents,
     piece_offsets,
     split_off_ends,
 )
@@ -127,6 +128,8 @@ def _draw_other_document(
     """
     is_full = true >= room
     targets = np.maximum(np.minimum(true, room), 1)
+    own_start, own_end = locate_documents(corpus, windows)
+    num_others = corpus.num_pieces - (own_end - own_start)
     chosen = Ranges(*(np.zeros(len(keys), np.int64) for _ in range(3)))
     misses = np.full(len(keys), _NOT_FOUND)
     for attempt in range(_TRIES):
@@ -134,7 +137,10 @@ def _draw_other_document(
         if not len(left):
             break
         draw = derive(derive(keys[left], Stream.OTHER_DOCUMENT), attempt)
-        other = growth.select(left).grow(corpus, find_anchors(corpus, below(draw, corpus.num_pieces)))
+        # Of all pieces but the own document's: beside a long one, eight tries would often find no other.
+        positions = below(draw, num_others[left])
+        positions += np.where(positions >= own_start[left], (own_end - own_start)[left], 0)
+        other = growth.select(left).grow(corpus, find_anchors(corpus, positions))
         start = split_off_ends(corpus, other, targets=targets[left], is_full=is_full[left])
         offsets = (piece_offsets(corpus, other.part, sentences) for sentences in (start, other.end))
         candidate = Ranges(other.part, *offsets)

@@ -122,6 +122,14 @@ def _grow_back(starts: Ints, end: Ints, targets: Ints) -> Ints:
     return np.searchsorted(starts, starts[end] - targets, side="right") - 1
 
 
+def locate_documents(corpus: Corpus, windows: Windows) -> tuple[Ints, Ints]:
+    """Where the documents of windows begin and end; pieces are counted through the whole corpus."""
+    before = np.asarray(corpus.starts)[windows.part]
+    borders = (windows.document_start, windows.document_end)
+    start, end = (before + piece_offsets(corpus, windows.part, sentences) for sentences in borders)
+    return start, end
+
+
 def piece_offsets(corpus: Corpus, parts: Ints, sentences: Ints) -> Ints:
     """Where these sentences begin among the pieces of their part."""
     offsets = np.empty(len(parts), dtype=np.int64)

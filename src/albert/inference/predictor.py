@@ -60,9 +60,10 @@ class Predictor:
         """
         self.model.head("mlm")
         texts = _as_texts(texts)
-        if not 1 <= top <= self.tokenizer.vocab_size:
+        if not isinstance(top, int) or not 1 <= top <= self.tokenizer.vocab_size:
             raise InputError(
-                f"top is {top}; it must be from 1 to the vocabulary's {self.tokenizer.vocab_size}"
+                f"top is {top}; it must be a whole number from 1 to the vocabulary's "
+                f"{self.tokenizer.vocab_size}"
             )
         for number, text in enumerate(texts, start=1):
             if MASK not in text:
@@ -93,6 +94,8 @@ class Predictor:
         head = self.model.head("sop")
         if self.model.config.type_vocab_size < 2:
             raise InputError("this model has type_vocab_size 1 and cannot tell two texts apart; load another")
+        if not isinstance(pairs, Iterable):
+            raise InputError(f"the pairs are {pairs!r}; give a list of pairs of texts")
         checked = [_as_pair(pair, number) for number, pair in enumerate(pairs, start=1)]
         sequences = [self._frame(*self.tokenizer.encode_batch(pair)) for pair in checked]
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from albert.training.loop_settings import LoopSettings, OptimizerSettings
+from albert.training.loop_settings import GuardSettings, LoopSettings, OptimizerSettings
 from albert.training.schedules import ScheduleSettings
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -39,4 +39,6 @@ class FinetuneSettings(LoopSettings):
     min_similarity: float = 4.0
     optimizer: OptimizerSettings = OptimizerSettings(name="adamw", learning_rate=1e-4)
     schedule: ScheduleSettings = ScheduleSettings(name="linear", warmup_share=0.1)
+    # No watch for spikes: a batch that holds a rare class is one, and is what there is to be learned.
+    guard: GuardSettings = GuardSettings(spike_factor=0.0)
     num_evaluations: Annotated[int, Field(ge=1)] = 6

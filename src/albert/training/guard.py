@@ -29,16 +29,25 @@ class Guard:
     def judge(self, loss: float, grad_norm: float) -> str | None:
         """None: take the step. Otherwise why it must be left out; too many in a row are for `check`."""
         reason = self._find_reason(loss, grad_norm)
-        if reason is not None:
-            self.num_skipped += 1
-            self.num_in_a_row += 1
-            return reason
-        self.num_in_a_row = 0
+        if math.isfinite(loss) and math.isfinite(grad_norm):
+            # A spike counts as the highest loss that is none: what comes again and again is normal.
+            self._remember(loss if reason is None else self._limit)
+        if reason is None:
+            self.num_in_a_row = 0
+            return None
+        self.num_skipped += 1
+        self.num_in_a_row += 1
+        return reason
+
+    @property
+    def _limit(self) -> float:
+        return max(self.mean + self.settings.spike_factor * self.deviation, 1.5 * self.mean)
+
+    def _remember(self, loss: float) -> None:
         self.num_seen += 1
         weight = max(1.0 - _MEMORY, 1.0 / self.num_seen)
         self.deviation += weight * (abs(loss - self.mean) - self.deviation) if self.num_seen > 1 else 0.0
         self.mean += weight * (loss - self.mean)
-        return None
 
     def check(self, step: int, reason: str, *, learning_rate: float) -> None:
         """Stop with advice after too many steps left out in a row."""
@@ -71,7 +80,6 @@ class Guard:
             return f"the loss was {loss}"
         if not math.isfinite(grad_norm):
             return f"the gradient norm was {grad_norm}"
-        limit = max(self.mean + self.settings.spike_factor * self.deviation, 1.5 * self.mean)
-        if self.settings.spike_factor and self.num_seen >= _MIN_SEEN and loss > limit:
+        if self.settings.spike_factor and self.num_seen >= _MIN_SEEN and loss > self._limit:
             return f"the loss jumped to {loss:.3g} from about {self.mean:.3g}"
         return None

@@ -246,7 +246,8 @@ class TrainingLoop(Generic[B]):
         listed = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
         self.reporter.say(f"step {progress.step:,}, held out: {listed}")
         if not self._save(log):
-            progress.best_step, progress.best_score = before  # the best is one that is there
+            progress.best_step, progress.best_score = before
+            self._forget_lost_best()
 
     def _is_save_due(self) -> bool:
         return time.monotonic() - self._saved_time > 60.0 * self.settings.save_minutes
@@ -257,11 +258,18 @@ class TrainingLoop(Generic[B]):
             self._write(log, is_last=is_last)
         except OSError as error:
             self._saved_step = None
+            self._forget_lost_best()
             if is_last:  # it may be the save before this one that failed, and the next one is the last
                 return self._save_at_last(log)
             self._explain_failed_save(error, is_last=False)
             return False
         return True
+
+    def _forget_lost_best(self) -> None:
+        """The best is one that is there; what failed to be written aside is known only at the next save."""
+        progress = self.progress
+        if progress.best_step is not None and progress.best_step not in self._checkpoints.list_steps():
+            progress.best_step = progress.best_score = None
 
     def _save_at_last(self, log: Log) -> bool:
         try:

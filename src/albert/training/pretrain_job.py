@@ -1,5 +1,6 @@
 """Pretraining as a job of the loop: a corpus and settings come in; batches, losses and evaluations go out."""
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -22,7 +23,8 @@ from albert.training.settings import PretrainSettings
 from albert.training.step import Objective
 from albert.training.world import World
 
-_MAX_EMPTY = 20  # steps in a row without an example; one may happen with very small batches
+# In a row without an example, steps and examples: some may happen with very small batches, or shares of one.
+_MAX_EMPTY_STEPS, _MAX_EMPTY_EXAMPLES = 20, 500
 
 
 @dataclass(frozen=True)
@@ -115,13 +117,14 @@ class PretrainJob:
             rank=self.world.rank,
             world_size=self.world.size,
         )
+        share = shape.batch_size / self.world.size  # of a step, for each process
+        max_empty = max(_MAX_EMPTY_STEPS, math.ceil(_MAX_EMPTY_EXAMPLES / share))
         num_empty = 0
-        has_share = shape.batch_size >= self.world.size  # else some processes have nothing in many steps
         for found in batches:
-            num_empty = 0 if found or not has_share else num_empty + 1
-            if num_empty == _MAX_EMPTY:
+            num_empty = 0 if found else num_empty + 1
+            if num_empty == max_empty:
                 raise InputError(
-                    f"{self.data.whole.name}: {_MAX_EMPTY} steps in a row had no example of two sentences, "
+                    f"{self.data.whole.name}: {max_empty} steps in a row had no example of two sentences, "
                     f"which the objective {self.settings.examples.objective} needs; use "
                     "examples.objective=none, or longer documents"
                 )

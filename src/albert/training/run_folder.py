@@ -14,7 +14,6 @@ from albert import __version__
 from albert.errors import InputError
 from albert.files import read_json, write_json, write_text
 from albert.settings import Settings, build_settings, read_settings
-from albert.training.metrics import METRICS_NAME, TENSORBOARD_DIR
 
 SETTINGS_NAME = "settings.yaml"
 RUN_NAME = "run.json"
@@ -89,11 +88,14 @@ def write_launch(run_dir: Path, launchers: list[str]) -> None:
 
 
 def refuse_strangers(run_dir: Path) -> None:
-    """A new run takes an empty folder, or one that holds nothing but a run that never began."""
+    """A new run takes an empty folder, or what one left that was killed before it began.
+
+    That is a lock, and perhaps settings; settings without a lock are somebody's own.
+    """
     if run_dir.exists() and not run_dir.is_dir():
         raise InputError(f"{run_dir}: is a file, and a folder is to be written there; choose another --out")
-    known = {SETTINGS_NAME, METRICS_NAME, LOCK_NAME, CHECKPOINTS_DIR, TENSORBOARD_DIR}
     found = [path.name for path in run_dir.iterdir()] if run_dir.exists() else []
+    known = {LOCK_NAME, SETTINGS_NAME} if LOCK_NAME in found else set()
     others = [name for name in found if name not in known and not name.startswith(".")]
     if others:
         raise InputError(

@@ -39,7 +39,10 @@ class RunnableJob(Job[B], Protocol[B]):
 def run_job(
     job: RunnableJob[B], *, run_dir: Path, newest: Checkpoint | None, reporter: Reporter, world: World
 ) -> LoopOutcome:
-    """Train from the newest checkpoint, or from the beginning, to the end or to a signal."""
+    """Train from the newest checkpoint, or from the beginning, to the end or to a signal.
+
+    The tensors of the checkpoint are let go once they are taken up: they are three times the model.
+    """
     settings, model = job.settings, job.model
     network = world.spread(job.build_network(), has_idle_weights=job.has_idle_weights)
     loop: TrainingLoop[B] = TrainingLoop(
@@ -56,6 +59,7 @@ def run_job(
     )
     if newest is not None:
         loop.restore(newest)
+        newest.tensors.clear()
         reporter.say(f"goes on at step {newest.step:,} of {job.num_steps:,}")
     elif CheckpointFolder(run_dir / CHECKPOINTS_DIR).list_steps():
         reporter.say("no checkpoint is whole: begins again, from the beginning")

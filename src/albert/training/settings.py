@@ -56,6 +56,11 @@ class PretrainSettings(LoopSettings):
                 )
         if self.model is None:
             return self
+        if self.model.type_vocab_size < 2:
+            raise ValueError(
+                f"model.type_vocab_size {self.model.type_vocab_size} cannot tell the two segments of an "
+                "example apart; set it to 2"
+            )
         if full > self.model.max_position_embeddings:
             raise ValueError(
                 f"examples.max_length {full} exceeds model.max_position_embeddings "

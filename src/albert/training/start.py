@@ -125,4 +125,6 @@ def _resolve_like(
     if asked.init_from is None:
         return resolve_model(asked, data.tokenizer)
     # The folder may be gone by now: the run has its own weights.
-    return resolve_path(asked).model_copy(update={"model": settings.model})
+    is_same = str(Path(asked.init_from).resolve()) == settings.init_from
+    asked = asked.model_copy(update={"init_from": settings.init_from}) if is_same else resolve_path(asked)
+    return asked.model_copy(update={"model": settings.model})

@@ -157,7 +157,9 @@ def _list_first_steps(job: PretrainJob) -> list[int]:
 def _time_evaluations(job: PretrainJob) -> float:
     """Seconds of all evaluations of a run: a few examples are timed at each depth that will be asked."""
     number, held_out = job.settings.num_evaluations, job.settings.held_out
-    sample = min(_SAMPLE, held_out.num_examples)
+    objective = job.settings.examples.objective
+    num_examples = min(held_out.num_examples, job.build_held_out(objective).num_examples)
+    sample = min(_SAMPLE, num_examples)
     steps = [max(1, count * job.num_steps // number) for count in range(1, number + 1)]
     depths = [job.curriculum.find(step - 1).depth for step in steps]
     seconds = {}
@@ -165,8 +167,8 @@ def _time_evaluations(job: PretrainJob) -> float:
     with torch.inference_mode(), build_autocast(job.settings.runtime)():
         for depth in sorted(set(depths)):
             began = time.perf_counter()
-            job.ask(job.settings.examples.objective, depth=depth, num_examples=sample)
-            seconds[depth] = (time.perf_counter() - began) * held_out.num_examples / sample
+            job.ask(objective, depth=depth, num_examples=sample)
+            seconds[depth] = (time.perf_counter() - began) * num_examples / sample
     # The last evaluation, or every one, asks both sentence questions.
     twice = depths if held_out.asks_both else depths[-1:]
     return sum(seconds[depth] for depth in [*depths, *twice])
