@@ -71,12 +71,18 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
 def atomic_dir(path: Path) -> Iterator[Path]:
     """Yield a new folder beside `path`, which is no file; it replaces `path` when the block ends well.
 
-    An empty folder that cannot be replaced, such as a mount point, is filled instead.
+    An empty folder that cannot be replaced, such as a mount point or the one where this process stands, is
+    filled instead.
     """
     asked, path = path, Path(path).resolve()  # of a link, what it leads to is replaced
     if path.exists() and not path.is_dir():
         raise FileFormatError(f"{path}: is a file, and a folder is to be written there; choose another path")
     is_filled = _must_be_filled(path)
+    if not is_filled and _is_stood_in(path):
+        raise InputError(
+            f"{asked}: is the folder that you are in, or around it, and would be replaced; run this from "
+            "outside, or choose another path"
+        )
     with _naming(asked):
         path.parent.mkdir(parents=True, exist_ok=True)
         parent = path if is_filled else path.parent
@@ -119,7 +125,17 @@ def _must_be_filled(path: Path) -> bool:
     """Whether this is an empty folder that no other can take the place of."""
     if not path.is_dir() or any(path.iterdir()):
         return False
-    return os.path.ismount(path) or not os.access(path.parent, os.W_OK | os.X_OK)
+    is_fixed = os.path.ismount(path) or not os.access(path.parent, os.W_OK | os.X_OK)
+    return is_fixed or _is_stood_in(path)
+
+
+def _is_stood_in(path: Path) -> bool:
+    """Whether this process works in that folder, or below it: replaced, it would be gone under its feet."""
+    try:
+        here = Path.cwd()
+    except OSError:  # it is gone already
+        return False
+    return path.exists() and here.is_relative_to(path)
 
 
 def _fill_dir(new: Path, path: Path) -> None:

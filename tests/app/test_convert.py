@@ -153,6 +153,18 @@ def test_an_empty_folder_may_be_the_target(run_albert, tiny_folder, tmp_path):
     assert read_tree(tmp_path / "empty") == read_tree(tiny_folder)
 
 
+def test_the_folder_where_one_stands_is_filled_and_never_replaced(
+    run_albert, tiny_folder, tmp_path, monkeypatch
+):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert run_albert("convert", tiny_folder, ".").code == 0
+    assert read_tree(Path.cwd()) == read_tree(tiny_folder)
+    done = run_albert("convert", tiny_folder, ".", "--overwrite")
+    assert "is the folder that you are in, or around it, and would be replaced; run this from" in done.error
+    assert read_tree(Path.cwd()) == read_tree(tiny_folder)
+
+
 @pytest.mark.parametrize("has_target", [False, True])
 def test_a_failed_conversion_leaves_everything_as_it_was(
     has_target, run_albert, tiny_copy, tiny_folder, tmp_path

@@ -1,14 +1,17 @@
 """Vocabularies that are damaged, or another model's: refused in one line with the piece and the cure."""
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 import albert
+from albert.errors import WeightsError
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
-from albert.pretrained.folder import load_model, save_model
+from albert.pretrained.folder import check_vocabulary, load_model, save_model
 from tests.conftest import WORDS, read_tree, write_vocabulary
 from tests.faults.damages import NOISE, Damage, Fault, check_refused, remove, write
 
@@ -86,6 +89,18 @@ VOCABULARIES = [
 @pytest.mark.parametrize("fault", VOCABULARIES, ids=lambda fault: fault.name)
 def test_a_damaged_vocabulary_is_refused_and_nothing_is_written(fault, run_albert, tiny_copy):
     check_refused(fault, run_albert, tiny_copy)
+
+
+@pytest.mark.parametrize(
+    ("num_pieces", "num_rows", "is_right"),
+    [(30_000, 30_127, True), (31_102, 32_102, True), (31_102, 33_000, False), (30_000, 29_999, False)],
+)
+def test_a_table_may_have_a_twentieth_of_its_rows_to_spare(num_pieces, num_rows, is_right):
+    """As those of the Italian BERTs (31,102 pieces) do, which were published so."""
+    config = ModelConfig(vocab_size=num_rows)
+    tokenizer = Mock(vocab_size=num_pieces)
+    with nullcontext() if is_right else pytest.raises(WeightsError, match=f"the embedding table {num_rows}"):
+        check_vocabulary(config, tokenizer)
 
 
 def test_a_vocabulary_far_too_small_for_the_table_is_refused(run_albert, tiny_folder, tmp_path):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ SMALL_FILES = {
     "spiece.model": b"pieces",
     "tokenizer.json": b"[]",
     "README.md": b"# card",
+    "added_tokens.json": b'{"<e1>": 12}',
 }
 REPOS = {
     "albert/both": {
@@ -297,6 +299,13 @@ def test_a_vocabulary_written_as_a_path_is_never_asked_of_the_hub(
     monkeypatch.setattr(hub_names, "_fetch", lambda *_: pytest.fail("the hub was asked"))
     with pytest.raises(FileFormatError, match="does not exist"):
         find_vocabulary_place(place)
+
+
+def test_the_vocabulary_of_an_original_checkpoint_is_found_beside_it(tmp_path: Path) -> None:
+    source = Path(__file__).parents[1] / "data" / "tensorflow_albert"
+    folder = Path(shutil.copytree(source, tmp_path / "albert"))
+    (folder / "30k-clean.model").write_bytes(b"a model of SentencePiece")
+    assert find_vocabulary_place(str(folder)) == folder / "30k-clean.model"
 
 
 def test_a_folder_with_a_vocabulary_is_taken_before_a_model_below_it(

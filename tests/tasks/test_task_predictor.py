@@ -9,10 +9,15 @@ import torch
 
 import albert
 from albert.errors import AlbertError, InputError
+from albert.files import format_json
+from albert.model.albert_model import build_model
+from albert.pretrained.folder import load_model
+from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.metrics.entities import find_entities
 from albert.tasks.predicted import FoundEntity, Tagging
 from albert.tasks.python_questions import read_words
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.task_predictor import TaskPredictor
 from tests.conftest import read_tree
 from tests.tasks.finetuned_folder import (
     ANSWERS,
@@ -275,10 +280,42 @@ def test_a_pooling_that_there_is_not_is_refused_until_another_is_asked_for(tiny_
     np.testing.assert_array_equal(model.embed(TEXTS, pooling="mean"), albert.load(tiny_folder).embed(TEXTS))
 
 
-def test_saving_keeps_what_the_model_was_fine_tuned_for(load, tmp_path):
-    load(SENTIMENT).save(tmp_path / "again")
-    again, first = read_tree(tmp_path / "again"), read_tree(tmp_path / "m")
-    assert again == first
+def test_vectors_have_the_length_that_the_folder_of_sentences_says(tiny_folder, tmp_path):
+    plain = as_sentence_folder(tiny_folder, tmp_path / "m", {"pooling_mode_mean_tokens": True})
+    module = {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}
+    (tmp_path / "m" / "modules.json").write_text(json.dumps([module]))
+    (tmp_path / "m" / "1_Pooling" / ".DS_Store").write_bytes(b"\x00\xff")  # what a file browser leaves there
+    unit = albert.load(tmp_path / "m")
+    np.testing.assert_allclose(np.linalg.norm(unit.embed(TEXTS), axis=1), 1.0, atol=1e-6)
+    np.testing.assert_array_equal(unit.embed(TEXTS), plain.embed(TEXTS, is_normalised=True))
+    np.testing.assert_array_equal(unit.embed(TEXTS, is_normalised=False), plain.embed(TEXTS))
+
+
+@pytest.mark.parametrize("facts", [SENTIMENT, STARS])
+def test_saving_keeps_what_the_model_was_fine_tuned_for(load, tmp_path, facts):
+    load(facts)
+    (tmp_path / "m" / "README.md").write_text("# Mine, under a license of its own")
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    if facts is STARS:
+        config |= {"id2label": {"0": "stars"}, "label2id": {"stars": 0}}
+        (tmp_path / "m" / "config.json").write_text(format_json(config))
+    albert.load(tmp_path / "m").save(tmp_path / "again")
+    assert read_tree(tmp_path / "again") == read_tree(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("facts", "ask"),
+    [
+        (SENTIMENT, lambda model: model.classify(PAIRS)),
+        (ANSWERS, lambda model: model.answer("who", CONTEXT)),
+        (OPTIONS, lambda model: model.choose("who", ["the man", "a dog"])),
+    ],
+)
+def test_a_model_with_one_kind_of_segment_is_asked_about_single_texts(tiny_folder, facts, ask):
+    config = load_model(tiny_folder).config.model_copy(update={"type_vocab_size": 1})
+    model = build_model(config, heads=build_kind(facts).heads)
+    with pytest.raises(InputError, match="type_vocab_size 1 and cannot tell two texts apart"):
+        ask(TaskPredictor(model, load_vocabulary(tiny_folder), facts=facts))
 
 
 def test_embeddings_are_those_of_the_same_encoder(load, tiny_folder):

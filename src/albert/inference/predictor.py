@@ -39,6 +39,7 @@ class Predictor:
     """
 
     default_pooling: str = "mean"  # of embeddings; a folder may say otherwise
+    default_is_normalised: bool = False
 
     def __init__(
         self, model: AlbertModel, tokenizer: Tokenizer, *, runtime: RuntimeSettings | None = None
@@ -110,13 +111,13 @@ class Predictor:
         texts: Iterable[str],
         *,
         pooling: Pooling | None = None,
-        is_normalised: bool = False,
+        is_normalised: bool | None = None,
         depth: int | None = None,
     ) -> NDArray[np.float32]:
         """One vector a text, [texts, hidden_size]: the mean of its tokens, its [CLS], or the pooler's.
 
-        `pooling` is mean, cls or pooler; without it, what an embedding model's folder says, else the mean.
-        With `is_normalised` each has the length 1, and their products are cosines.
+        `pooling` is mean, cls or pooler. With `is_normalised` each has the length 1, and their products are
+        cosines. Without either, it is as an embedding model's folder says; else the mean, as long as it is.
         """
         chosen = self.default_pooling if pooling is None else pooling
         if chosen not in get_args(Pooling):
@@ -139,7 +140,7 @@ class Predictor:
             vectors = self._run(sequences, read_vectors, depth=depth, start=start)
             found.append(torch.stack(vectors).cpu().numpy())
         stacked_BD = np.concatenate(found)
-        if is_normalised:
+        if self.default_is_normalised if is_normalised is None else is_normalised:
             stacked_BD /= np.linalg.norm(stacked_BD, axis=1, keepdims=True)
         return stacked_BD
 

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from albert.errors import InputError
 from albert.model.config import ModelConfig
 
 
@@ -28,7 +29,9 @@ class Embeddings(nn.Module):
         self.dropout = config.hidden_dropout_prob
 
     def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor) -> Tensor:
-        """Look up, add, normalise, drop, widen."""
+        """Look up, add, normalise, drop, widen. Refused: two texts, by a model with one kind of segment."""
+        if self.segment.num_embeddings == 1 and bool(segments_T.any()):
+            raise InputError("this model has type_vocab_size 1 and cannot tell two texts apart; load another")
         x_TE = self.word(ids_T) + self.segment(segments_T) + self.position(positions_T)
         x_TE = F.dropout(self.norm(x_TE), self.dropout, self.training)
         return x_TE if self.map is None else self.map(x_TE)

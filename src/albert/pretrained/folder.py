@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from albert.errors import InputError, WeightsError
-from albert.files import atomic_dir, read_json, refuse_other_content, write_json, write_text
+from albert.files import atomic_dir, read_json, read_text, refuse_other_content, write_json, write_text
 from albert.model.albert_model import HEADS, AlbertModel, Heads, check_head
 from albert.model.config import ModelConfig
 from albert.pretrained import tensorflow
@@ -41,6 +41,12 @@ MODEL_FILES = frozenset(
         ".gitattributes", "task.json", *SENTENCE_NAMES,
     }
 )  # fmt: skip
+
+
+def read_card(path: Path) -> str | None:
+    """What the folder of a model, or of its weights file, says of itself: data, scores, license."""
+    card = (path if path.is_dir() else path.parent) / CARD_NAME
+    return read_text(card) if card.is_file() else None
 
 
 class NewWeightsWarning(UserWarning):
@@ -195,8 +201,8 @@ def _check_labels(model: AlbertModel, labels: tuple[str, ...]) -> tuple[str, ...
 def check_vocabulary(config: ModelConfig, tokenizer: Tokenizer) -> None:
     """Refuse a vocabulary that is not the one of the embedding table; a table may be a little longer."""
     pieces, rows = tokenizer.vocab_size, config.vocab_size
-    # Tables are often rounded up to a multiple of 64 or 128.
-    if pieces > rows or rows - pieces >= 128:
+    # Tables are often rounded up to a multiple of 64 or 128; the Italian BERTs have a thousand rows to spare.
+    if pieces > rows or rows - pieces >= max(128, rows // 20):
         raise WeightsError(
             f"the vocabulary has {pieces} pieces and the embedding table {rows} rows; "
             "use the vocabulary that the model was trained with"

@@ -9,12 +9,12 @@ from albert.errors import FileFormatError, InputError, first_line
 from albert.files import read_json
 from albert.pretrained.released import RELEASED, find_released, suggest_released
 from albert.pretrained.sentence_transformers import SENTENCE_NAMES
-from albert.text.folder import TOKENIZER_FILES, VOCABULARY_FILES, has_tokenizer
+from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, VOCABULARY_FILES, has_tokenizer
 
 SAFETENSORS = "model.safetensors"
 PICKLED = "pytorch_model.bin"
 COMPANIONS = (
-    "config.json", "task.json", *TOKENIZER_FILES, "special_tokens_map.json", "README.md",
+    "config.json", "task.json", *TOKENIZER_FILES, ADDED_NAME, "special_tokens_map.json", "README.md",
     *SENTENCE_NAMES, *(f"{name}/*" for name in SENTENCE_NAMES if "." not in name),
 )  # fmt: skip
 
@@ -56,7 +56,11 @@ def find_vocabulary_place(place: str) -> Path:
         return path
     if path.suffix in (".model", ".txt", ".json"):
         raise FileFormatError(f"{place}: does not exist; check the path")
-    return resolve_source(place)
+    # Here: it imports torch, which a vocabulary does without.
+    from albert.pretrained.tensorflow import find_tensorflow_vocabulary, is_tensorflow_source
+
+    found = resolve_source(place)
+    return (find_tensorflow_vocabulary(found) if is_tensorflow_source(found) else None) or found
 
 
 def _find_local(source: str | Path) -> Path | None:

@@ -57,11 +57,21 @@ def format_sentence_files(config: ModelConfig, *, max_length: int) -> dict[str, 
 
 def find_other_modules(folder: Path) -> list[str]:
     """What a folder of sentence-transformers has beyond encoder, pooling and normalising, by its paths."""
+    return [name for name, kind in _read_modules(folder).items() if kind not in _KINDS]
+
+
+def is_normalising(folder: Path) -> bool:
+    """Whether the folder of an embedding model says that its vectors have the length 1."""
+    return "Normalize" in _read_modules(folder).values()
+
+
+def _read_modules(folder: Path) -> dict[str, str]:
+    """The modules that a folder lists, by their paths: which class each is."""
     path = folder / MODULES_NAME
     modules = read_json(path) if path.is_file() else []
     described = [each for each in modules if isinstance(each, dict)] if isinstance(modules, list) else []
     kinds = {str(each.get("path") or each.get("name")): str(each.get("type")) for each in described}
-    return [name for name, kind in kinds.items() if kind.rpartition(".")[2] not in _KINDS]
+    return {name: kind.rpartition(".")[2] for name, kind in kinds.items()}
 
 
 def read_sentence_files(folder: Path) -> dict[str, str]:
@@ -71,7 +81,7 @@ def read_sentence_files(folder: Path) -> dict[str, str]:
     """
     names = [name for name in SENTENCE_NAMES if name != MODULES_NAME or not find_other_modules(folder)]
     places = [folder / name for name in names]
-    files = [file for place in places for file in (place, *place.rglob("*")) if file.is_file()]
+    files = [file for place in places for file in (place, *place.rglob("*.json")) if file.is_file()]
     return {file.relative_to(folder).as_posix(): read_text(file) for file in files}
 
 

@@ -9,9 +9,10 @@ from albert.errors import InputError
 from albert.inference.predictor import Predictor
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, build_runtime
-from albert.pretrained.folder import load_model, save_model
+from albert.pretrained.folder import load_model, read_card, save_model
 from albert.pretrained.sentence_transformers import (
     find_other_modules,
+    is_normalising,
     read_max_length,
     read_pooling,
     read_sentence_files,
@@ -48,9 +49,10 @@ class TaskPredictor(Predictor):
     """A `Predictor` that also answers what its model was fine-tuned for; `load` gives one.
 
     `facts` are those of the folder's task.json, or what the head and the labels of a folder of others say;
-    None for a model that was only pretrained. `max_text` is at how many pieces `embed` cuts a text, and
-    `pooling` how it makes one vector of it, if the model is one of embeddings; `sentence_files` say so to
-    others, and are saved with it. Refused: a question that it was not fine-tuned for.
+    None for a model that was only pretrained. `max_text` is at how many pieces `embed` cuts a text,
+    `pooling` how it makes one vector of it, and `is_normalised` whether that has the length 1, if the model
+    is one of embeddings; `sentence_files` say so to others, and are saved with it, as are the folder's
+    `card` and the `labels` of its outputs. Refused: a question that it was not fine-tuned for.
     """
 
     def __init__(
@@ -61,13 +63,18 @@ class TaskPredictor(Predictor):
         facts: TaskFacts | None = None,
         max_text: int | None = None,
         pooling: str | None = None,
+        is_normalised: bool = False,
         sentence_files: Mapping[str, str] | None = None,
+        card: str | None = None,
+        labels: Sequence[str] = (),
         runtime: RuntimeSettings | None = None,
     ) -> None:
         super().__init__(model, tokenizer, runtime=runtime)
         self.facts = facts
         self._max_text = facts.max_length if facts is not None and facts.kind == "embedding" else max_text
         self.default_pooling = pooling or self.default_pooling
+        self.default_is_normalised = is_normalised
+        self._card, self._labels = card, tuple(labels)
         self._sentence_files = dict(sentence_files or {})
         self._runtime = runtime or RuntimeSettings()
 
@@ -163,14 +170,15 @@ class TaskPredictor(Predictor):
         """Write the model, its vocabulary and what it was fine-tuned for, as `transformers` opens it."""
         facts, extras = self.facts, self._sentence_files
         if facts is None:
-            save_model(Path(folder), self.model, tokenizer=self.tokenizer, extras=extras)
+            save_model(Path(folder), self.model, tokenizer=self.tokenizer, card=self._card, extras=extras)
             return
         save_model(
             Path(folder),
             self.model,
             tokenizer=self.tokenizer,
-            labels=facts.labels if facts.kind in ("texts", "words") else (),
+            labels=(facts.labels or self._labels) if facts.kind in ("texts", "words") else (),
             problem_type=PROBLEM_TYPES[facts.label_kind] if facts.kind == "texts" else None,
+            card=self._card,
             extras={**extras, TASK_NAME: format_facts(facts), **list_extras(self.model, facts)},
         )
 
@@ -249,6 +257,9 @@ def load(
         facts=facts,
         max_text=read_max_length(path),
         pooling=read_pooling(path),
+        is_normalised=is_normalising(path),
         sentence_files=read_sentence_files(path),
+        card=read_card(path),
+        labels=loaded.folder.labels,
         runtime=runtime,
     )

@@ -18,7 +18,7 @@ VOCABULARY_NAMES = (
     SentencePieceTokenizer.vocab_name, WordPieceTokenizer.vocab_name, SymbolTokenizer.vocab_name,
 )  # fmt: skip
 _JSON_NAME = "tokenizer.json"
-_ADDED_NAME = "added_tokens.json"
+ADDED_NAME = "added_tokens.json"
 _CONFIG_NAME = "tokenizer_config.json"
 # One of these makes a tokenizer; with its options, these are all that `save_tokenizer` may write.
 VOCABULARY_FILES = (*VOCABULARY_NAMES, _JSON_NAME)
@@ -50,8 +50,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
 def _refuse_added(tokenizer: Tokenizer, folder: Path) -> Tokenizer:
     """Refuse tokens added behind the vocabulary: cut into pieces, they would mean something else."""
     added: list[tuple[Any, Any]] = []
-    if (folder / _ADDED_NAME).exists():
-        added += _read_object(folder / _ADDED_NAME).items()
+    if (folder / ADDED_NAME).exists():
+        added += _read_object(folder / ADDED_NAME).items()
     if (folder / _JSON_NAME).exists():
         listed = _read_object(folder / _JSON_NAME).get("added_tokens") or []
         for each in listed if isinstance(listed, list) else [listed]:
@@ -61,7 +61,7 @@ def _refuse_added(tokenizer: Tokenizer, folder: Path) -> Tokenizer:
         if not isinstance(content, str) or not isinstance(number, int):
             raise FileFormatError(
                 f"{folder}: adds the token {content!r} with the id {number!r}, and a token is a text with a "
-                f"whole number; mend {_JSON_NAME} and {_ADDED_NAME}, or fetch them again"
+                f"whole number; mend {_JSON_NAME} and {ADDED_NAME}, or fetch them again"
             )
         if number >= tokenizer.vocab_size:
             raise FileFormatError(

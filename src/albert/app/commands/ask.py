@@ -87,7 +87,12 @@ def embed(
         str | None,
         typer.Option("--pooling", help="mean, cls or pooler; else as the model's folder says, or the mean"),
     ] = None,
-    normalise: Annotated[bool, typer.Option("--normalise", help="scale each vector to length 1")] = False,
+    normalise: Annotated[
+        bool | None,
+        typer.Option(
+            "--normalise/--no-normalise", help="scale each vector to length 1; else as the folder says"
+        ),
+    ] = None,
     depth: Depth = None,
     device: Device = "auto",
     precision: PrecisionOption = "float32",

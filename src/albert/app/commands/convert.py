@@ -25,7 +25,7 @@ def convert(
     _check_target(target, overwrite)
     import torch
 
-    from albert.pretrained.folder import load_model, save_model
+    from albert.pretrained.folder import load_model, read_card, save_model
     from albert.pretrained.sentence_transformers import find_other_modules
     from albert.pretrained.vocabulary import find_vocabulary
 
@@ -38,7 +38,7 @@ def convert(
         labels=loaded.folder.labels if set(loaded.model.heads) & _LABELLED else (),
         problem_type=loaded.folder.problem_type,
         dtype=torch.float16 if half else torch.float32,
-        card=_read_card(loaded.path),
+        card=read_card(loaded.path),
         extras=_read_extras(loaded.path),
     )
     data = {
@@ -62,15 +62,6 @@ def _check_target(target: Path, overwrite: bool) -> None:
         raise InputError(f"{target} exists; choose another folder, or add --overwrite")
     if not (target / "config.json").is_file():
         raise InputError(f"{target} is no model folder; --overwrite replaces only those, so choose another")
-
-
-def _read_card(path: Path) -> str | None:
-    """What the source says of itself: its data, its scores, its license."""
-    from albert.files import read_text
-    from albert.pretrained.folder import CARD_NAME
-
-    card = (path if path.is_dir() else path.parent) / CARD_NAME
-    return read_text(card) if card.is_file() else None
 
 
 def _read_extras(path: Path) -> dict[str, str]:
