@@ -202,6 +202,42 @@ def test_words_with_labels_in_every_form(write):
     assert read_table(files[3], WORDS, columns=WordColumns()).examples[1].id == "6"  # its first line
 
 
+@pytest.mark.parametrize(
+    ("comments", "words"),
+    [
+        ("# id s0\tdomain=en\n", "EU _ _ B-ORG\nrejects _ _ O\n"),  # MultiCoNER
+        ("# id s0 domain=en\n", "EU B-ORG\nrejects O\n"),
+        # CoNLL-U: as many words as there are columns
+        ("# sent_id = 1\n# text = EU\n", "EU\tX\tY\tB-ORG\nrejects\tX\tY\tO\n"),
+    ],
+)
+def test_comments_above_the_words_are_passed_over_and_counted(write, comments, words):
+    table = read_table(write("a.conll", f"{comments}{words}\n" * 2), WORDS, columns=WordColumns())
+    assert table.labels == Labels(("B-ORG", "O"))
+    assert [each.words for each in table.examples] == [("EU", "rejects")] * 2
+    num_comments = comments.count("\n")
+    assert table.examples[0].id == str(num_comments + 1)
+    (told,) = table.problems.describe()
+    first = comments.partition("\n")[0]
+    assert (
+        f"{2 * num_comments} lines with a comment, which is passed over (first in line 1: {first!r})" in told
+    )
+
+
+@pytest.mark.parametrize("words", ["# O\n1 B-NUM\n", "#\tO\n1\tB-NUM\n", "# O\n\n1 B-NUM\n"])
+def test_a_word_may_be_the_mark_of_a_comment(write, words):
+    table = read_table(write("a.conll", words), WORDS, columns=WordColumns())
+    assert [word for each in table.examples for word in each.words] == ["#", "1"]
+    assert table.problems.describe() == []
+
+
+def test_a_space_of_unicode_is_part_of_a_word(write):
+    path = write("a.conll", "10\u00a0000  B-NUM \na\u3000b O\n \t\nend O\n")
+    table = read_table(path, WORDS, columns=WordColumns())
+    assert [each.words for each in table.examples] == [("10\u00a0000", "a\u3000b"), ("end",)]
+    assert table.labels == Labels(("B-NUM", "O"))
+
+
 def test_words_alone_are_enough_to_predict(write):
     path = write("a.conll", "EU\nrejects\n\nPeter\n")
     table = read_table(path, WORDS, columns=WordColumns(), is_labelled=False)
