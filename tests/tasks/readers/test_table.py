@@ -293,6 +293,26 @@ def test_answers_in_columns_with_and_without_their_place(write):
     )
 
 
+def test_an_answer_of_white_space_is_none(write):
+    asked = {"question": "Who?", "context": "In Rome, not in Rome."}
+    like_squad = [{"text": " ", "answer_start": 2}, {"text": "", "answer_start": 0}]
+    some = [*like_squad, {"text": "Rome", "answer_start": 3}]
+    path = write("a.jsonl", [{**asked, "answers": each} for each in (" ", "\t\n", like_squad, some)])
+    table = read_table(path, SPANS, columns=SpanColumns())
+    assert [each.answers for each in table.examples] == [(), (), (), (Answer("Rome", 3),)]
+    assert [each.is_impossible for each in table.examples] == [True, True, True, False]
+    assert table.problems.describe() == []
+
+
+def test_an_answer_behind_the_end_of_a_line_of_windows_is_at_its_place(write):
+    context = "One.\r\nTwo.\r\nIn Rome."
+    path = write("a.csv", "")
+    path.write_bytes(f'question,context,answers,answer_start\r\nWhere?,"{context}",Rome,15\r\n'.encode())
+    table = read_table(path, SPANS, columns=SpanColumns())
+    assert table.examples[0].places == (Answer("Rome", 15),)
+    assert table.problems.describe() == []
+
+
 def test_places_as_other_programs_write_them(write):
     """pandas makes 16.0 of 16 as soon as one cell of a column is empty."""
     asked = {"question": "Where?", "context": "In Rome, not in Rome."}
@@ -321,6 +341,15 @@ def test_a_place_that_is_no_whole_number_is_refused(write, start):
         read_table(nested, SPANS, columns=SpanColumns())
 
 
+@pytest.mark.parametrize("column", ["answers", "answer_start"])
+def test_a_place_that_no_text_reaches_is_refused(write, column):
+    row = {"question": "Where?", "context": "In Rome.", "answers": "Rome", "answer_start": 10**400}
+    if column == "answers":
+        row["answers"] = [{"text": "Rome", "answer_start": 10**400}]
+    with pytest.raises(FileFormatError, match="1 of 1 lines cannot be read"):
+        read_table(write("a.jsonl", [row]), SPANS, columns=SpanColumns())
+
+
 @pytest.mark.parametrize("label", ["B", "b", 1, "1", 1.0, "1.0", "in Rome"])
 def test_choices_are_named_by_letter_number_or_text(write, label):
     row = {"passage": "P", "question": "Where?", "options": ["in Paris", "in Rome"], "label": label}
@@ -332,7 +361,7 @@ def test_choices_are_named_by_letter_number_or_text(write, label):
     assert read_table(path, CHOICES, columns=columns).examples[0].label == 1
 
 
-@pytest.mark.parametrize("label", ["C", 2, -1, "in London", None])
+@pytest.mark.parametrize("label", ["C", 2, -1, "in London", None, "1" * 5000, "1" * 5000 + ".0"])
 def test_a_choice_that_is_no_option_is_told(write, label):
     row = {"passage": "P", "question": "Where?", "options": ["in Paris", "in Rome"], "label": label}
     with pytest.raises(FileFormatError, match="a.jsonl: 1 of 1 lines cannot be read.*(no option|no label)"):
