@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.errors import FileFormatError
-from albert.tasks.labels import Labels, build_labels
+from albert.tasks.labels import Labels, build_labels, plain_label
 from albert.tasks.problems import BadRow
 
 
@@ -20,6 +20,11 @@ def test_the_order_of_the_rows_changes_nothing(names, random):
 def test_numbers_go_by_size_and_words_by_alphabet():
     assert build_labels(["10", "9", "-1"], source="x").names == ("-1", "9", "10")
     assert build_labels(["b", "10", "a", "9"], source="x").names == ("9", "10", "a", "b")
+
+
+def test_a_number_too_long_to_be_read_is_a_name_as_it_is_written():
+    long = "1" * 5000 + ".0"
+    assert (plain_label("-12.00"), plain_label(long)) == ("-12", long)
 
 
 def test_places_lead_back_to_names():

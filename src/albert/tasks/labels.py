@@ -12,7 +12,8 @@ from albert.tasks.problems import BadRow, quote
 
 MAX_FOUND = 1000
 _SHOWN = 12
-_WHOLE = re.compile(r"-?[0-9]+\.0+")
+# A longer one is no number that anybody counted to, and Python refuses to read one of thousands of digits.
+_WHOLE = re.compile(r"-?[0-9]{1,18}\.0+")
 
 
 @dataclass(frozen=True)

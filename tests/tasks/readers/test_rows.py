@@ -21,9 +21,9 @@ ROWS = [{"text": 'He said "no", and left.', "label": "1"}, {"text": "Ünïcode �
 WANTED = Wanted(("text", "label"))
 
 
-def to_csv(rows, *, delimiter: str = ",") -> bytes:
+def to_csv(rows, *, delimiter: str = ",", end: str = "\n") -> bytes:
     sink = io.StringIO()
-    writer = csv.DictWriter(sink, list(rows[0]), delimiter=delimiter, lineterminator="\n")
+    writer = csv.DictWriter(sink, list(rows[0]), delimiter=delimiter, lineterminator=end)
     writer.writeheader()
     writer.writerows(rows)
     return sink.getvalue().encode()
@@ -79,14 +79,15 @@ def test_what_files_of_the_world_look_like(tmp_path, name, change):
     assert [row.values for row in read(path)[0]] == ROWS
 
 
-cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1)
+cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 
 
 @settings(deadline=None)
 @given(st.lists(st.fixed_dictionaries({"text": cells, "label": cells}), min_size=1))
 def test_csv_brings_back_any_text(rows):
     problems = Problems("-")
-    found = iter_rows(io.BytesIO(to_csv(rows)), wanted=WANTED, problems=problems, format="csv")
+    content = to_csv(rows, end="\r\n")  # with these ends, Python quotes either of them in a cell
+    found = iter_rows(io.BytesIO(content), wanted=WANTED, problems=problems, format="csv")
     assert [row.values for row in found] == rows
     assert not problems.num_skipped
 
@@ -104,6 +105,15 @@ def test_a_cell_over_several_lines_keeps_the_numbers_right(tmp_path):
     path.write_bytes(to_csv([{"text": "one\ntwo\n\nthree", "label": "1"}, {"text": "four", "label": "0"}]))
     rows, _ = read(path)
     assert [(row.line, row.values["text"]) for row in rows] == [(2, "one\ntwo\n\nthree"), (6, "four")]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_ends_of_lines_inside_a_cell_stay_as_they_are(tmp_path, end):
+    """Else the places of answers behind them would be too large."""
+    path = tmp_path / "table.csv"
+    rows = [{"text": f"one{end}two{end}{end}three", "label": "1"}, {"text": "four", "label": "0"}]
+    path.write_bytes(to_csv(rows, end=end))
+    assert [row.values for row in read(path)[0]] == rows
 
 
 def test_a_stray_quote_costs_its_own_line_and_no_other(tmp_path):
@@ -141,6 +151,44 @@ def test_semicolons_as_spreadsheets_write_them(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(to_csv(ROWS, delimiter=";"))
     assert [row.values for row in read(path)[0]] == ROWS
+
+
+def test_tsv_as_programs_write_it_is_read_without_their_quotes(tmp_path):
+    path = tmp_path / "table.tsv"
+    rows = [{"text": 'He said "no"', "label": "0"}, {"text": "", "label": "1"}]
+    path.write_bytes(to_csv(rows, delimiter="\t"))
+    found, problems = read(path)
+    assert [row.values for row in found] == rows
+    assert problems.describe() == [
+        f"{path}: 1 line with a field in quotes, read without them "
+        "(first in line 2: 'He said \"no\"' in column 'text')"
+    ]
+    path.write_text('"text"\t"label"\n"all"\t"0"\n""\t"1"\n', encoding="utf-8")
+    found, problems = read(path)
+    assert [tuple(row.values.values()) for row in found] == [("all", "0"), ("", "1")]
+    assert problems.noted.total() == 2
+
+
+@pytest.mark.parametrize("text", ['"', '"""', '"Yes" or "no"', 'say "no"', '"no', 'a ""b""'])
+def test_quotes_that_are_not_around_all_of_a_field_of_tsv_are_its_own(tmp_path, text):
+    path = tmp_path / "table.tsv"
+    path.write_bytes(to_tsv([{"text": text, "label": "0"}]))
+    (row,), problems = read(path)
+    assert (row.values["text"], problems.describe()) == (text, [])
+
+
+def test_rows_of_parquet_that_cannot_be_read_are_counted_and_no_others(tmp_path):
+    path = tmp_path / "table.parquet"
+    texts = [b"fine"] * 600
+    texts[300] = b"caf\xe9"
+    stored = pa.array(texts, pa.binary()).cast(pa.string(), safe=False)
+    days = pa.array([0] * 599 + [1 << 60], pa.timestamp("us"))
+    pq.write_table(pa.table({"text": stored, "label": days}), path)
+    rows, problems = read(path)
+    assert [row.line for row in rows] == [line for line in range(1, 600) if line != 301]
+    told = problems.describe()
+    assert f"{path}: left out 1 row: bytes that are not UTF-8 (first in row 301: 0xe9 behind 3 " in told[0]
+    assert f"{path}: left out 1 row: a value that cannot be read (first in row 600: " in told[1]
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,42 @@ def test_words_with_labels_in_every_form(write):
     assert read_table(files[3], WORDS, columns=WordColumns()).examples[1].id == "6"  # its first line
 
 
+@pytest.mark.parametrize(
+    ("comments", "words"),
+    [
+        ("# id s0\tdomain=en\n", "EU _ _ B-ORG\nrejects _ _ O\n"),  # MultiCoNER
+        ("# id s0 domain=en\n", "EU B-ORG\nrejects O\n"),
+        # CoNLL-U: as many words as there are columns
+        ("# sent_id = 1\n# text = EU\n", "EU\tX\tY\tB-ORG\nrejects\tX\tY\tO\n"),
+    ],
+)
+def test_comments_above_the_words_are_passed_over_and_counted(write, comments, words):
+    table = read_table(write("a.conll", f"{comments}{words}\n" * 2), WORDS, columns=WordColumns())
+    assert table.labels == Labels(("B-ORG", "O"))
+    assert [each.words for each in table.examples] == [("EU", "rejects")] * 2
+    num_comments = comments.count("\n")
+    assert table.examples[0].id == str(num_comments + 1)
+    (told,) = table.problems.describe()
+    first = comments.partition("\n")[0]
+    assert (
+        f"{2 * num_comments} lines with a comment, which is passed over (first in line 1: {first!r})" in told
+    )
+
+
+@pytest.mark.parametrize("words", ["# O\n1 B-NUM\n", "#\tO\n1\tB-NUM\n", "# O\n\n1 B-NUM\n"])
+def test_a_word_may_be_the_mark_of_a_comment(write, words):
+    table = read_table(write("a.conll", words), WORDS, columns=WordColumns())
+    assert [word for each in table.examples for word in each.words] == ["#", "1"]
+    assert table.problems.describe() == []
+
+
+def test_a_space_of_unicode_is_part_of_a_word(write):
+    path = write("a.conll", "10\u00a0000  B-NUM \na\u3000b O\n \t\nend O\n")
+    table = read_table(path, WORDS, columns=WordColumns())
+    assert [each.words for each in table.examples] == [("10\u00a0000", "a\u3000b"), ("end",)]
+    assert table.labels == Labels(("B-NUM", "O"))
+
+
 def test_words_alone_are_enough_to_predict(write):
     path = write("a.conll", "EU\nrejects\n\nPeter\n")
     table = read_table(path, WORDS, columns=WordColumns(), is_labelled=False)
@@ -257,6 +293,26 @@ def test_answers_in_columns_with_and_without_their_place(write):
     )
 
 
+def test_an_answer_of_white_space_is_none(write):
+    asked = {"question": "Who?", "context": "In Rome, not in Rome."}
+    like_squad = [{"text": " ", "answer_start": 2}, {"text": "", "answer_start": 0}]
+    some = [*like_squad, {"text": "Rome", "answer_start": 3}]
+    path = write("a.jsonl", [{**asked, "answers": each} for each in (" ", "\t\n", like_squad, some)])
+    table = read_table(path, SPANS, columns=SpanColumns())
+    assert [each.answers for each in table.examples] == [(), (), (), (Answer("Rome", 3),)]
+    assert [each.is_impossible for each in table.examples] == [True, True, True, False]
+    assert table.problems.describe() == []
+
+
+def test_an_answer_behind_the_end_of_a_line_of_windows_is_at_its_place(write):
+    context = "One.\r\nTwo.\r\nIn Rome."
+    path = write("a.csv", "")
+    path.write_bytes(f'question,context,answers,answer_start\r\nWhere?,"{context}",Rome,15\r\n'.encode())
+    table = read_table(path, SPANS, columns=SpanColumns())
+    assert table.examples[0].places == (Answer("Rome", 15),)
+    assert table.problems.describe() == []
+
+
 def test_places_as_other_programs_write_them(write):
     """pandas makes 16.0 of 16 as soon as one cell of a column is empty."""
     asked = {"question": "Where?", "context": "In Rome, not in Rome."}
@@ -285,6 +341,15 @@ def test_a_place_that_is_no_whole_number_is_refused(write, start):
         read_table(nested, SPANS, columns=SpanColumns())
 
 
+@pytest.mark.parametrize("column", ["answers", "answer_start"])
+def test_a_place_that_no_text_reaches_is_refused(write, column):
+    row = {"question": "Where?", "context": "In Rome.", "answers": "Rome", "answer_start": 10**400}
+    if column == "answers":
+        row["answers"] = [{"text": "Rome", "answer_start": 10**400}]
+    with pytest.raises(FileFormatError, match="1 of 1 lines cannot be read"):
+        read_table(write("a.jsonl", [row]), SPANS, columns=SpanColumns())
+
+
 @pytest.mark.parametrize("label", ["B", "b", 1, "1", 1.0, "1.0", "in Rome"])
 def test_choices_are_named_by_letter_number_or_text(write, label):
     row = {"passage": "P", "question": "Where?", "options": ["in Paris", "in Rome"], "label": label}
@@ -296,7 +361,7 @@ def test_choices_are_named_by_letter_number_or_text(write, label):
     assert read_table(path, CHOICES, columns=columns).examples[0].label == 1
 
 
-@pytest.mark.parametrize("label", ["C", 2, -1, "in London", None])
+@pytest.mark.parametrize("label", ["C", 2, -1, "in London", None, "1" * 5000, "1" * 5000 + ".0"])
 def test_a_choice_that_is_no_option_is_told(write, label):
     row = {"passage": "P", "question": "Where?", "options": ["in Paris", "in Rome"], "label": label}
     with pytest.raises(FileFormatError, match="a.jsonl: 1 of 1 lines cannot be read.*(no option|no label)"):

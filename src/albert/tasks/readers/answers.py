@@ -30,22 +30,26 @@ def _parse_one(answer: Any, *, context: str) -> Answer:
     try:
         if isinstance(text, str) and START_KEY in answer:
             return Answer(text, _find_start(answer[START_KEY], text=text, context=context))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     raise BadRow("answers that are not understood", f"each needs a {TEXT_KEY} and a number {START_KEY}")
 
 
 def read_answers(row: Row, *, context: str, text_column: str, start_column: str) -> tuple[Answer, ...]:
-    """The answers of a row; a plain text without its place is put at its first occurrence in the context."""
+    """The answers of a row; a plain text without its place is put at its first occurrence in the context.
+
+    Nothing but white space is no answer.
+    """
     value = row.values.get(text_column)
     if not isinstance(value, str):
-        return () if value is None else parse_answers(value, context=context)
-    if not value:
+        answers = () if value is None else parse_answers(value, context=context)
+        return tuple(answer for answer in answers if answer.text.strip())
+    if not value.strip():
         return ()
     start = row.values.get(start_column)
     try:
         return (Answer(value, _find_start(start, text=value, context=context)),)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadRow(
             f"no whole number in column {start_column!r}", f"it holds {quote(str(start))}"
         ) from error

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
-from albert.tasks.problems import BadRow, Problems, iter_good
+from albert.tasks.problems import BadRow, Problems, iter_good, quote
 from albert.tasks.readers.lines import Line, check_decoded
 
 WORDS, LABELS = "words", "labels"
 _DOCUMENT_MARK = "-DOCSTART-"
+_COMMENT_MARK = "# "
+# What stands between fields. Unicode has more spaces, which occur inside words: 10\u00a0000.
+_BLANKS = " \t\r"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +33,17 @@ class _Block:
 def iter_sentences(lines: Iterable[Line], *, problems: Problems) -> Iterator[Sentence]:
     """A sentence for each block of lines; of a line, the first field is the word and the last its label.
 
-    Tabs stand between the fields, or else white space. A block that is broken is left out and counted.
+    Tabs stand between the fields, or else spaces. Comments above the words are passed over and counted. A
+    block that is broken is left out and counted.
     """
-    return iter_good(_iter_blocks(lines), _build_sentence, problems=problems)
+    blocks = (_drop_comments(block, problems) for block in _iter_blocks(lines))
+    return iter_good(blocks, _build_sentence, problems=problems)
 
 
 def _iter_blocks(lines: Iterable[Line]) -> Iterator[_Block]:
     waiting: list[Line] = []
     for line in lines:
-        if line.text.strip() and not line.text.startswith(_DOCUMENT_MARK):
+        if line.text.strip(_BLANKS) and not line.text.startswith(_DOCUMENT_MARK):
             waiting.append(line)
         elif waiting:
             yield _Block(waiting[0].line, tuple(waiting))
@@ -46,8 +52,30 @@ def _iter_blocks(lines: Iterable[Line]) -> Iterator[_Block]:
         yield _Block(waiting[0].line, tuple(waiting))
 
 
+def _drop_comments(block: _Block, problems: Problems) -> _Block:
+    """The block without the comments at its start; where # is a word, its line has the form of the others."""
+    marked = list(takewhile(lambda line: line.text.startswith(_COMMENT_MARK), block.lines))
+    others = block.lines[len(marked) :]
+    if not marked or not others:
+        return block
+    forms = {_find_form(line) for line in others}
+    words = []
+    for line in marked:
+        if _find_form(line) in forms:
+            words.append(line)
+        else:
+            problems.note("a comment, which is passed over", line=line.line, detail=quote(line.text))
+    kept = (*words, *others)
+    return _Block(kept[0].line, kept)
+
+
+def _find_form(line: Line) -> tuple[bool, int]:
+    """Whether tabs are between the fields, and how many fields there are."""
+    return "\t" in line.text, len(_split(line.text))
+
+
 def _build_sentence(block: _Block) -> Sentence:
-    fields = [_split(line) for line in block.lines]
+    fields = [_split(check_decoded(line.text)) for line in block.lines]
     words = [each[0] for each in fields]
     if all(len(each) == 1 for each in fields):
         return Sentence(block.line, {WORDS: words})
@@ -57,6 +85,7 @@ def _build_sentence(block: _Block) -> Sentence:
     return Sentence(block.line, {WORDS: words, LABELS: [each[-1] for each in fields]})
 
 
-def _split(line: Line) -> list[str]:
-    text = check_decoded(line.text)
-    return text.rstrip("\t").split("\t") if "\t" in text else text.split()
+def _split(text: str) -> list[str]:
+    if "\t" in text:
+        return text.rstrip("\t").split("\t")
+    return [field for field in text.strip(_BLANKS).split(" ") if field]

@@ -51,7 +51,7 @@ class _Feed:
         self._num_characters += len(line.text)
         if len(self.taken) > MAX_RECORD_LINES or self._num_characters > MAX_RECORD_CHARACTERS:
             raise _EndlessRecordError
-        return f"{line.text}\n"
+        return line.text + line.end  # inside quotes it is text: places in it are counted with its ends
 
     def begin_record(self) -> None:
         """What was taken is done with."""

@@ -25,6 +25,7 @@ from albert.tasks.readers.rows import Row, Wanted
 C = TypeVar("C", bound=Settings)
 E = TypeVar("E", bound=Example)
 MAX_NUMBER = 1e15  # the squares of larger ones, added up, are no 32-bit floats
+_MAX_PLACE_DIGITS = 9  # more name no option, and Python refuses to read thousands
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ def place_letter(name: str, options: tuple[str, ...]) -> int:
 def _read_place(name: str, options: tuple[str, ...]) -> int | None:
     if len(name) == 1 and name.isascii() and name.isalpha():
         place = ord(name.upper()) - ord("A")
-    elif name.isdecimal():
+    elif name.isdecimal() and len(name) <= _MAX_PLACE_DIGITS:
         place = int(name)
     else:
         return None

@@ -18,10 +18,11 @@ _ESCAPED = re.compile("[\udc80-\udcff]")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line without its end, and its number, counted from 1."""
+    """A line without its end, and its number, counted from 1; the end is part of a text that goes on."""
 
     line: int
     text: str
+    end: str = "\n"
 
 
 def iter_lines(source: Place | BinaryIO, *, problems: Problems) -> Iterator[Line]:
@@ -36,14 +37,14 @@ def iter_lines(source: Place | BinaryIO, *, problems: Problems) -> Iterator[Line
         *whole, rest = (rest + block).split(b"\n")
         for data in whole:
             number += 1
-            yield Line(number, _decode(data, number))
+            yield _build_line(data, number)
         if len(rest) > MAX_LINE_BYTES:
             raise FileFormatError(
                 f"{problems.path}: line {number + 1} is longer than {MAX_LINE_BYTES >> 20} MB; "
                 "is it a file of lines?"
             )
     if rest:
-        yield Line(number + 1, _decode(rest, number + 1))
+        yield _build_line(rest, number + 1)
 
 
 def check_decoded(text: str) -> str:
@@ -64,6 +65,7 @@ def _iter_blocks(source: Place | BinaryIO) -> Iterator[bytes]:
     return iter(lambda: read(_BLOCK_BYTES), b"")
 
 
-def _decode(data: bytes, number: int) -> str:
+def _build_line(data: bytes, number: int) -> Line:
     text = data.removesuffix(b"\r").decode("utf-8", "surrogateescape")
-    return text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
+    end = "\r\n" if data.endswith(b"\r") else "\n"
+    return Line(number, text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text, end)

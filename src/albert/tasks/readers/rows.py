@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+
 from albert.corpus.decompress import OPENERS
 from albert.corpus.remote import Place, to_name
 from albert.corpus.sources import Source
 from albert.corpus.tables import open_parquet
 from albert.errors import FileFormatError, InputError
 from albert.files import MAX_CSV_FIELD
-from albert.tasks.problems import BadRow, Problems, iter_good
+from albert.tasks.problems import BadRow, Problems, iter_good, quote
 from albert.tasks.readers.conll import iter_sentences
 from albert.tasks.readers.csv_records import Record, iter_records
 from albert.tasks.readers.lines import Line, check_decoded, iter_lines
@@ -97,9 +99,31 @@ def check_columns(
 
 def _iter_tsv(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> Iterator[Row]:
     lines = iter_lines(source, problems=problems)
-    header = read_header(lines, problems=problems)
+    header = [_unquote(name) for name in read_header(lines, problems=problems)]
     check_columns(header, wanted, path=problems.path)
-    yield from iter_fields(lines, header=header, problems=problems)
+    for row in iter_fields(lines, header=header, problems=problems):
+        yield _unquote_fields(row, problems)
+
+
+def _unquote_fields(row: Row, problems: Problems) -> Row:
+    """The row as a program meant it that writes TSV as it writes CSV: pandas, Python, a spreadsheet."""
+    values = {name: _unquote(field) for name, field in row.values.items()}
+    changed = next((name for name in values if values[name] != row.values[name]), None)
+    if changed is None:
+        return row
+    problems.note(
+        "a field in quotes, read without them",
+        line=row.line,
+        detail=f"{quote(values[changed])} in column {changed!r}",
+    )
+    return Row(row.line, values)
+
+
+def _unquote(field: str) -> str:
+    """A field without the quotes around all of it; others, such as those of a title, are its own."""
+    inside = field[1:-1]
+    is_quoted = len(field) > 1 and field[0] == field[-1] == '"' and '"' not in inside.replace('""', "")
+    return inside.replace('""', '"') if is_quoted else field
 
 
 def _iter_csv(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> Iterator[Row]:
@@ -195,11 +219,36 @@ def _iter_parquet(source: Place | BinaryIO, wanted: Wanted, problems: Problems) 
         found = file.schema_arrow.names
         check_columns(found, wanted, path=problems.path)
         names = [name for name in (*wanted.required, *wanted.optional) if name in found]
-        line = 0
+        line = 1
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=names):
-            for values in batch.to_pylist():
-                line += 1
-                yield Row(line, values)
+            yield from _convert_batch(batch, line, problems)
+            line += batch.num_rows
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredRow:
+    """A row of Parquet as it is stored: a batch of one."""
+
+    line: int
+    batch: pa.RecordBatch
+
+
+def _convert_batch(batch: pa.RecordBatch, first: int, problems: Problems) -> Iterable[Row]:
+    try:
+        return [Row(line, values) for line, values in enumerate(batch.to_pylist(), start=first)]
+    except (ValueError, OverflowError):  # of one row or more: each is judged by itself
+        stored = (_StoredRow(first + place, batch.slice(place, 1)) for place in range(batch.num_rows))
+        return iter_good(stored, _convert_row, problems=problems)
+
+
+def _convert_row(row: _StoredRow) -> Row:
+    try:
+        return Row(row.line, row.batch.to_pylist()[0])
+    except UnicodeDecodeError as error:
+        check_decoded(error.object.decode("utf-8", "surrogateescape"))  # refuses it as in every format
+        raise
+    except (ValueError, OverflowError) as error:
+        raise BadRow("a value that cannot be read", f"{error}; store it as a text") from error
 
 
 RowReader = Callable[[Place | BinaryIO, Wanted, Problems], Iterator[Row]]
