@@ -18,7 +18,7 @@ from tests.tasks.tables import OWN_TABLES, write_rows, write_tables
         ("sst-2", ("--dev", "dev.csv"), "sst-2 has files of its own; leave --dev out"),
         ("sst-2", (), "SST-2/train.tsv: not there"),
         ("classification", ("columns.txt=a",), "unknown key txt; did you mean text?"),
-        ("classification", ("columns.text=5",), "text is 5: input should be a valid string"),
+        ("classification", ("columns.text=[5]",), "text is [5]: input should be a valid string"),
         (
             "classification",
             ("columns.label_kind=several",),
