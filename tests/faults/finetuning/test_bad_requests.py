@@ -44,6 +44,17 @@ def test_what_cannot_be_asked_for_is_refused(refuse, tmp_path, task, words, said
     assert said in refuse(task, write_tables(tmp_path / "data", table, num_train=20), *words)
 
 
+def test_pairs_whose_scores_are_all_too_low_are_told_of_the_limit(finetune, tmp_path):
+    rows = [{"text": f"the dog {n}", "other": "the ship", "score": n / 20} for n in range(20)]
+    data = write_rows(tmp_path / "train.csv", rows)
+    write_rows(tmp_path / "dev.csv", rows[:5])
+    outcome = finetune("embedding", data.parent, "columns.text_pair=other")
+    said = outcome.err.splitlines()[-1]
+    assert outcome.code == 2
+    assert "error: none of the 20 pairs of embedding has a score of min_similarity, 4, or more" in said
+    assert said.endswith("the highest is 0.95: set min_similarity=0.76")
+
+
 def test_weights_are_for_classes(refuse, tmp_path):
     data = write_tables(tmp_path / "data", "choice", num_train=20)
     assert "class_weights=balanced for choice" in refuse("choice", data, "class_weights=balanced")
