@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import Field, ValidationError, model_validator
 
 from albert.errors import AlbertError, SettingsError
-from albert.settings import Settings, build_settings, parse_yaml, read_settings
+from albert.settings import Settings, apply_overrides, build_settings, parse_yaml, read_settings
 
 
 class Optimizer(Settings):
@@ -107,6 +107,34 @@ def test_a_quoted_number_stays_a_text():
 def test_the_value_of_an_override_may_hold_equals_signs_and_be_empty():
     assert build_settings(Training, overrides=["title=a=b"]).title == "a=b"
     assert build_settings(Training, overrides=["title=''"]).title == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("#2 String", "#2 String"),
+        ("Review #1", "Review #1"),
+        ("|", "|"),
+        (",", ","),
+        ("0", "0"),
+        ("yes", "yes"),
+        ("a: b", "a: b"),
+        ("'0'", "0"),
+        ('"#1"', "#1"),
+        (r'"\t"', "\t"),
+        ('"a" or "b"', '"a" or "b"'),
+        ("null", None),
+        ("", None),
+        ("[a, b]", ["a", "b"]),
+    ],
+)
+def test_names_below_a_literal_section_are_taken_as_they_stand(text, value):
+    assert apply_overrides({}, [f"columns.text={text}"], literal="columns") == {"columns": {"text": value}}
+
+
+def test_other_sections_than_the_literal_one_are_yaml():
+    found = apply_overrides({}, ["steps=5", "optimizer.rate=1e-4 # low"], literal="columns")
+    assert found == {"steps": 5, "optimizer": {"rate": 1e-4}}
 
 
 def test_a_whole_number_is_a_float_too():

@@ -14,6 +14,8 @@ from albert.errors import SettingsError
 from albert.files import read_text
 
 S = TypeVar("S", bound="Settings")
+# What YAML reads even where names are meant: nothing, a list, and what stands in quotes.
+_NO_PLAIN_NAME = re.compile(r"""(null)?|\[.*\]|"[^"]*"|'[^']*'""", re.DOTALL)
 
 
 class Settings(BaseModel):
@@ -91,8 +93,14 @@ def parse_yaml(text: str, *, source: str) -> Any:
         raise SettingsError(f"{source}: {line}not valid YAML ({problem})") from error
 
 
-def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """Return a copy of `values` in which each `a.b=c` has set key b of section a to the YAML value c."""
+def apply_overrides(
+    values: Mapping[str, Any], overrides: Iterable[str], *, literal: str | None = None
+) -> dict[str, Any]:
+    """Return a copy of `values` in which each `a.b=c` has set key b of section a to the YAML value c.
+
+    The section `literal` holds names that others gave, such as those of columns: `#2 String`, `0` and `,` are
+    taken there as they stand. Only null, lists and what is in quotes are YAML there, too.
+    """
     merged: dict[str, Any] = json.loads(json.dumps(values, default=str))
     for override in overrides:
         key, equals, text = override.partition("=")
@@ -105,7 +113,8 @@ def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict
             if not isinstance(inner, dict):
                 raise SettingsError(f"override {override!r}: {section} is a value, not a section")
             place = inner
-        place[last] = parse_yaml(text, source=f"override {override!r}")
+        is_name = sections[:1] == [literal] and not _NO_PLAIN_NAME.fullmatch(text)
+        place[last] = text if is_name else parse_yaml(text, source=f"override {override!r}")
     return merged
 
 

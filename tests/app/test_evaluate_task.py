@@ -125,6 +125,7 @@ def test_columns_are_named_as_in_fine_tuning(tiny_folder, run_albert, tmp_path, 
     words = ("evaluate", "classification", "--model", model, "--data", reviews)
     done = run_albert(*words, "columns.text=review", "columns.label=mood", "--json")
     assert json.loads(done.out)["split"] == "reviews.csv"
+    assert "no column '#1 String'" in run_albert(*words, "columns.text=#1 String").error
     assert "did you mean text?" in run_albert(*words, "columns.texd=review").error
     assert "only the columns of an own table can be set" in run_albert(*words, "max_length=128").error
 

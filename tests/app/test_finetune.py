@@ -85,6 +85,48 @@ def test_texts_that_are_too_long_are_counted(finetune):
 
 
 @pytest.mark.parametrize(
+    ("length", "said"),
+    [
+        (16, "5 of 30 questions are cut to 8 pieces (max_question); max_length=40 keeps more"),
+        (40, "5 of 30 questions are cut to 20 pieces (max_question); shorten them"),
+    ],
+)
+def test_questions_that_are_too_long_are_counted(run_albert, tiny_folder, tmp_path, length, said):
+    rows = draw_rows("questions", 40, seed=1)
+    rows[:5] = [row | {"question": "the dog was " * 20} for row in rows[:5]]
+    train, dev = (
+        write_rows(tmp_path / name, part)
+        for name, part in (("train.jsonl", rows[:30]), ("dev.jsonl", rows[:3] + rows[30:]))
+    )
+    out = tmp_path / "run"
+    common = ("--model", tiny_folder, "--data", train, "--dev", dev, "--out", out)
+    done = run_albert("finetune", "questions", *common, *SHORT, f"max_length={length}")
+    assert said in done.err
+    asked = run_albert("predict", "questions", "--model", out, dev, "--out", tmp_path / "answers.jsonl")
+    assert f"3 questions were longer than the {length // 2} pieces (max_question) that " in asked.err
+
+
+def test_thresholds_that_answer_nothing_are_told_in_words(run_albert, tiny_folder, tmp_path, monkeypatch):
+    """Two seeds, whose median would be twice the largest number there is."""
+    from albert.tasks import tuning
+    from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
+
+    monkeypatch.setattr(tuning, "choose_threshold", lambda part: ANSWER_NOTHING)
+    rows = draw_rows("questions", 20, seed=1)
+    rows[:10] = [row | {"answers": {"text": [], "answer_start": []}} for row in rows[:10]]
+    data = write_rows(tmp_path / "train.jsonl", rows)
+    common = ("--model", tiny_folder, "--data", data, "--dev", data, *SHORT)
+    one = run_albert("finetune", "questions", *common, "--out", tmp_path / "one")
+    two = run_albert("finetune", "questions", *common, "--out", tmp_path / "two", "--seeds", "2")
+    card = (tmp_path / "one" / "model" / "README.md").read_text()
+    for text in (one.out, " ".join(two.out.replace("│", " ").split()), card):
+        assert "nothing" in text
+        assert "17976931" not in text
+    text = (tmp_path / "two" / "seeds.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail)["median"]["threshold"] == ANSWER_NOTHING
+
+
+@pytest.mark.parametrize(
     ("words", "seed"), [((), 0), (("--seed", "7"), 7), (("seed=5",), 5)], ids=["none", "--seed", "seed="]
 )
 def test_a_seed_can_be_told_in_two_ways(finetune, tmp_path, words, seed):

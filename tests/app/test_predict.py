@@ -46,6 +46,15 @@ def test_a_table_to_standard_output(run_albert, model, table):
     )
 
 
+def test_a_column_may_have_any_name(run_albert, model, tmp_path):
+    """As datasets have them; in YAML the one would be nothing, and the other a number."""
+    for name in ("#1 String", "0"):
+        table = tmp_path / "x.csv"
+        table.write_text(f"{name},stars\nthe dog,3\n")
+        done = run_albert("predict", "classification", "--model", model, table, f"columns.text={name}")
+        assert (done.code, done.err, len(parse(done.out))) == (0, "", 1)
+
+
 def test_a_table_to_a_file(run_albert, model, table, tmp_path):
     out = tmp_path / "new" / "answers.jsonl"
     words = ["predict", "classification", "-m", model, table, "columns.text=review", "--out", out]

@@ -14,7 +14,7 @@ from albert.tasks.assignment import (
     list_tasks,
     open_assignment,
 )
-from albert.tasks.examples import ChoiceExample, SpanExample, TextExample, TokenExample
+from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample, TokenExample
 from albert.tasks.own_tasks import OWN_TASKS
 from tests.tasks.published import TEXTS, write_lines
 from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
@@ -132,6 +132,54 @@ def test_where_articles_are_too_large_contexts_stay_together():
     rows = tuple(SpanExample(str(n), "who?", f"house {n // 3}", title=f"town {n // 30}") for n in range(60))
     learned, asked = keep_some(rows, share=0.1, source="table")
     assert (len(asked), find_shared(learned, asked)) == (6, 0)
+
+
+def write_questions(number, *, is_impossible):
+    """Questions on contexts of their own; `is_impossible` says of each place whether it has no answer."""
+    return tuple(
+        SpanExample(
+            str(n), "who?", f"man {n}", () if is_impossible(n) else (Answer("man", 0),), is_impossible(n)
+        )
+        for n in range(number)
+    )
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1])
+@pytest.mark.parametrize("is_rare_impossible", [True, False])
+def test_questions_of_both_kinds_are_kept(share, is_rare_impossible):
+    """By one kind alone the best threshold is to answer nothing, or everything."""
+    for first in range(40):
+        rare = {first, first + 50}
+        questions = write_questions(100, is_impossible=lambda n, rare=rare: (n in rare) == is_rare_impossible)
+        learned, asked = keep_some(questions, share=share, source="table")
+        assert {each.is_impossible for each in asked} == {True, False}
+        assert {each.is_impossible for each in learned} == {True, False}
+        assert len(asked) == max(2, round(share * 100))
+        assert find_shared(learned, asked) == 0
+
+
+def test_the_only_question_without_an_answer_is_kept_by_chance_alone():
+    """Else none would be left to learn from."""
+    num_kept = 0
+    for only in range(100):
+        questions = write_questions(100, is_impossible=lambda n, only=only: n == only)
+        num_kept += questions[only] in keep_some(questions, share=0.1, source="table")[1]
+    assert num_kept == 10
+
+
+@pytest.mark.parametrize(("is_impossible", "said"), [(True, "none"), (False, "all")])
+def test_questions_of_one_kind_to_be_asked_about_are_told(tmp_path, is_impossible, said):
+    possible = draw_rows("questions", 10, seed=1)
+    impossible = [
+        row | {"answers": {"text": [], "answer_start": []}} for row in draw_rows("questions", 10, seed=2)
+    ]
+    data = write_rows(tmp_path / "train.jsonl", possible + impossible)
+    dev = write_rows(tmp_path / "dev.jsonl", impossible if is_impossible else possible)
+    (told,) = assign("questions", data, dev=dev).problems
+    assert f"dev.jsonl: {said} of 10 questions have an answer, so that no threshold can be chosen" in told
+    assert (
+        assign("questions", data, dev=write_rows(tmp_path / "x.jsonl", possible + impossible)).problems == ()
+    )
 
 
 @pytest.mark.parametrize("num_texts", [1, 2])

@@ -147,3 +147,10 @@ def test_another_length_warms_up_for_the_share_that_the_recipe_does(asked):
     assert schedule.warmup_share == pytest.approx(1256 / 20_935)
     typed = read_finetune_recipe("paper-sst-2", overrides=[asked, "schedule.warmup_steps=9"]).schedule
     assert typed.warmup_steps == 9
+
+
+def test_columns_are_named_as_they_stand():
+    """In YAML the one would be nothing, so that pairs would be learned as single texts."""
+    words = ["columns.text_pair=#2 String", "columns.label_separator=,", "columns.text=0"]
+    found = read_finetune_recipe("small", overrides=words).columns
+    assert found == {"text_pair": "#2 String", "label_separator": ",", "text": "0"}

@@ -104,6 +104,16 @@ def test_the_threshold_leaves_unanswered_what_has_no_answer():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("is_impossible", [True, False])
+def test_by_questions_of_one_kind_no_threshold_is_chosen(is_impossible):
+    """The best would answer nothing, or everything, with a score of 100."""
+    asked = [ask(odds, is_right=True, is_impossible=is_impossible) for odds in (-3.0, 2.0)]
+    answers, examples = map(list, zip(*asked, strict=True))
+    tuned = tune_facts(QUESTIONS, answers, examples)
+    assert tuned.threshold == 0.0
+    assert [build_kind(tuned).describe(answer, examples[0])["answer"] for answer in answers] == ["dog", ""]
+
+
 def test_where_every_question_has_an_answer_there_is_no_threshold():
     answer, example = ask(0.0, is_right=True, is_impossible=False)
     facts = QUESTIONS.model_copy(update={"has_impossible": False})

@@ -57,10 +57,14 @@ class Answerer:
         number = self.cuts.num_cut
         if not number:
             return None
-        was = "text was" if number == 1 else "texts were"
-        return (
-            f"{number:,} {was} longer than the {self.facts.max_length} pieces that {self.name} reads, and cut"
+        # Of a question with a context only the question is ever cut.
+        name, length = (
+            ("question", f"{self.facts.max_question} pieces (max_question)")
+            if self.facts.kind == "spans"
+            else ("text", f"{self.facts.max_length} pieces")
         )
+        was = f"{name} was" if number == 1 else f"{name}s were"
+        return f"{number:,} {was} longer than the {length} that {self.name} reads, and cut"
 
     def iter_answers(
         self, examples: Iterable[Example], *, depth: int | None = None

@@ -17,10 +17,11 @@ from albert.tasks.assignment_checks import (
     check_scorable,
     check_table,
     list_oddities,
+    list_one_sided,
     require_answers,
 )
 from albert.tasks.catalogue import ALIASES, TASKS, Task, find_task
-from albert.tasks.examples import Example
+from albert.tasks.examples import Example, SpanExample
 from albert.tasks.metrics.glue import GLUE_METRICS
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
 from albert.tasks.readers.rows import FORMATS, find_format
@@ -156,7 +157,8 @@ def _open_own(
     check_numbers(facts, asked, source=source)
     check_pairs(facts, asked, source=source)
     odd = list_oddities(facts, learned, source=train_path)
-    return Assignment(facts, learned, asked, (*train.problems.describe(), *said, *odd))
+    one_sided = list_one_sided(facts, asked, source=source)
+    return Assignment(facts, learned, asked, (*train.problems.describe(), *said, *odd, *one_sided))
 
 
 def refuse_fixed(task: OwnTask, columns: Mapping[str, Any]) -> None:
@@ -213,7 +215,8 @@ def keep_some(
     """The examples to learn from and those kept to be asked about: the same ones whatever the seed.
 
     What shares a text, a context or a passage stays together, as far as there are several of them: a model
-    that has learned from the one is not asked about the other.
+    that has learned from the one is not asked about the other. Where some questions have an answer and some
+    have none, both kinds are kept, if both are left to learn from as well.
     """
     number = round(share * len(examples))
     if not 1 <= number < len(examples):
@@ -224,15 +227,38 @@ def keep_some(
     # What is tied together leaves something to learn from, and so does the last group, which is never taken.
     most = min(_MAX_SURPLUS * number, len(examples) - 1)
     groups = _list_groups(examples, most=most)
-    kept: set[int] = set()
-    for chosen in np.random.default_rng(_DEV_STREAM).permutation(len(groups)).tolist()[:-1]:
-        if len(kept) >= number:
-            break
-        kept.update(groups[chosen])
+    order = np.random.default_rng(_DEV_STREAM).permutation(len(groups)).tolist()
+    drawn = [groups[chosen] for chosen in order]
+    kept = _take(drawn, number)
+    if other := _find_other_kind(examples, drawn, kept):
+        # Both are taken whatever their size: the one alone would be of one kind again.
+        kept = _take([other + drawn[0], *(each for each in drawn[1:] if each is not other)], number)
     return (
         tuple(each for place, each in enumerate(examples) if place not in kept),
         tuple(each for place, each in enumerate(examples) if place in kept),
     )
+
+
+def _take(groups: Sequence[list[int]], number: int) -> set[int]:
+    """The places in the first groups that are together `number` or more; the last group is never taken."""
+    taken: set[int] = set()
+    for group in groups[:-1]:
+        if len(taken) >= number:
+            break
+        taken.update(group)
+    return taken
+
+
+def _find_other_kind(
+    examples: Sequence[Example], groups: Sequence[list[int]], kept: set[int]
+) -> list[int] | None:
+    """The first group with questions of the kind that those kept lack, if another such group is left."""
+    is_impossible = [isinstance(each, SpanExample) and each.is_impossible for each in examples]
+    kinds = {is_impossible[place] for place in kept}
+    if len(kinds) > 1:
+        return None
+    found = [group for group in groups if any(is_impossible[place] not in kinds for place in group)]
+    return found[0] if len(found) > 1 else None
 
 
 def find_shared(learned: Sequence[Example], asked: Sequence[Example]) -> int:

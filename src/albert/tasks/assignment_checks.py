@@ -106,6 +106,17 @@ def list_oddities(facts: TaskFacts, train: Sequence[Example], *, source: object)
         )
 
 
+def list_one_sided(facts: TaskFacts, asked: Sequence[Example], *, source: object) -> Iterator[str]:
+    """What cannot be chosen where the questions asked about all have an answer, or none of them has."""
+    kinds = {each.is_impossible for each in asked if isinstance(each, SpanExample)}
+    if facts.has_impossible and len(kinds) == 1:
+        which = "none" if kinds.pop() else "all"
+        yield (
+            f"{source}: {which} of {len(asked):,} questions have an answer, so that no threshold can be "
+            "chosen by them: those likelier to have none than one stay unanswered; give both kinds with --dev"
+        )
+
+
 def _measure(example: Example) -> float:
     is_number = isinstance(example, TextExample) and isinstance(example.label, int | float)
     return abs(example.label) if is_number else 0.0  # type: ignore[union-attr, arg-type]

@@ -47,7 +47,8 @@ def read_finetune_recipe(recipe: str | Path, *, overrides: Iterable[str] = ()) -
             words += _share_warmup(values)
         if "num_steps" not in changed:
             words.append("num_steps=null")
-    return build_settings(FinetuneSettings, values=apply_overrides(values, words), source=source)
+    values = apply_overrides(values, words, literal="columns")
+    return build_settings(FinetuneSettings, values=values, source=source)
 
 
 def _share_warmup(values: Mapping[str, Any]) -> list[str]:

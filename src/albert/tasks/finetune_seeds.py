@@ -4,15 +4,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from albert.errors import InputError
-from albert.files import write_json
+from albert.files import dump_json, write_text
 from albert.reporting import Reporter
 from albert.tasks.finetune import FinetuneResult
 from albert.tasks.finetuned import FinetuneScores
 from albert.tasks.metrics.seeds import SeedSummary, summarise_seeds
+from albert.tasks.metrics.squad_threshold import find_middle
 from albert.training.launch import find_launcher, is_first_process, is_launched
 from albert.training.run_folder import MODEL_DIR, has_run, is_same_launch
 
@@ -51,7 +51,8 @@ def finetune_seeds(
     summary = summarise_seeds([each.score for each in scores.values()])
     best = max(scores, key=lambda seed: scores[seed].score)
     if is_first_process():
-        write_json(out / SUMMARY_NAME, format_summary(scores, summary, best_seed=best))
+        text = dump_json(format_summary(scores, summary, best_seed=best), indent=2)
+        write_text(out / SUMMARY_NAME, f"{text}\n")
     return SeedRuns(scores, summary, best, None)
 
 
@@ -62,7 +63,7 @@ def format_summary(
     names = scores[best_seed].metrics
     return {
         "scores": {str(seed): dict(each.metrics) for seed, each in scores.items()},
-        "median": {name: median(each.metrics[name] for each in scores.values()) for name in names},
+        "median": {name: find_middle([each.metrics[name] for each in scores.values()]) for name in names},
         "spread": summary.spread,
         "best_seed": best_seed,
         "model": str(Path(f"seed-{best_seed}") / MODEL_DIR),

@@ -5,11 +5,13 @@ from typing import Any
 from albert.errors import InputError
 from albert.reporting import Reporter
 from albert.tasks.assignment import Assignment
-from albert.tasks.examples import identify_examples
+from albert.tasks.encoding.windows import MAX_QUESTION
+from albert.tasks.examples import TextExample, identify_examples
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.embedding import EmbeddingKind, check_dropout
 from albert.tasks.kinds.kind import Kind
+from albert.tasks.kinds.spans import SpanKind
 from albert.tasks.renaming import Renaming
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.vocabulary_fit import check_known
@@ -64,10 +66,7 @@ def build_job(
     items = kind.encode(assignment.train, tokenizer)
     train = [item for item in items if kind.teaches(item)]
     if not train:
-        raise InputError(
-            f"none of the {len(assignment.train):,} examples of {assignment.facts.task} has an answer that "
-            "can be learned, in its place; check the columns of the answers"
-        )
+        raise InputError(_explain_nothing(assignment, kind))
     if isinstance(kind, EmbeddingKind):
         check_dropout(train, model.config)
     if len(train) < len(items):
@@ -79,8 +78,10 @@ def build_job(
     num_cut = sum(map(kind.is_cut, train))
     if num_cut:
         limit = model.config.max_position_embeddings
-        told = f"{num_cut:,} of {len(train):,} sequences are cut to {min(settings.max_length, limit)} pieces"
-        reporter.say(f"{told}; max_length={limit} keeps more" if settings.max_length < limit else told)
+        if isinstance(kind, SpanKind):
+            reporter.say(_describe_cut_questions(num_cut, len(assignment.train), kind, limit=limit))
+        else:
+            reporter.say(_describe_cut(num_cut, len(train), settings.max_length, limit=limit))
     dev = kind.encode(assignment.dev, tokenizer)
     num_tokens = sum(map(kind.measure, train))
     reporter.say(
@@ -93,3 +94,33 @@ def build_job(
     if fault is not None:
         raise InputError(fault)
     return job
+
+
+def _explain_nothing(assignment: Assignment, kind: Kind[Any, Any, Any, Any, Any]) -> str:
+    """Why there is nothing to learn from, and what to do about it."""
+    number, task = len(assignment.train), assignment.facts.task
+    if isinstance(kind, EmbeddingKind):
+        scores = [each.label for each in assignment.train if isinstance(each, TextExample)]
+        highest = max(score for score in scores if isinstance(score, int | float))
+        # Of STS-B's 5, the pairs from 4 on are taken: the same share of what is highest here.
+        enough = min(highest, 0.8 * highest)
+        return (
+            f"none of the {number:,} pairs of {task} has a score of min_similarity, {kind.min_similarity:g}, "
+            f"or more, and only such pairs teach; the highest is {highest:g}: set min_similarity={enough:g}"
+        )
+    return (
+        f"none of the {number:,} examples of {task} has an answer that can be learned, in its place; check "
+        "the columns of the answers"
+    )
+
+
+def _describe_cut(num_cut: int, number: int, max_length: int, *, limit: int) -> str:
+    told = f"{num_cut:,} of {number:,} sequences are cut to {min(max_length, limit)} pieces"
+    return f"{told}; max_length={limit} keeps more" if max_length < limit else told
+
+
+def _describe_cut_questions(num_cut: int, number: int, kind: SpanKind, *, limit: int) -> str:
+    """A question may fill half of its window, and no more than the usual `max_question`."""
+    told = f"{num_cut:,} of {number:,} questions are cut to {kind.max_question} pieces (max_question)"
+    wide = min(limit, 2 * MAX_QUESTION)
+    return f"{told}; max_length={wide} keeps more" if kind.max_length < wide else f"{told}; shorten them"

@@ -21,6 +21,7 @@ from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_model import load_start
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.foreign_folder import PROBLEM_TYPES
+from albert.tasks.metrics.squad_threshold import format_figure
 from albert.tasks.task_facts import TASK_NAME, TaskFacts, build_kind, format_facts
 from albert.tasks.tuning import tune_facts
 from albert.text.tokenizer import Tokenizer
@@ -117,7 +118,9 @@ def format_task_card(
         "time": f"{format_seconds(seconds)} on {facts.num_threads} threads",
         "temperature": f"{task.temperature:.3f}",
     }
-    scores = {name.replace("_", " "): f"{value:.2f}" for name, value in metrics.items() if name != "score"}
+    scores = {
+        name.replace("_", " "): format_figure(value) for name, value in metrics.items() if name != "score"
+    }
     return f"""{format_card(model).rstrip()}
 
 ## Fine-tuning

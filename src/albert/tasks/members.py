@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median_high, median_low
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from albert.model.runtime import RuntimeSettings
 from albert.pretrained.hub import resolve_source
 from albert.tasks.answering import load_answerer
 from albert.tasks.evaluation_goal import Goal
-from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
+from albert.tasks.metrics.squad_threshold import find_middle
 from albert.tasks.task_facts import TaskFacts, describe_labels, read_facts
 
 
@@ -100,7 +99,7 @@ def describe_whole(members: Sequence[Member], goal: Goal) -> TaskFacts:
             "has_exits": False,
             "patience": None,
             "has_impossible": first.has_impossible and has_threshold,
-            "threshold": _find_middle(known) if len(known) == len(members) else None,
+            "threshold": find_middle(known) if len(known) == len(members) else None,
         }
     )
 
@@ -111,11 +110,6 @@ def align_answer(answer: Any, member: Member) -> Any:
         return answer
     ordered = answer if member.places is None else answer[..., list(member.places)]
     return ordered / member.facts.temperature
-
-
-def _find_middle(thresholds: Sequence[float]) -> float:
-    low, high = median_low(thresholds), median_high(thresholds)
-    return high if low == ANSWER_NOTHING else (low + high) / 2
 
 
 def _fit(

@@ -22,12 +22,19 @@ def tune_facts(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Exam
         if not facts.has_impossible:
             return facts
         spans = [example for example in examples if isinstance(example, SpanExample)]
-        return facts.model_copy(update={"threshold": choose_threshold(build_part(answers, spans))})
+        return facts.model_copy(update={"threshold": _choose_threshold(answers, spans)})
     found = list_decisions(facts, answers, examples)
     if found is None:
         return facts
     logits, golds = found
     return facts.model_copy(update={"temperature": fit_temperature(logits, golds=golds)})
+
+
+def _choose_threshold(answers: Sequence[Any], examples: Sequence[SpanExample]) -> float:
+    """The best threshold; of questions of one kind the head's own, since the best would tell none apart."""
+    if len({example.is_impossible for example in examples}) == 1:
+        return 0.0
+    return choose_threshold(build_part(answers, examples))
 
 
 def list_decisions(

@@ -18,7 +18,7 @@ from tests.tasks.tables import OWN_TABLES, write_rows, write_tables
         ("sst-2", ("--dev", "dev.csv"), "sst-2 has files of its own; leave --dev out"),
         ("sst-2", (), "SST-2/train.tsv: not there"),
         ("classification", ("columns.txt=a",), "unknown key txt; did you mean text?"),
-        ("classification", ("columns.text=5",), "text is 5: input should be a valid string"),
+        ("classification", ("columns.text=[5]",), "text is [5]: input should be a valid string"),
         (
             "classification",
             ("columns.label_kind=several",),
@@ -42,6 +42,17 @@ from tests.tasks.tables import OWN_TABLES, write_rows, write_tables
 def test_what_cannot_be_asked_for_is_refused(refuse, tmp_path, task, words, said):
     table = task if task in OWN_TABLES else "classification"
     assert said in refuse(task, write_tables(tmp_path / "data", table, num_train=20), *words)
+
+
+def test_pairs_whose_scores_are_all_too_low_are_told_of_the_limit(finetune, tmp_path):
+    rows = [{"text": f"the dog {n}", "other": "the ship", "score": n / 20} for n in range(20)]
+    data = write_rows(tmp_path / "train.csv", rows)
+    write_rows(tmp_path / "dev.csv", rows[:5])
+    outcome = finetune("embedding", data.parent, "columns.text_pair=other")
+    said = outcome.err.splitlines()[-1]
+    assert outcome.code == 2
+    assert "error: none of the 20 pairs of embedding has a score of min_similarity, 4, or more" in said
+    assert said.endswith("the highest is 0.95: set min_similarity=0.76")
 
 
 def test_weights_are_for_classes(refuse, tmp_path):

@@ -63,6 +63,14 @@ def published_or_none(request):
         return None
 
 
+def test_what_a_long_question_loses_is_counted(tokenizer):
+    question = "who left the ship and the dog by night"
+    whole = encode(tokenizer, "the ship left", question=question)
+    number = len(whole.head) - 2
+    cut = encode(tokenizer, "the ship left", question=question, max_question=5)
+    assert (whole.num_cut, cut.num_cut, len(cut.head)) == (0, number - 5, 7)
+
+
 def test_a_repeated_answer_is_the_one_at_its_place(tokenizer):
     context = "the dog and the dog and the dog"
     first, second = (encode(tokenizer, context, ("dog", start)).gold.first for start in (4, 16))

@@ -291,3 +291,13 @@ def test_the_facts_of_a_folder_make_the_kind(tiny_folder):
     too_short = build_from_facts(facts.model_copy(update={"max_length": 12}))
     with pytest.raises(InputError, match="max_length is 12, and at least 13"):
         too_short.encode(write_questions(1, seed=1), load_vocabulary(tiny_folder))
+
+
+def test_a_question_that_is_too_long_is_cut_and_counted_once(tiny_folder):
+    tokenizer = load_vocabulary(tiny_folder)
+    context = "he found the dog . " * 20
+    examples = [SpanExample("long", QUESTION * 9, context), SpanExample("short", QUESTION, context)]
+    kind = build_kind(has_impossible=False)
+    windows = kind.encode(examples, tokenizer)
+    assert sum(window.question.example.id == "long" for window in windows) > 2
+    assert [window.question.example.id for window in windows if kind.is_cut(window)] == ["long"]

@@ -13,6 +13,8 @@ from albert.tasks.metrics.squad_threshold import (
     apply_threshold,
     choose_threshold,
     find_best_thresholds,
+    find_middle,
+    format_figure,
     halve,
     report_elsewhere,
     select_questions,
@@ -138,3 +140,15 @@ def test_odds_that_are_no_numbers_are_refused():
         find_best_thresholds(part)
     with pytest.raises(InputError, match="1 predictions for 2"):
         choose_threshold(build_part(["x", "y"], [["x"], ["y"]], [0.0]))
+
+
+def test_the_middle_of_thresholds_is_a_number_whatever_they_are():
+    assert find_middle([ANSWER_NOTHING, ANSWER_NOTHING]) == ANSWER_NOTHING
+    assert find_middle([ANSWER_NOTHING, 2.0]) == 2.0
+    assert find_middle([3.0, 1.0]) == 2.0
+    assert find_middle([3.0, 1.0, ANSWER_NOTHING]) == 1.0
+
+
+def test_a_threshold_that_answers_nothing_is_told_in_words():
+    assert format_figure(ANSWER_NOTHING) == format_figure(ANSWER_NOTHING, ".4g") == "nothing is answered"
+    assert (format_figure(-1.5), format_figure(-1.5, ".4g")) == ("-1.50", "-1.5")

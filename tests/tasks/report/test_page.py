@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from albert.pages.markup import LONG, SHORT
+from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
 from albert.tasks.report.page import format_report, write_report
 from albert.tasks.report.tables import MAX_MATRIX
 from albert.tasks.report.worst_errors import NUM_OF_EACH, NUM_WORST
@@ -168,6 +169,13 @@ def test_questions_tell_of_their_threshold():
     assert "above 0.000 is left unanswered (the model's own)" in page.text
     assert "no answer" in page.text
     assert not page.find("select")
+
+
+def test_a_threshold_that_answers_nothing_is_told_in_words():
+    evaluation = evaluate_spans()
+    page = read(replace(evaluation, threshold=replace(evaluation.threshold, threshold=ANSWER_NOTHING)))
+    assert "Every question is left unanswered: no answer was worth giving (the model's own)" in page.text
+    assert "000000000" not in page.text
 
 
 def test_nothing_wrong_is_said_so():

@@ -96,11 +96,16 @@ def _render_confusion(console: Any, found: "Evaluation") -> None:
 
 
 def _render_threshold(console: Any, found: "ThresholdReport") -> None:
-    console.print(f"no answer where its odds are above {found.threshold:.4g}: {found.source}")
+    from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING, format_figure
+
+    is_silent = found.threshold == ANSWER_NOTHING
+    told = "nothing is answered" if is_silent else f"no answer where its odds are above {found.threshold:.4g}"
+    console.print(f"{told}: {found.source}")
     if found.elsewhere is not None:
         scores = found.elsewhere.scores.overall
+        chosen = format_figure(found.elsewhere.threshold, ".4g")
         console.print(
-            f"chosen on {found.num_chosen_on:,} questions ({found.elsewhere.threshold:.4g}) and scored on "
+            f"chosen on {found.num_chosen_on:,} questions ({chosen}) and scored on "
             f"the other {found.num_reported:,}: exact {scores.exact:.2f}, f1 {scores.f1:.2f}"
         )
     best = found.best

@@ -75,7 +75,7 @@ def _read_columns(overrides: tuple[str, ...]) -> dict[str, Any]:
     """The names after `columns.`; nothing else can be set here."""
     from albert.settings import apply_overrides
 
-    values = apply_overrides({}, overrides)
+    values = apply_overrides({}, overrides, literal="columns")
     columns = values.pop("columns", {})
     if values or not isinstance(columns, dict):
         raise InputError(

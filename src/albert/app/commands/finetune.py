@@ -135,23 +135,27 @@ def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
 def _render_run(console: Any, values: dict[str, Any]) -> None:
     from rich.table import Table
 
+    from albert.tasks.metrics.squad_threshold import format_figure
+
     table = Table(show_header=False, box=None)
     table.add_row("model", values["model"] or f"not finished: {values['run']} is at step {values['step']:,}")
     best = "" if values["best_step"] is None else f", best at {values['best_step']:,}"
     table.add_row("steps", f"{values['step']:,} of {values['num_steps']:,}{best}")
     table.add_row("seconds", f"{values['seconds']:,.0f}")
     for name, value in (values["scores"] or {}).items():
-        table.add_row(f"dev, {name.replace('_', ' ')}", f"{value:.2f}")
+        table.add_row(f"dev, {name.replace('_', ' ')}", format_figure(value))
     console.print(table)
 
 
 def _render_seeds(console: Any, found: "SeedRuns", model: Any) -> None:
     from rich.table import Table
 
+    from albert.tasks.metrics.squad_threshold import format_figure
+
     metrics = list(next(iter(found.scores.values())).metrics)
     table = Table("seed", *(name.replace("_", " ") for name in metrics))
     for seed, scores in found.scores.items():
-        table.add_row(str(seed), *(f"{scores.metrics[name]:.2f}" for name in metrics))
+        table.add_row(str(seed), *(format_figure(scores.metrics[name]) for name in metrics))
     console.print(table)
     summary = found.summary
     assert summary is not None

@@ -55,11 +55,12 @@ def predict(
 ) -> CommandResult:
     """Answer every question of a file or of standard input, of any size, as lines of JSON."""
     from albert.model.runtime import build_runtime
-    from albert.settings import build_settings
+    from albert.settings import apply_overrides, build_settings
     from albert.tasks.prediction import PredictionSettings
     from albert.tasks.prediction import predict as run
 
-    chosen = build_settings(PredictionSettings, overrides=settings or [], source="predict")
+    values = apply_overrides({}, settings or [], literal="columns")
+    chosen = build_settings(PredictionSettings, values=values, source="predict")
     runtime = build_runtime(device, precision, source="predict")
     # On a terminal the answers themselves show how far it is.
     display: Any = ProgressDisplay() if out is not None or not sys.stdout.isatty() else nullcontext(_Words())

@@ -21,8 +21,9 @@ MAX_QUESTION = 64
 class EncodedQuestion:
     """A question and its context in pieces; the windows are views of them and made when asked for.
 
-    `head` is `[CLS] question [SEP]`, with as much of the question as fits. `gold` is the place of the answer
-    among the context's pieces: that of the first answer that stands where it says, if any.
+    `head` is `[CLS] question [SEP]`, with as much of the question as fits: `num_cut` pieces do not. `gold` is
+    the place of the answer among the context's pieces: that of the first answer that stands where it says, if
+    any.
     """
 
     example: SpanExample
@@ -31,6 +32,7 @@ class EncodedQuestion:
     sep_id: int
     slides: tuple[Slide, ...]
     gold: Placement | None
+    num_cut: int
 
     @property
     def windows(self) -> tuple["Window", ...]:
@@ -121,4 +123,5 @@ def iter_encoded_questions(
             size = max_length - len(head) - 1
             slides = build_slides(len(context.ids), size=size, stride=stride)
             gold = next((place_answer(answer, context) for answer in example.places), None)
-            yield EncodedQuestion(example, head, context, frame.sep_id, slides, gold)
+            num_cut = max(0, len(question) - max_question)
+            yield EncodedQuestion(example, head, context, frame.sep_id, slides, gold, num_cut)

@@ -83,8 +83,11 @@ class SpanKind:
         return self.has_impossible if question.example.is_impossible else question.gold is not None
 
     def is_cut(self, item: Window) -> bool:
-        """Never a context: what one window has no room for is in the next."""
-        return False
+        """Where the question lost its end; told of the first window, so that each question counts once.
+
+        Never a context: what one window has no room for is in the next.
+        """
+        return item.question.num_cut > 0 and item.slide.first == 0
 
     def measure(self, item: Window) -> int:
         """The length of its sequence; a [SEP] stands behind the context."""

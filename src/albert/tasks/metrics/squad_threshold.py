@@ -12,6 +12,7 @@ are. `choose_threshold` counts what a threshold really does to all questions: us
 import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from statistics import median_high, median_low
 from typing import Literal
 
 import numpy as np
@@ -88,6 +89,17 @@ def choose_threshold(part: SquadPart, *, measure: Measure = "f1") -> float:
     # Rounded, since sums of the same gains in another order differ in their last digits.
     num_answered = int(np.argmax(np.where(is_reachable, totals.round(9), -np.inf)))
     return float(odds[order][num_answered - 1]) if num_answered else ANSWER_NOTHING
+
+
+def find_middle(values: Sequence[float]) -> float:
+    """The median of thresholds or other figures; beside `ANSWER_NOTHING`, which has no mean, the other."""
+    low, high = median_low(values), median_high(values)
+    return high if low == ANSWER_NOTHING else (low + high) / 2
+
+
+def format_figure(value: float, spec: str = ".2f") -> str:
+    """A figure as a person reads it; a threshold that no odds lie below is words."""
+    return "nothing is answered" if value == ANSWER_NOTHING else format(value, spec)
 
 
 def report_elsewhere(reported: SquadPart, *, chosen_on: SquadPart) -> ChosenThreshold:

@@ -4,6 +4,7 @@ from albert.pages.html_tables import build_table
 from albert.pages.markup import Html, section, tag
 from albert.tasks.evaluation_result import Calibration, Evaluation, ThresholdReport
 from albert.tasks.metrics.calibration import ReliabilityBin
+from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
 from albert.tasks.report.plots import draw_reliability, draw_scatter
 
 _HONEST = 0.1  # how far from 1 a temperature may be that is called right
@@ -61,8 +62,7 @@ def show_threshold(threshold: ThresholdReport | None) -> Html:
         return Html("")
     best = threshold.best
     parts = [
-        f"A question whose odds for no answer lie above {threshold.threshold:.3f} is left unanswered "
-        f"({threshold.source}).",
+        f"{_tell_threshold(threshold.threshold)} ({threshold.source}).",
         f"The best threshold for these very questions would give an exact match of {best.best_exact:.2f} and "
         f"an F1 of {best.best_f1:.2f}, which flatters.",
     ]
@@ -73,6 +73,12 @@ def show_threshold(threshold: ThresholdReport | None) -> Html:
             f"{threshold.num_reported:,}: exact match {scores.exact:.2f}, F1 {scores.f1:.2f}."
         )
     return section("Questions without an answer", *(tag("p", part) for part in parts))
+
+
+def _tell_threshold(threshold: float) -> str:
+    if threshold == ANSWER_NOTHING:
+        return "Every question is left unanswered: no answer was worth giving"
+    return f"A question whose odds for no answer lie above {threshold:.3f} is left unanswered"
 
 
 def show_numbers(evaluation: Evaluation) -> Html:
