@@ -62,6 +62,14 @@ VOCABULARIES = [
     ),
     *(
         Fault(
+            f"tokenizer_config.json with added tokens {added}",
+            write("tokenizer_config.json", f'{{"added_tokens_decoder": {added}}}'.encode()),
+            (f"with the id {number}", "a text with a whole number", "fetch them again"),
+        )
+        for added, number in (("7", "None"), ('{"x": "[NEW]"}', "'x'"), ('{"5": 7}', "5"))
+    ),
+    *(
+        Fault(
             f"nothing but a tokenizer.json of {content!r}",
             leave_alone("tokenizer.json", content),
             ("tokenizer.json", said),

@@ -3,7 +3,8 @@ import re
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer
+from tokenizers.implementations import SentencePieceUnigramTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from albert.errors import FileFormatError, SettingsError
 from albert.settings import build_settings
@@ -12,7 +13,7 @@ from albert.text.normalise import Normalisation
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from albert.text.train_vocabulary import VocabularySettings, train_sentencepiece
 from albert.text.wordpiece_tokenizer import WordPieceOptions, WordPieceTokenizer
-from tests.text.conftest import LINES
+from tests.text.conftest import LINES, VOCAB
 
 # transformers cannot cut a piece again after the search. In its file the pieces that end in a digit and a
 # comma are out of use, which comes to the same unless such a piece is not the start of a word.
@@ -121,6 +122,179 @@ def test_tokens_that_were_added_behind_the_vocabulary_are_refused(tmp_path, toke
         (tmp_path / "added" / tokenizer.vocab_name).write_bytes(tokenizer.vocab_bytes)
     with pytest.raises(FileFormatError, match=rf"adds the token '<e1>' \(id {tokenizer.vocab_size}\) behind"):
         load_tokenizer(tmp_path / "added")
+
+
+def save_marked(wordpiece: WordPieceTokenizer, folder: Path, **config: object) -> None:
+    """A folder whose vocabulary has the piece [E1] and whose config is changed."""
+    vocab_bytes = wordpiece.vocab_bytes + b"[E1]\n[\n]\nE\n##1\n"
+    save_tokenizer(WordPieceTokenizer(vocab_bytes, options=WordPieceOptions(do_lower_case=False)), folder)
+    change_config(folder, **config)
+
+
+def change_config(folder: Path, **changes: object) -> None:
+    """Set options of `tokenizer_config.json`; those of None are taken out."""
+    path = folder / "tokenizer_config.json"
+    config = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+
+
+def change_json(folder: Path, key: str, **changes: object) -> None:
+    """Set values in one part of `tokenizer.json`."""
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, key: {**content[key], **changes}}))
+
+
+@pytest.mark.parametrize("has_vocabulary", [True, False])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"additional_special_tokens": ["[E1]"]},
+        {"additional_special_tokens": [{"content": "[E1]", "lstrip": True}]},
+        {"extra_special_tokens": {"entity_token": "[E1]"}},
+        {"extra_special_tokens": ["[E2]"]},
+        {"added_tokens_decoder": {str(len(VOCAB)): {"content": "[E1]", "special": True}}},
+    ],
+)
+def test_a_marker_that_we_would_cut_is_refused(tmp_path, wordpiece, has_vocabulary, config):
+    """`transformers` gives it the one id that it has in the vocabulary; we would give its letters."""
+    save_marked(wordpiece, tmp_path, **config)
+    if not has_vocabulary:
+        (tmp_path / "vocab.txt").unlink()
+    message = r"adds the token '\[E[12]\]', and texts are cut here .* plain words in their place$"
+    with pytest.raises(FileFormatError, match=message) as caught:
+        load_tokenizer(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_marker_that_transformers_added_inside_the_vocabulary_is_refused(tmp_path, wordpiece):
+    save_marked(wordpiece, tmp_path)
+    assert load_tokenizer(tmp_path)
+    theirs = open_with_transformers(tmp_path, model_type="bert")
+    theirs.add_tokens(["[E1]"], special_tokens=True)
+    theirs.save_pretrained(tmp_path / "added")
+    assert theirs("[E1]", add_special_tokens=False)["input_ids"] == [len(VOCAB)]
+    with pytest.raises(FileFormatError, match=r"into \[ E ##1 \]; such markers are not supported"):
+        load_tokenizer(tmp_path / "added")
+
+
+def test_added_tokens_that_are_cut_whole_or_are_no_text_are_welcome(tmp_path, tokenizer, wordpiece):
+    """As in published folders: the special ones in any of their spellings, and ALBERT's own signs."""
+    for ours in (tokenizer, wordpiece):
+        save_tokenizer(ours, tmp_path)
+        special = [ours.piece(number) for number in sorted(ours.special_ids)]
+        flags = {"lstrip": True, "normalized": True, "__type": "AddedToken"}
+        signs = ["(", "-", '"']
+        change_config(
+            tmp_path,
+            additional_special_tokens=[*special, *signs],
+            added_tokens_decoder={
+                str(number): {"content": ours.piece(number), **flags} for number in ours.special_ids
+            },
+            mask_token={"content": "[MASK]", **flags},
+            bos_token="<s>",
+            extra_special_tokens=["<s>"],
+        )
+        assert load_tokenizer(tmp_path).fingerprint == ours.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("steps", "rules"),
+    [
+        (["Nmt", "NFKC"], {"do_lower_case": False, "keep_accents": True}),
+        (["Nmt", "NFKC", "Lowercase"], {"do_lower_case": True, "keep_accents": True}),
+        (["NFD", "StripAccents"], {"do_lower_case": False, "keep_accents": False}),
+        (["NFKD", "StripAccents", "Lowercase"], {"do_lower_case": True, "keep_accents": False}),
+        ([], {"do_lower_case": False, "keep_accents": True}),
+    ],
+)
+@pytest.mark.parametrize("has_vocabulary", [True, False])
+def test_case_and_accents_are_those_of_the_steps(tmp_path, tokenizer, steps, rules, has_vocabulary):
+    save_tokenizer(tokenizer, tmp_path)
+    change_config(tmp_path, do_lower_case=None, keep_accents=None)
+    change_json(tmp_path, "normalizer", normalizers=[{"type": step} for step in steps])
+    if not has_vocabulary:
+        (tmp_path / tokenizer.vocab_name).unlink()
+    assert load_tokenizer(tmp_path).rules == Normalisation(**rules)
+
+
+def test_a_cased_unigram_of_tokenizers_keeps_its_case(tmp_path):
+    trained = SentencePieceUnigramTokenizer()
+    special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    lines = [*LINES, "Café Über"] * 10
+    trained.train_from_iterator(lines, vocab_size=200, special_tokens=special, unk_token="<unk>")
+    theirs = PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer, unk_token="<unk>")
+    theirs.save_pretrained(tmp_path)
+    ours = load_tokenizer(tmp_path)
+    for text in ("The Ship left", "Café Über", "Nobody knew"):
+        assert ours.encode_ids([text])[0] == theirs(text, add_special_tokens=False)["input_ids"]
+
+
+@pytest.mark.parametrize("name", ["PreTrainedTokenizerFast", "TokenizersBackend"])
+def test_beside_a_silent_config_of_no_class_tokenizer_json_has_the_word(tmp_path, vocab_bytes, name):
+    options = WordPieceOptions(do_lower_case=False, tokenize_chinese_chars=False)
+    save_tokenizer(WordPieceTokenizer(vocab_bytes, options=options), tmp_path)
+    silent = {"do_lower_case": None, "strip_accents": None, "tokenize_chinese_chars": None}
+    change_config(tmp_path, tokenizer_class=name, **silent)
+    ours = load_tokenizer(tmp_path)
+    assert ours.options == options
+    theirs = open_with_transformers(tmp_path, model_type="bert")
+    for text in ("Nobody Cafe café", "Nobody 中国"):
+        assert theirs(text, add_special_tokens=False)["input_ids"] == list(ours.encode(text).ids)
+    # A class of BERT's has its own word, whatever the file says.
+    change_config(tmp_path, tokenizer_class="BertTokenizer")
+    assert load_tokenizer(tmp_path).options == WordPieceOptions()
+
+
+def test_other_steps_beside_a_vocabulary_are_read_too(tmp_path, vocab_bytes):
+    save_tokenizer(WordPieceTokenizer(vocab_bytes), tmp_path)
+    change_config(tmp_path, tokenizer_class="PreTrainedTokenizerFast", do_lower_case=None, strip_accents=None)
+    steps = [{"type": "NFD"}, {"type": "StripAccents"}]
+    change_json(tmp_path, "normalizer", type="Sequence", normalizers=steps)
+    assert load_tokenizer(tmp_path).options == WordPieceOptions(do_lower_case=False, strip_accents=True)
+
+
+@pytest.mark.parametrize("has_vocabulary", [True, False])
+@pytest.mark.parametrize(
+    ("key", "changes", "message"),
+    [
+        (
+            "pre_tokenizer",
+            {"type": "WhitespaceSplit"},
+            "into words by WhitespaceSplit, and WordPiece is opened",
+        ),
+        ("model", {"continuing_subword_prefix": "@@"}, "continues words with '@@', and WordPiece is opened"),
+    ],
+)
+def test_a_wordpiece_cut_otherwise_is_refused(tmp_path, wordpiece, has_vocabulary, key, changes, message):
+    save_tokenizer(wordpiece, tmp_path)
+    change_config(tmp_path, tokenizer_class="PreTrainedTokenizerFast", do_lower_case=None)
+    change_json(tmp_path, key, **changes)
+    if not has_vocabulary:
+        (tmp_path / "vocab.txt").unlink()
+    with pytest.raises(FileFormatError, match=message) as caught:
+        load_tokenizer(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("word_tokenizer_type", "mecab"),
+        ("subword_tokenizer_type", "character"),
+        ("tokenizer_class", "BertJapaneseTokenizer"),
+    ],
+)
+def test_a_japanese_tokenizer_is_not_taken_for_berts(tmp_path, wordpiece, key, value):
+    save_tokenizer(wordpiece, tmp_path)
+    change_config(tmp_path, word_tokenizer_type="basic", subword_tokenizer_type="wordpiece")
+    assert load_tokenizer(tmp_path).fingerprint == wordpiece.fingerprint
+    change_config(tmp_path, **{key: value})
+    for path in (tmp_path, tmp_path / "vocab.txt"):
+        with pytest.raises(
+            FileFormatError, match=f"tokenizer_config.json: {key} is '{value}', and vocab.txt"
+        ):
+            load_tokenizer(path)
 
 
 def test_our_own_tokenizer_json_is_enough(tmp_path, tokenizer, wordpiece):

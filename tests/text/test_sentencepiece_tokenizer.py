@@ -158,3 +158,19 @@ def test_behind_a_mask_a_full_stop_is_cut_as_behind_a_word(tokenizer):
     assert tokenizer.encode("the [MASK] .", masks=True).ids == (
         *tokenizer.encode("the").ids, tokenizer.mask_id, *tokenizer.encode(".").ids
     )  # fmt: skip
+
+
+def test_behind_a_mask_a_sign_that_is_one_piece_with_its_border_is_cut_as_behind_a_word():
+    """`▁'` is a piece of its own where quotations are frequent; behind a word it is `'`."""
+    lines = ["the king's son and the 'old' ship's mate", "a 'new' man's hat in the 'big' inn's hall"]
+    tokenizer = SentencePieceTokenizer(train_model(lines * 50, vocab_size=60))
+    sign = tokenizer.encode("king's").spans.index((4, 5))
+    sign_id, border_id = tokenizer.encode("king's").ids[sign], tokenizer.encode("'").ids[0]
+    assert (tokenizer.piece(sign_id), tokenizer.piece(border_id)) == ("'", "▁'")
+    masked = tokenizer.encode("[MASK]'s", masks=True)
+    assert masked.ids[:2] == (tokenizer.mask_id, sign_id)
+    assert masked.spans[:2] == ((0, 6), (6, 7))
+    for apart in ("[MASK] 's", "[MASK]\u200b's"):  # SentencePiece takes the second for a space
+        assert tokenizer.encode(apart, masks=True).ids[:2] == (tokenizer.mask_id, border_id)
+    # A letter there may be a word of its own, and keeps what it has.
+    assert tokenizer.encode("[MASK]the", masks=True).ids[1:] == tokenizer.encode("the").ids

@@ -1,12 +1,14 @@
 """A model folder comes in, its tokenizer goes out; a tokenizer comes in, the files of a folder go out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from albert.errors import FileFormatError
 from albert.files import atomic_path, read_json, write_json, write_text
 from albert.settings import build_settings
+from albert.text.added_tokens import refuse_added
+from albert.text.json_rules import get_section, read_rules
 from albert.text.normalise import Normalisation
 from albert.text.sentencepiece_model import rebuild_model
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -20,6 +22,14 @@ VOCABULARY_NAMES = (
 _JSON_NAME = "tokenizer.json"
 ADDED_NAME = "added_tokens.json"
 _CONFIG_NAME = "tokenizer_config.json"
+# Classes of `transformers` without rules of their own: they do what tokenizer.json says.
+_PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+# What tokenizer_config.json says where texts are cut as BERT's are not.
+_JAPANESE: dict[str, Callable[[Any], bool]] = {
+    "word_tokenizer_type": lambda value: value not in (None, "basic"),
+    "subword_tokenizer_type": lambda value: value not in (None, "wordpiece"),
+    "tokenizer_class": lambda value: value == "BertJapaneseTokenizer",
+}
 # One of these makes a tokenizer; with its options, these are all that `save_tokenizer` may write.
 VOCABULARY_FILES = (*VOCABULARY_NAMES, _JSON_NAME)
 TOKENIZER_FILES = (*VOCABULARY_FILES, _CONFIG_NAME)
@@ -29,45 +39,43 @@ def load_tokenizer(path: Path) -> Tokenizer:
     """Open the tokenizer of a folder, or a vocabulary file itself (`*.model` or `*.txt`).
 
     In a folder, `spiece.model` goes before `vocab.txt`, that before `symbols.txt` and that before
-    `tokenizer.json`; the options are those of the `tokenizer_config.json` beside it, or the published ones.
+    `tokenizer.json`; the options are those of the `tokenizer_config.json` beside it, or the published ones,
+    but those of `tokenizer.json` where the config leaves it to that. What would be cut otherwise than
+    `transformers` does is refused: tokens added as markers, and Japanese words.
     """
     path = Path(path)
-    config_path = (path.parent if path.is_file() else path) / _CONFIG_NAME
-    config = _read_object(config_path) if config_path.exists() else {}
+    config = _read_config(path.parent if path.is_file() else path)
     if path.is_file():
         return _open_vocab(path, config=config)
     for name in VOCABULARY_NAMES:
         if (path / name).exists():
-            return _refuse_added(_open_vocab(path / name, config=config), path)
+            return _check_added(_open_vocab(path / name, config=config), path, config=config)
     if (path / _JSON_NAME).exists():
-        return _refuse_added(_open_json(path / _JSON_NAME, config=config), path)
+        return _check_added(_open_json(path / _JSON_NAME, config=config), path, config=config)
     raise FileFormatError(
         f"{path}: has no {', '.join(VOCABULARY_NAMES)} or {_JSON_NAME}; "
         "give the folder of a model or of a vocabulary, or a vocabulary file"
     )
 
 
-def _refuse_added(tokenizer: Tokenizer, folder: Path) -> Tokenizer:
-    """Refuse tokens added behind the vocabulary: cut into pieces, they would mean something else."""
-    added: list[tuple[Any, Any]] = []
-    if (folder / ADDED_NAME).exists():
-        added += _read_object(folder / ADDED_NAME).items()
-    if (folder / _JSON_NAME).exists():
-        listed = _read_object(folder / _JSON_NAME).get("added_tokens") or []
-        for each in listed if isinstance(listed, list) else [listed]:
-            token = each if isinstance(each, dict) else {}
-            added.append((token.get("content"), token.get("id")))
-    for content, number in added:
-        if not isinstance(content, str) or not isinstance(number, int):
-            raise FileFormatError(
-                f"{folder}: adds the token {content!r} with the id {number!r}, and a token is a text with a "
-                f"whole number; mend {_JSON_NAME} and {ADDED_NAME}, or fetch them again"
-            )
-        if number >= tokenizer.vocab_size:
-            raise FileFormatError(
-                f"{folder}: adds the token {content!r} (id {number}) behind a vocabulary of "
-                f"{tokenizer.vocab_size:,} pieces, which is not read; put it into the vocabulary itself"
-            )
+def _read_config(folder: Path) -> dict[str, Any]:
+    """The options of a folder; those of `tokenizer.json` where `transformers` would go by nothing else."""
+    config = _read_if_there(folder / _CONFIG_NAME)
+    if config.get("tokenizer_class") not in _PLAIN_CLASSES or config.get("do_lower_case") is not None:
+        return config
+    path = folder / _JSON_NAME
+    said = {key: value for key, value in config.items() if value is not None}
+    return {**read_rules(_read_if_there(path), path), **said}
+
+
+def _check_added(tokenizer: Tokenizer, folder: Path, *, config: Mapping[str, Any]) -> Tokenizer:
+    refuse_added(
+        tokenizer,
+        folder=folder,
+        config=config,
+        tokenizer_json=_read_if_there(folder / _JSON_NAME),
+        added=_read_if_there(folder / ADDED_NAME),
+    )
     return tokenizer
 
 
@@ -117,44 +125,21 @@ def _open_vocab(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
 def _open_json(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
     """Open what `transformers` 5 saves, which is no more than `tokenizer.json` and its config."""
     content = _read_object(path)
-    model = _get_section(content, "model", path)
+    model = get_section(content, "model", path)
     if model.get("type") == "Unigram":
         vocab_bytes = rebuild_model(content, source=str(path))
-        config = {**_read_unigram_rules(_get_section(content, "normalizer", path)), **config}
-        return _build_sentencepiece(vocab_bytes, config=config, source=path)
+        return _build_sentencepiece(vocab_bytes, config={**read_rules(content, path), **config}, source=path)
     if model.get("type") == "WordLevel":
-        found = {"is_per_character": _get_section(content, "pre_tokenizer", path).get("type") == "Sequence"}
         vocab_bytes = _join_vocab(model.get("vocab"), path)
-        return _build_symbols(vocab_bytes, config={**found, **config}, source=path)
-    normalizer = _get_section(content, "normalizer", path)
+        return _build_symbols(vocab_bytes, config={**read_rules(content, path), **config}, source=path)
+    normalizer = get_section(content, "normalizer", path)
     if model.get("type") != "WordPiece" or normalizer.get("type") != "BertNormalizer":
         raise FileFormatError(
             f"{path}: holds a {model.get('type')} model with a {normalizer.get('type')} normalizer; "
             "albert opens Unigram, WordLevel, and WordPiece with BERT's: add spiece.model or vocab.txt"
         )
-    found = {
-        "do_lower_case": normalizer.get("lowercase"),
-        "strip_accents": normalizer.get("strip_accents"),
-        "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
-    }
-    return _build_wordpiece(_join_vocab(model.get("vocab"), path), config={**found, **config}, source=path)
-
-
-def _get_section(content: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
-    """A part of `tokenizer.json`, which may be missing but is an object if it is there."""
-    value = content.get(key) or {}
-    if not isinstance(value, dict):
-        raise FileFormatError(f"{path}: {key} is a {type(value).__name__}, not an object; fetch it again")
-    return value
-
-
-def _read_unigram_rules(normalizer: Mapping[str, Any]) -> dict[str, bool]:
-    """What the steps of a normalizer say of case and accents, if they say anything."""
-    # What the steps are was checked when the pieces were read.
-    steps = {str(step.get("type")) for step in normalizer.get("normalizers") or [normalizer]}
-    if not steps & {"Lowercase", "StripAccents", "NFKD", "Precompiled"}:
-        return {}
-    return {"do_lower_case": "Lowercase" in steps, "keep_accents": "NFKD" not in steps}
+    vocab_bytes = _join_vocab(model.get("vocab"), path)
+    return _build_wordpiece(vocab_bytes, config={**read_rules(content, path), **config}, source=path)
 
 
 def _join_vocab(vocab: Any, path: Path) -> bytes:
@@ -175,15 +160,31 @@ def _build_sentencepiece(vocab_bytes: bytes, *, config: Mapping[str, Any], sourc
 
 
 def _build_wordpiece(vocab_bytes: bytes, *, config: Mapping[str, Any], source: Path) -> Tokenizer:
+    _refuse_japanese(config, source=source.parent / _CONFIG_NAME)
     values = {key: config[key] for key in WordPieceOptions.model_fields if config.get(key) is not None}
     options = build_settings(WordPieceOptions, values=values, source=str(source.parent / _CONFIG_NAME))
     return WordPieceTokenizer(vocab_bytes, options=options, source=str(source))
+
+
+def _refuse_japanese(config: Mapping[str, Any], *, source: Path) -> None:
+    """Refuse what finds words with a dictionary, or cuts them into characters: BERT's rules do neither."""
+    for key, is_other in _JAPANESE.items():
+        value = config.get(key)
+        if is_other(value):
+            raise FileFormatError(
+                f"{source}: {key} is {value!r}, and vocab.txt is opened only with BERT's way of cutting; "
+                "take a model whose tokenizer_class is BertTokenizer"
+            )
 
 
 def _build_symbols(vocab_bytes: bytes, *, config: Mapping[str, Any], source: Path) -> Tokenizer:
     values = {key: config[key] for key in SymbolOptions.model_fields if config.get(key) is not None}
     options = build_settings(SymbolOptions, values=values, source=str(source.parent / _CONFIG_NAME))
     return SymbolTokenizer(vocab_bytes, options=options, source=str(source))
+
+
+def _read_if_there(path: Path) -> dict[str, Any]:
+    return _read_object(path) if path.exists() else {}
 
 
 def _read_object(path: Path) -> dict[str, Any]:

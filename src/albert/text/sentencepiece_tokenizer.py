@@ -104,8 +104,16 @@ class SentencePieceTokenizer(Tokenizer):
 
     def _join_to_mask(self, encoding: Encoding) -> Encoding:
         # "the [MASK]." is to be cut as "the ship." is: no border of a word stands before the full stop.
-        has_border = bool(encoding.ids) and self._pieces[encoding.ids[0]] == BORDER
-        return Encoding(encoding.ids[1:], encoding.spans[1:]) if has_border else encoding
+        if not encoding.ids:
+            return encoding
+        first, rest = self._pieces[encoding.ids[0]], encoding.ids[1:]
+        if first == BORDER:
+            return Encoding(rest, encoding.spans[1:])
+        sign = first.removeprefix(BORDER)
+        # Only a sign that stands right there: letters may well be a word of their own, and what SentencePiece
+        # takes for a space (U+200B) is in no span.
+        is_joined = sign in self._id_of and not sign[0].isalnum() and encoding.spans[0][0] == 0
+        return Encoding((self._id_of[sign], *rest), encoding.spans) if is_joined else encoding
 
     def _cut(self, texts: list[str], *, out_type: type[T]) -> list[list[T]]:
         # SentencePiece starts a thread for each list; a few texts are done sooner than that.
