@@ -3,7 +3,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tokenizers.implementations import SentencePieceUnigramTokenizer
+from tokenizers.implementations.sentencepiece_unigram import SentencePieceUnigramTokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from albert.errors import FileFormatError, SettingsError
