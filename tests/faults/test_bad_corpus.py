@@ -111,7 +111,9 @@ def test_invalid_utf8_is_replaced_and_counted(prepare, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read there")
-@pytest.mark.parametrize("content", ["the old man went to the river and ", "thesea"])
+@pytest.mark.parametrize(
+    "content", [pytest.param("the old man went to the river and ", marks=pytest.mark.slow), "thesea"]
+)
 def test_a_single_line_of_fifty_megabytes(tmp_path, vocab, content):
     path = tmp_path / "endless.txt"
     # Numbered, where there are words, so that no two stretches are duplicates of each other.

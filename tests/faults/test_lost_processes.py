@@ -100,11 +100,12 @@ def assert_same(out: Path, undisturbed: Path) -> None:
     assert curve(out) == curve(undisturbed)
 
 
-def test_killed_five_times_the_run_goes_on_by_itself(launch, undisturbed, tmp_path):
+@pytest.mark.parametrize("number", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_killed_again_and_again_the_run_goes_on_by_itself(launch, undisturbed, tmp_path, number):
     out, draw = tmp_path / "run", random.Random(5)
     run = launch(out, max_restarts=10)
     num_cut_saves, killed = 0, set()
-    for attempt in range(5):
+    for attempt in range(number):
         first = last_step(out)
         run.wait_until(lambda: set(run.list_workers()) == {0, 1})
         worker = run.list_workers()[draw.randint(0, 1)]
@@ -119,9 +120,9 @@ def test_killed_five_times_the_run_goes_on_by_itself(launch, undisturbed, tmp_pa
         killed.add(worker.pid)
         run.wait_until(lambda: killed.isdisjoint(w.pid for w in run.list_workers().values()))
     said = run.finish()
-    assert num_cut_saves >= 2
-    assert len(killed) == 5
-    assert said.count("goes on at step") >= 2, said
+    assert num_cut_saves >= (2 if number == 5 else 0)
+    assert len(killed) == number
+    assert said.count("goes on at step") >= (2 if number == 5 else 1), said
     assert "this is a mistake in albert" not in said
     assert_same(out, undisturbed)
 

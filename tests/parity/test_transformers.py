@@ -129,8 +129,11 @@ def test_every_head(family, their_class, forward, changes, tmp_path):
     check(pair, ragged_batch(RAGGED, 211), forward)
 
 
-def test_albert_at_base_width(tmp_path):
-    config = transformers.AlbertConfig(hidden_size=768, num_attention_heads=12, intermediate_size=3072)
+@pytest.mark.parametrize("depth", [2, pytest.param(12, marks=pytest.mark.slow)])
+def test_albert_at_base_width(tmp_path, depth):
+    config = transformers.AlbertConfig(
+        hidden_size=768, num_attention_heads=12, intermediate_size=3072, num_hidden_layers=depth
+    )
     pair = build_pair(transformers.AlbertForPreTraining, config, tmp_path)
     check(pair, ragged_batch((40, 1, 9, 512, 9, 2), 30_000), pretraining_logits)
 

@@ -201,7 +201,7 @@ def test_a_budget_freezes_the_steps(run, tmp_path):
 
 @pytest.mark.alone
 def test_a_budget_is_timed_by_those_who_run_the_arms(run, tmp_path):
-    run("num_seeds=1", budget_seconds=40.0, num_workers=2)
+    run("num_seeds=1", budget_seconds=30.0, num_workers=2)
     steps = json.loads((tmp_path / "study" / "study.json").read_text())["num_steps"]
     assert steps["all"] == steps["none"] > 10
     results = read_results(tmp_path / "study")
