@@ -127,7 +127,8 @@ def test_killed_again_and_again_the_weights_are_the_same(start, undisturbed, tmp
         if num_killed == number:
             break
     assert num_killed == number
-    assert num_killed_saving >= (2 if number == 10 else 0)
+    if number == 10:  # of three, chance may have it that none was in a save
+        assert num_killed_saving >= 2
     assert last_step(out) < NUM_STEPS
     said = finish(start(out))
     assert "goes on at step" in said

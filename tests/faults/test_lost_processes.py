@@ -120,7 +120,8 @@ def test_killed_again_and_again_the_run_goes_on_by_itself(launch, undisturbed, t
         killed.add(worker.pid)
         run.wait_until(lambda: killed.isdisjoint(w.pid for w in run.list_workers().values()))
     said = run.finish()
-    assert num_cut_saves >= (2 if number == 5 else 0)
+    if number == 5:  # of two, chance may have it that none was in a save
+        assert num_cut_saves >= 2
     assert len(killed) == number
     assert said.count("goes on at step") >= (2 if number == 5 else 1), said
     assert "this is a mistake in albert" not in said
