@@ -4,6 +4,7 @@ Shapes: T tokens, B sequences, M masks, D hidden width, V vocabulary.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -61,7 +62,7 @@ class Predictor:
         """
         self.model.head("mlm")
         texts = _as_texts(texts)
-        if not isinstance(top, int) or not 1 <= top <= self.tokenizer.vocab_size:
+        if not isinstance(top, Integral) or not 1 <= top <= self.tokenizer.vocab_size:
             raise InputError(
                 f"top is {top}; it must be a whole number from 1 to the vocabulary's "
                 f"{self.tokenizer.vocab_size}"

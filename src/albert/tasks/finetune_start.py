@@ -101,7 +101,7 @@ def _explain_nothing(assignment: Assignment, kind: Kind[Any, Any, Any, Any, Any]
     number, task = len(assignment.train), assignment.facts.task
     if isinstance(kind, EmbeddingKind):
         scores = [each.label for each in assignment.train if isinstance(each, TextExample)]
-        highest = max(score for score in scores if isinstance(score, int | float))
+        highest = max((score for score in scores if isinstance(score, int | float)), default=0.0)
         # Of STS-B's 5, the pairs from 4 on are taken: the same share of what is highest here.
         enough = min(highest, 0.8 * highest)
         return (
