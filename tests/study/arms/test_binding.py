@@ -37,6 +37,24 @@ def test_wide_and_narrow_arms_are_taught_in_the_same_way(bind):
     assert bind(wide, "tasks=[rte]", "base=none", task_data=".").task_recipes == {"rte": "paper-rte"}
 
 
+def test_widths_in_proportion_and_labels_follow_the_recipe(bind):
+    shape = "{hidden_size: 48, num_attention_heads: 2, intermediate_size: 96, num_hidden_layers: 3}"
+    plan = bind(
+        f"pretrain.model={shape}",
+        "x_from=embedding_size",
+        "arms.none={times_as_wide: 2, embedding_share: 0.25}",
+        "arms.none.label='E = {embedding_size} of {hidden_size} {x}'",
+        "arms.all.label='{num_hidden_layers} × {hidden_size}'",
+        "arms.all.x=7",
+    )
+    wide = plan.bound["none"]["pretrain"]["model"]
+    assert (wide["hidden_size"], wide["num_attention_heads"], wide["intermediate_size"]) == (96, 4, 192)
+    assert wide["embedding_size"] == 24
+    arms = plan.settings.arms
+    assert (arms["none"].label, arms["none"].x) == ("E = 24 of 96 {x}", 24.0)
+    assert (arms["all"].label, arms["all"].x) == ("3 × 48", 7.0)
+
+
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [

@@ -43,6 +43,19 @@ def test_the_widened_albert_has_berts_size(story_corpus, tmp_path, vocab_size):
     assert sizes["albert"] < 0.5 * sizes["bert"]
 
 
+@pytest.mark.parametrize("hidden_size", [256, 768])
+def test_table_3_has_the_papers_shares_of_the_width_at_any_scale(story_corpus, tmp_path, hidden_size):
+    settings = read_study("embedding", overrides=[f"pretrain.model.hidden_size={hidden_size}"])
+    plan = StudyPlan(name="embedding", settings=settings, data=str(story_corpus), corpus="")
+    sizes = {}
+    for arm in settings.arms:
+        config = resolve_arm(plan, Unit(tmp_path, arm, 0)).model
+        assert config is not None
+        sizes[arm] = config.embedding_size
+    widths = {256: [21, 43, 85, 256], 768: [64, 128, 256, 768]}[hidden_size]
+    assert list(sizes.values()) == [*widths, *widths]
+
+
 def test_differences_become_overrides():
     words = list_overrides({"model": {"sharing": "none", "num_hidden_layers": 3}}, {"length_schedule": []})
     assert words == ['model.sharing="none"', "model.num_hidden_layers=3", "length_schedule=[]"]
@@ -69,6 +82,11 @@ def test_some_arms_bring_the_base_and_what_they_start_from():
         (["arms.All={}"], "an arm is called 'All'"),
         (["num_seed=3"], "did you mean num_seeds?"),
         (["arms.all.as_large_as=nobody"], "arm all is as large as 'nobody', which is no arm"),
+        (
+            ["arms.all={as_large_as: none, times_as_wide: 2}"],
+            "as_large_as finds the width of an arm, and times_as_wide gives it; leave one out",
+        ),
+        (["arms.all.embedding_share=0"], "embedding_share"),
         (["arms.all=null"], "arms.all is None"),
         (["claims=[{text: so, better: all, than: none, by: [mlm_acuracy]}]"], "did you mean mlm_accuracy?"),
         (

@@ -1,6 +1,8 @@
 """A plan comes in; it goes out with all that its results depend on, or is refused before it is begun."""
 
+import re
 from pathlib import Path
+from typing import get_args
 
 from albert.corpus.corpus import open_corpus
 from albert.errors import AlbertError, InputError
@@ -8,6 +10,7 @@ from albert.study.agreement.pairs import generate_pairs
 from albert.study.agreement.scoring import build_questions
 from albert.study.agreement.settings import AgreementSettings
 from albert.study.arms.folder import StudyPlan
+from albert.study.arms.plan import ArmSettings, Dimension, StudySettings
 from albert.study.arms.results import Unit
 from albert.study.arms.settings import list_task_overrides, resolve_arm
 from albert.tasks.assignment import open_assignment
@@ -16,9 +19,11 @@ from albert.training.pretrain_data import open_data
 from albert.training.pretrain_facts import identify_corpus
 from albert.training.settings import PretrainSettings
 
+_PLACE = re.compile(rf"\{{({'|'.join(get_args(Dimension))})\}}")  # in a label
+
 
 def bind_plan(plan: StudyPlan) -> StudyPlan:
-    """The plan with the complete settings of every arm, the questions, and a recipe for each task.
+    """The plan with the complete settings of every arm, its label, the questions, and a recipe for each task.
 
     Every arm is asked the same and taught a task in the same way, whatever it was trained on and however wide
     it is: as its base is. Refused: an arm that no model can be built of.
@@ -37,11 +42,25 @@ def bind_plan(plan: StudyPlan) -> StudyPlan:
     width = base.model.hidden_size
     return plan.model_copy(
         update={
+            "settings": _name_arms(plan.settings, resolved),
             "bound": arms,
             "examples": base.examples.model_copy(update={"objective": "none", "unit": "segments"}),
             "task_recipes": {task: choose_recipe(task, hidden_size=width) for task in plan.settings.tasks},
         }
     )
+
+
+def _name_arms(settings: StudySettings, resolved: dict[str, PretrainSettings]) -> StudySettings:
+    """Labels and places in charts, by what the models have."""
+
+    def name_it(name: str, arm: ArmSettings) -> ArmSettings:
+        config = resolved[name].model
+        label = _PLACE.sub(lambda found: str(getattr(config, found[1])), arm.label)
+        x = getattr(config, settings.x_from) if arm.x is None and settings.x_from is not None else arm.x
+        return arm.model_copy(update={"label": label, "x": x})
+
+    arms = {name: name_it(name, arm) for name, arm in settings.arms.items()}
+    return settings.model_copy(update={"arms": arms})
 
 
 def _resolve(plan: StudyPlan, arm: str) -> PretrainSettings:

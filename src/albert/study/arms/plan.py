@@ -16,28 +16,41 @@ from albert.tasks.own_tasks import OWN_TASKS
 from albert.training.recipe_shelf import RecipeShelf
 
 SHELF = RecipeShelf("study")
+Dimension = Literal["hidden_size", "embedding_size", "num_hidden_layers"]
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
 class ArmSettings(Settings):
     """One model of a study, as differences: `pretrain` from the study's recipe, `finetune` from the tasks'.
 
-    `start_from` is the arm whose model this one goes on from (table 11). `as_large_as` is one that it is made
-    as wide for as it takes to have the same number of parameters, whatever the vocabulary. `x` and `family`
-    place it in a chart: arms of one family are joined by a line. `paper` has the paper's figures for it, and
-    `paper_millions` of parameters; `note` is what a reader of the report should know about it.
+    `start_from` is the arm whose model this one goes on from (table 11). Widths may be told in proportion, so
+    that a study means the same at any scale: `times_as_wide` as the recipe, with as many times the heads and
+    units between; `embedding_share`, E as a share of H; or `as_large_as` another arm, as wide as it takes to
+    have the same number of parameters, whatever the vocabulary. In a `label`, {hidden_size}, {embedding_size}
+    and {num_hidden_layers} stand for what the model has. `x` and `family` place it in a chart: arms of one
+    family are joined by a line. `paper` has the paper's figures for it, and `paper_millions` of parameters;
+    `note` is what a reader of the report should know about it.
     """
 
     label: str = ""
     pretrain: dict[str, Any] = Field(default_factory=dict)
     finetune: dict[str, Any] = Field(default_factory=dict)
     start_from: str | None = None
+    times_as_wide: Annotated[float, Field(gt=0.0)] | None = None
+    embedding_share: Annotated[float, Field(gt=0.0)] | None = None
     as_large_as: str | None = None
     x: float | None = None
     family: str = ""
     paper: dict[str, float] = Field(default_factory=dict)
     paper_millions: float | None = None
     note: str = ""
+
+    @model_validator(mode="after")
+    def _check_width(self) -> "ArmSettings":
+        told = [name for name in ("times_as_wide", "embedding_share") if getattr(self, name) is not None]
+        if self.as_large_as is not None and told:
+            raise ValueError(f"as_large_as finds the width of an arm, and {told[0]} gives it; leave one out")
+        return self
 
 
 class ClaimSettings(Settings):
@@ -83,6 +96,7 @@ class StudySettings(Settings):
     """Arms that differ from one recipe, how often each is trained, and what each is asked.
 
     With `equal` steps every arm takes as many; with time, as many as fit into an equal share of the budget.
+    `x_from` places arms in a chart by what their models have, where they have no `x` of their own.
     `num_examples` held-out pairs are asked of each kind. `has_footprint` measures a training step of each arm
     in a fresh process; `has_probes` asks what the sentence vectors know of order and topic, by a linear
     classifier; `has_agreement` asks minimal pairs.
@@ -99,6 +113,7 @@ class StudySettings(Settings):
     claims: tuple[ClaimSettings, ...] = ()
     paper_tables: tuple[PaperTable, ...] = ()
     x_label: str = ""
+    x_from: Dimension | None = None
     num_seeds: Annotated[int, Field(ge=1, le=100)] = 3
     first_seed: Annotated[int, Field(ge=0)] = 0
     tasks: tuple[str, ...] = ()

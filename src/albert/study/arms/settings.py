@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from albert.model.parameters import count_parameters
 from albert.study.arms.folder import StudyPlan
-from albert.study.arms.plan import list_overrides
+from albert.study.arms.plan import ArmSettings, list_overrides
 from albert.study.arms.results import PRETRAIN_DIR, Unit
 from albert.training.pretrain_data import open_data
 from albert.training.pretrain_model import resolve_model
@@ -25,6 +25,8 @@ def list_pretrain_overrides(plan: StudyPlan, unit: Unit) -> list[str]:
     settings = plan.settings
     arm = settings.arms[unit.arm]
     words = [_ALIKE, *list_overrides(settings.pretrain, arm.pretrain), f"seed={unit.seed}", _QUIET]
+    if arm.times_as_wide is not None or arm.embedding_share is not None:
+        words += list_overrides({"model": _scale(_resolve(plan, words), arm)})
     if arm.as_large_as is not None:
         other = resolve_arm(plan, replace(unit, arm=arm.as_large_as)).model
         assert other is not None, "it is resolved"
@@ -35,6 +37,22 @@ def list_pretrain_overrides(plan: StudyPlan, unit: Unit) -> list[str]:
         start = Unit(unit.study_dir, arm.start_from, unit.seed)
         words.append(f"init_from={start.folder / PRETRAIN_DIR / MODEL_DIR}")
     return words
+
+
+def _scale(settings: PretrainSettings, arm: ArmSettings) -> dict[str, int]:
+    """The widths that an arm asks for in proportion to the recipe's."""
+    config = settings.model
+    assert config is not None, "it is resolved"
+    times = arm.times_as_wide or 1.0
+    width = max(1, round(times * config.hidden_size))
+    sizes = {
+        "hidden_size": width,
+        "num_attention_heads": max(1, round(times * config.num_attention_heads)),
+        "intermediate_size": max(1, round(times * config.intermediate_size)),
+    }
+    if arm.embedding_share is not None:
+        sizes["embedding_size"] = max(1, round(arm.embedding_share * width))
+    return sizes
 
 
 def _widen(settings: PretrainSettings, *, to: int) -> dict[str, int]:
