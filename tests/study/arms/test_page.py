@@ -49,6 +49,13 @@ def test_a_figure_of_the_paper_stands_in_a_column_of_its_own_kind():
     assert read_column(table, "paper: average of the tasks") == ["79.0", "79.2", "80.1", ""]
 
 
+def test_the_scale_is_told_first():
+    plan = build_plan("overall")
+    assert (
+        "4 arms, 1 seed; about 10 parameters, 3 steps and 9 pieces" in build_page(plan, summarise(plan)).lead
+    )
+
+
 def test_training_and_inference_are_timed():
     plan = build_plan("overall")
     table = build_arm_table(plan, summarise(plan, mlm_accuracy=0.2))

@@ -80,10 +80,12 @@ def _describe_scale(plan: StudyPlan, results: Sequence[ArmResult]) -> str:
         return "Nothing is finished yet."
     first = results[0]
     seconds = sum(result.seconds for result in results)
+    num_seeds = plan.settings.num_seeds
     return (
-        f"A small copy of the paper's experiment: {len(plan.settings.arms)} arms, {plan.settings.num_seeds} "
-        f"seeds; about {first.num_parameters:,} parameters, {first.num_steps:,} steps and "
-        f"{first.num_tokens:,} pieces in the arm {first.arm}; {format_seconds(seconds)} of pretraining. "
+        f"A small copy of the paper's experiment: {len(plan.settings.arms)} arms, "
+        f"{num_seeds} seed{'' if num_seeds == 1 else 's'}; about {first.num_parameters:,} parameters, "
+        f"{first.num_steps:,} steps and {first.num_tokens:,} pieces in the arm {first.arm}; "
+        f"{format_seconds(seconds)} of pretraining. "
         "The paper trains 12 to 235 million parameters on 16 GB of text for 125,000 steps of 4,096 sequences."
     )
 
