@@ -56,6 +56,12 @@ def test_the_scale_is_told_first():
     )
 
 
+def test_one_seed_has_no_intervals():
+    plan = build_plan("sharing", ["none"])
+    charts = {chart.name: chart for chart in build_page(plan, summarise(plan, mlm_accuracy=0.2)).charts}
+    assert charts["differences"].title == "Against all shared"
+
+
 def test_training_and_inference_are_timed():
     plan = build_plan("overall")
     table = build_arm_table(plan, summarise(plan, mlm_accuracy=0.2))

@@ -53,9 +53,10 @@ def _draw_differences(settings: StudySettings, summaries: Sequence[ArmSummary], 
     pairs = [(float(x), value - known) for x, value in theirs if value is not None and known is not None]
     if pairs:
         series.append(Series("the paper", [x for x, _ in pairs], [y for _, y in pairs], is_reference=True))
+    reach = ", with 95% intervals" if any(each.low is not None for _, each in ours) else ""
     return Chart(
         "differences",
-        f"Against {_name(settings, settings.base)}, with 95% intervals",
+        f"Against {_name(settings, settings.base)}{reach}",
         "",
         f"{name_figure(figure)}, points",
         series,
