@@ -197,6 +197,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs Linux's /proc")
 def test_a_cluster_of_its_own_ends_with_ctrl_c_and_is_gone_on_with(vocab_path, tmp_path):
     books, out = tmp_path / "books", tmp_path / "out"

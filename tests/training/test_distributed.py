@@ -109,12 +109,13 @@ def test_one_process_under_torchrun_equals_one_by_itself(train, alone, tmp_path)
     assert_equal_within_rounding(tmp_path / "run", alone)
 
 
-@pytest.mark.parametrize("strategy", [pytest.param("ddp", marks=pytest.mark.slow), "fsdp"])
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 @pytest.mark.parametrize(
     ("module", "words"),
     [
         ("albert", ["optimizer.name=lamb", "gradient_checkpointing=true"]),
-        pytest.param("tests.training.with_bf16", ["runtime.precision=bf16"], marks=pytest.mark.slow),
+        ("tests.training.with_bf16", ["runtime.precision=bf16"]),
     ],
     ids=["lamb and gradient checkpointing", "bf16"],
 )
@@ -131,8 +132,9 @@ def test_other_settings_train_alike(train, tmp_path, strategy, module, words):
         assert any(not torch.allclose(ours[name], theirs[name], atol=1e-6) for name in ours)
 
 
+@pytest.mark.slow
 @pytest.mark.alone
-@pytest.mark.parametrize("strategy", [pytest.param("ddp", marks=pytest.mark.slow), "fsdp"])
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_a_budget_is_measured_by_all_processes_together(train, tmp_path, strategy):
     train(tmp_path / "run", f"strategy={strategy}", "--budget", "12s", processes=2)
     settings = yaml.safe_load((tmp_path / "run" / "settings.yaml").read_text())
@@ -143,11 +145,12 @@ def test_a_budget_is_measured_by_all_processes_together(train, tmp_path, strateg
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ((2, "ddp"), (0, "ddp")),
-        ((2, "fsdp"), (2, "ddp")),
+        ((2, "fsdp"), (0, "ddp")),
+        pytest.param((2, "ddp"), (0, "ddp"), marks=pytest.mark.slow),
+        pytest.param((2, "fsdp"), (2, "ddp"), marks=pytest.mark.slow),
         pytest.param((0, "ddp"), (2, "fsdp"), marks=pytest.mark.slow),
     ],
-    ids=["two, then one", "fsdp, then ddp", "one, then two of fsdp"],
+    ids=["two of fsdp, then one", "two of ddp, then one", "fsdp, then ddp", "one, then two of fsdp"],
 )
 def test_a_run_goes_on_with_other_processes(train, alone, tmp_path, first, second):
     out = tmp_path / "run"

@@ -25,6 +25,8 @@ TOY = (
     "pretrain.num_steps=2", "pretrain.batch_size=4", "pretrain.examples.max_length=40", "num_seeds=1",
     "pretrain.num_evaluations=1", "pretrain.held_out.num_examples=8", "num_examples=8", "has_footprint=false",
     "pretrain.num_workers=0", "pretrain.length_schedule=[]", "has_agreement=false",
+    "pretrain.model.hidden_size=96", "pretrain.model.num_attention_heads=2",
+    "pretrain.model.intermediate_size=192",
 )  # fmt: skip
 
 
@@ -201,7 +203,7 @@ def test_a_budget_freezes_the_steps(run, tmp_path):
 
 @pytest.mark.alone
 def test_a_budget_is_timed_by_those_who_run_the_arms(run, tmp_path):
-    run("num_seeds=1", budget_seconds=30.0, num_workers=2)
+    run("num_seeds=1", budget_seconds=20.0, num_workers=2)
     steps = json.loads((tmp_path / "study" / "study.json").read_text())["num_steps"]
     assert steps["all"] == steps["none"] > 10
     results = read_results(tmp_path / "study")
@@ -276,7 +278,7 @@ def test_every_study_of_the_paper_runs_at_a_toy_size(name, story_corpus, tmp_pat
         out=tmp_path / "study",
         data=str(story_corpus),
         overrides=(*TOY, *(["has_probes=false"] if name != "objective" else ["num_examples=32"])),
-        budget_seconds=40.0 if name == "same-time" else None,
+        budget_seconds=20.0 if name == "same-time" else None,
         arms=("albert",) if name == "same-time" else (),
     )
     outcome = run_study(name, ask)
