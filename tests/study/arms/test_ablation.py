@@ -67,7 +67,10 @@ def test_every_arm_is_trained_with_every_seed_and_compared(run, tmp_path):
 
 
 def test_the_same_seed_sees_the_same_text(run, tmp_path):
-    run("arms.again={}")
+    listener = Listener()
+    run("arms.again={}", reporter=listener)
+    told = "arms all and again are the same model with these settings; --arms can leave one out"
+    assert listener.lines.count(told) == 1
     results = read_results(tmp_path / "study")
     assert results["again-seed-0"]["figures"] == results["all-seed-0"]["figures"]
     assert results["again-seed-0"]["figures"] != results["again-seed-1"]["figures"]

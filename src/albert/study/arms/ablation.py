@@ -12,7 +12,7 @@ from albert.errors import InputError, TerminatedError, explain
 from albert.files import hold, read_json, write_json
 from albert.pages.write import write_page
 from albert.reporting import Reporter, Silence
-from albert.study.arms.binding import bind_plan, bind_questions
+from albert.study.arms.binding import bind_plan, bind_questions, list_twins
 from albert.study.arms.budget import Crew, freeze_study
 from albert.study.arms.folder import (
     StudyPlan,
@@ -107,6 +107,10 @@ def _open_plan(asked: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) -
             reporter.say("the study keeps the steps that it was begun with")
         return check_plan(ask.out, bind_questions(asked))
     plan = asked = bind_questions(asked)  # refused now, not in an hour
+    for one, other in list_twins(asked):
+        reporter.say(
+            f"arms {one} and {other} are the same model with these settings; --arms can leave one out"
+        )
     if ask.budget_seconds is not None:
         crew = Crew(engine, num_threads=_count_threads(ask))
         plan = freeze_study(asked, ask.out, seconds=ask.budget_seconds, crew=crew, reporter=reporter)

@@ -50,6 +50,17 @@ def bind_plan(plan: StudyPlan) -> StudyPlan:
     )
 
 
+def list_twins(plan: StudyPlan) -> list[tuple[str, str]]:
+    """Arms of a bound plan that are one model, trained in one way: a width may make them so."""
+    names = list(plan.bound)
+    return [
+        (one, other)
+        for number, one in enumerate(names)
+        for other in names[number + 1 :]
+        if plan.bound[one] == plan.bound[other]
+    ]
+
+
 def _name_arms(settings: StudySettings, resolved: dict[str, PretrainSettings]) -> StudySettings:
     """Labels and places in charts, by what the models have."""
 
