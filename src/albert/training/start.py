@@ -105,7 +105,15 @@ def _name_start(model_dir: Path) -> str:
 def keep_free(settings: PretrainSettings, asked: PretrainSettings) -> PretrainSettings:
     """The settings of a run with those of now that change no weight."""
     free = {key: getattr(asked, key) for key in _FREE if key != "num_steps"}
-    return settings.model_copy(update=free)
+    return _move_held_out(settings, asked).model_copy(update=free)
+
+
+def _move_held_out(settings: PretrainSettings, other: PretrainSettings) -> PretrainSettings:
+    """The same with the other's place of held-out text: it is by its contents that it must stay the same."""
+    if settings.held_out.data is None or other.held_out.data is None:
+        return settings
+    moved = settings.held_out.model_copy(update={"data": other.held_out.data})
+    return settings.model_copy(update={"held_out": moved})
 
 
 def resolve_path(settings: PretrainSettings) -> PretrainSettings:
@@ -120,6 +128,7 @@ def _resolve_like(
     settings: PretrainSettings, asked: PretrainSettings, facts: PretrainFacts, data: PretrainData
 ) -> PretrainSettings:
     """What is asked for now, resolved as it was at the beginning."""
+    asked = _move_held_out(asked, settings)
     if facts.budget_seconds is not None:
         asked = share_warmup(asked)
     if asked.init_from is None:

@@ -124,6 +124,21 @@ def test_a_corpus_may_move_between_two_starts(run, story_corpus, tmp_path):
     assert len(read_results(tmp_path / "study")) == 4
 
 
+def test_held_out_text_may_move_between_two_starts_also_of_a_half_trained_arm(run, story_corpus, tmp_path):
+    places = [tmp_path / "held-out", tmp_path / "moved"]
+    shutil.copytree(story_corpus, places[0])
+    places[0].rename(places[1])
+    shutil.copytree(story_corpus, places[0])
+    run("num_seeds=1", f"pretrain.held_out.data={places[0]}")
+    folder = Unit(tmp_path / "study", "none", 0).folder
+    before = json.loads((folder / "result.json").read_text())["figures"]
+    (folder / "result.json").unlink()  # as if it had been stopped before it was asked
+    shutil.rmtree(places[0])
+    outcome = run("num_seeds=1", f"pretrain.held_out.data={places[1]}")
+    assert outcome.failures == {}
+    assert json.loads((folder / "result.json").read_text())["figures"] == before
+
+
 def test_other_held_out_text_in_the_same_place_is_refused(run, story_corpus, tmp_path):
     place = tmp_path / "held-out"
     shutil.copytree(story_corpus, place)

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from albert.errors import AlbertError
-from albert.study.arms.binding import bind_plan, bind_questions
+from albert.study.arms.binding import bind_plan, bind_questions, list_twins
 from albert.study.arms.folder import describe_plan
 from albert.study.arms.plan import read_study
 from albert.study.arms.results import Unit
@@ -53,6 +53,12 @@ def test_widths_in_proportion_and_labels_follow_the_recipe(bind):
     arms = plan.settings.arms
     assert (arms["none"].label, arms["none"].x) == ("E = 24 of 96 {x}", 24.0)
     assert (arms["all"].label, arms["all"].x) == ("3 × 48", 7.0)
+
+
+def test_arms_that_start_from_other_models_are_others(bind):
+    plan = bind("arms.warm.pretrain.init_from=a-model", "arms.again={}")
+    assert plan.bound["warm"]["pretrain"]["init_from"] == "a-model"
+    assert list_twins(plan) == [("all", "again")]
 
 
 @pytest.mark.parametrize(

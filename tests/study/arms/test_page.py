@@ -58,8 +58,24 @@ def test_the_scale_is_told_first():
 
 def test_one_seed_has_no_intervals():
     plan = build_plan("sharing", ["none"])
-    charts = {chart.name: chart for chart in build_page(plan, summarise(plan, mlm_accuracy=0.2)).charts}
+    page = build_page(plan, summarise(plan, mlm_accuracy=0.2))
+    charts = {chart.name: chart for chart in page.charts}
     assert charts["differences"].title == "Against all shared"
+    assert "One seed, so no intervals and no p-values." in str(page)
+    assert "Student's t" not in str(page)
+
+
+def test_a_curve_is_drawn_from_left_to_right_whenever_its_arms_were_added():
+    plan = build_plan("width", ["albert-double", "albert-half", "albert-whole"])
+    arms = {
+        name: arm.model_copy(update={"x": {"double": 512, "half": 128, "whole": 256}[name.split("-")[1]]})
+        for name, arm in reversed(plan.settings.arms.items())
+    }
+    settings = plan.settings.model_copy(update={"arms": arms, "x_label": ""})
+    plan = plan.model_copy(update={"settings": settings})
+    charts = {each.name: each for each in build_page(plan, summarise(plan, mlm_accuracy=0.2)).charts}
+    assert charts["dial"].series[0].xs == [128, 256, 512]
+    assert charts["dial"].title.endswith(" by hidden size")
 
 
 def test_training_and_inference_are_timed():

@@ -1,8 +1,12 @@
 """The recipes of studies: every one parses, and its arms can be built."""
 
+from pathlib import Path
+
 import pytest
 
 from albert.errors import AlbertError, InputError
+from albert.model.parameters import count_parameters
+from albert.study.arms import settings as arm_settings
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import list_ablations, list_overrides, read_study
 from albert.study.arms.results import Unit
@@ -27,20 +31,42 @@ def test_every_arm_of_every_study_is_a_model(name, story_corpus, tmp_path):
     assert len(set(told)) == len(told)
 
 
-@pytest.mark.parametrize("vocab_size", [None, 8_000, 30_000])
-def test_the_widened_albert_has_berts_size(story_corpus, tmp_path, vocab_size):
-    from albert.model.parameters import count_parameters
+@pytest.fixture
+def same_size(story_corpus, monkeypatch):
+    """The study's arms, were the corpus of another vocabulary."""
+    resolve_model = arm_settings.resolve_model
 
-    overrides = [] if vocab_size is None else [f"pretrain.model.vocab_size={vocab_size}"]
-    settings = read_study("same-size", overrides=overrides)
-    plan = StudyPlan(name="same-size", settings=settings, data=str(story_corpus), corpus="")
-    sizes = {}
-    for arm in ("bert", "albert", "albert-wide"):
-        config = resolve_arm(plan, Unit(tmp_path, arm, 0)).model
-        assert config is not None
-        sizes[arm] = count_parameters(config).backbone
+    def resolve(arm, vocab_size, *overrides):
+        def resolve_other(settings, tokenizer):
+            found = resolve_model(settings, tokenizer)
+            return found.model_copy(
+                update={"model": found.model.model_copy(update={"vocab_size": vocab_size})}
+            )
+
+        monkeypatch.setattr(arm_settings, "resolve_model", resolve_other)
+        settings = read_study("same-size", overrides=overrides)
+        plan = StudyPlan(name="same-size", settings=settings, data=str(story_corpus), corpus="")
+        return count_parameters(resolve_arm(plan, Unit(Path(), arm, 0)).model).backbone
+
+    return resolve
+
+
+@pytest.mark.parametrize("vocab_size", [500, 8_000, 30_000])
+def test_the_widened_albert_has_berts_size(same_size, vocab_size):
+    sizes = {arm: same_size(arm, vocab_size) for arm in ("bert", "albert", "albert-wide")}
     assert sizes["albert-wide"] == pytest.approx(sizes["bert"], rel=0.05)
-    assert sizes["albert"] < 0.5 * sizes["bert"]
+    assert sizes["albert"] < 0.6 * sizes["bert"]
+
+
+def test_a_size_that_no_width_has_is_refused(same_size):
+    """A word table of 128 numbers for each piece is larger than a whole BERT that is 64 wide."""
+    shape = "pretrain.model={hidden_size: 64, num_attention_heads: 2, intermediate_size: 256}"
+    told = r"as_large_as bert, which has 749,120 parameters: the nearest is 16 wide and has 1,095,664, with "
+    with pytest.raises(InputError, match=told + r"embedding_size 128; give pretrain.model.embedding_size"):
+        same_size("albert-wide", 8_000, shape)
+    assert same_size("albert-wide", 8_000, shape, "pretrain.model.embedding_size=32") == pytest.approx(
+        same_size("bert", 8_000, shape), rel=0.1
+    )
 
 
 @pytest.mark.parametrize("hidden_size", [256, 768])

@@ -12,7 +12,7 @@ from albert.study.agreement.settings import AgreementSettings
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import ArmSettings, Dimension, StudySettings
 from albert.study.arms.results import Unit
-from albert.study.arms.settings import list_task_overrides, resolve_arm
+from albert.study.arms.settings import find_start, list_task_overrides, resolve_arm
 from albert.tasks.assignment import open_assignment
 from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
 from albert.training.pretrain_data import open_data
@@ -31,7 +31,7 @@ def bind_plan(plan: StudyPlan) -> StudyPlan:
     resolved = {arm: _resolve(plan, arm) for arm in plan.settings.arms}
     arms = {
         name: {
-            "pretrain": resolved[name].model_dump(mode="json"),
+            "pretrain": {**resolved[name].model_dump(mode="json"), "init_from": find_start(plan, name)},
             "finetune": arm.finetune,
             "start_from": arm.start_from,
         }

@@ -75,7 +75,8 @@ def _draw_dial(settings: StudySettings, summaries: Sequence[ArmSummary], figure:
         if arm.x is not None and summary.collect(figure):
             families[arm.family or "here"].append((arm.x, summary))
     series = []
-    for family, members in families.items():
+    for family, unordered in families.items():
+        members = sorted(unordered, key=lambda each: each[0])  # an arm may have been added later
         estimates = [estimate_mean(list(each.collect(figure).values())) for _, each in members]
         series.append(
             Series(
@@ -88,14 +89,15 @@ def _draw_dial(settings: StudySettings, summaries: Sequence[ArmSummary], figure:
         )
     if not any(len(each.xs) > 1 for each in series):
         return None
+    x_label = settings.x_label or (settings.x_from or "").replace("_", " ")
     return Chart(
         "dial",
-        f"{name_figure(figure)} by {settings.x_label}",
-        settings.x_label,
+        f"{name_figure(figure)} by {x_label}",
+        x_label,
         name_figure(figure),
         series,
         has_log_x=_spans_octaves(series),
-        told=f"{name_figure(figure)} over {settings.x_label}, a line for each family.",
+        told=f"{name_figure(figure)} over {x_label}, a line for each family.",
     )
 
 

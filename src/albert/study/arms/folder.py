@@ -142,9 +142,16 @@ def _list_binding(plan: StudyPlan, arm_names: Collection[str]) -> dict[str, Any]
         "asked": plan.asked,
         "task_recipes": plan.task_recipes,
         "examples": plan.examples.model_dump(mode="json"),
-        "arms": {name: plan.bound[name] for name in arm_names},
+        "arms": {name: _forget_place(plan.bound[name]) for name in arm_names},
         **{key: settings[key] for key in kept},
     }
+
+
+def _forget_place(bound: dict[str, Any]) -> dict[str, Any]:
+    """An arm without the place of its held-out text, which is known by its contents, as others are."""
+    pretrain = bound["pretrain"]
+    is_given = pretrain["held_out"]["data"] is not None
+    return {**bound, "pretrain": {**pretrain, "held_out": {**pretrain["held_out"], "data": is_given}}}
 
 
 def refuse_strangers(study_dir: Path) -> None:

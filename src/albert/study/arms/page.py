@@ -92,10 +92,13 @@ def _describe_scale(plan: StudyPlan, results: Sequence[ArmResult]) -> str:
 
 def _explain_table(plan: StudyPlan) -> str:
     base = plan.settings.arms[plan.settings.base].label or plan.settings.base
-    return (
-        f"Means over seeds with 95% intervals (Student's t). Differences are from {base}, seed by seed, "
-        "with the p-value of a paired t-test. Parameters are those of the encoder with its pooler."
+    told = (
+        f"One seed, so no intervals and no p-values. Differences are from {base}."
+        if plan.settings.num_seeds == 1
+        else f"Means over seeds with 95% intervals (Student's t). Differences are from {base}, seed by seed, "
+        "with the p-value of a paired t-test."
     )
+    return f"{told} Parameters are those of the encoder with its pooler."
 
 
 def _build_stability_table(plan: StudyPlan, summaries: Sequence[ArmSummary]) -> Table:

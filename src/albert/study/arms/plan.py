@@ -17,7 +17,7 @@ from albert.training.recipe_shelf import RecipeShelf
 
 SHELF = RecipeShelf("study")
 Dimension = Literal["hidden_size", "embedding_size", "num_hidden_layers"]
-_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # a dot would end it in an override
 
 
 class ArmSettings(Settings):
@@ -128,9 +128,7 @@ class StudySettings(Settings):
     def _check_arms(self) -> "StudySettings":
         for name, arm in self.arms.items():
             if not _NAME.fullmatch(name):
-                raise ValueError(
-                    f"an arm is called {name!r}; small letters, digits, dots and dashes make a name"
-                )
+                raise ValueError(f"an arm is called {name!r}; small letters, digits and dashes make a name")
             if arm.start_from is not None and arm.start_from not in self.arms:
                 raise ValueError(f"arm {name} starts from {arm.start_from!r}, which is no arm")
             other = arm.as_large_as

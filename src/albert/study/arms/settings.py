@@ -1,7 +1,9 @@
 """A study's plan and one of its arms come in; the settings that it is trained with go out."""
 
+from bisect import bisect_left
 from dataclasses import replace
 
+from albert.errors import InputError
 from albert.model.parameters import count_parameters
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import ArmSettings, list_overrides
@@ -17,7 +19,8 @@ from albert.training.timing import share_warmup
 _QUIET = "has_tensorboard=false"
 # Every arm is asked for the next sentence, which needs two documents, and all hold out the same text.
 _ALIKE = "held_out.min_documents=2"
-_HEAD_SIZE, _WIDTH_STEP, _MAX_WIDTH = 64, 16, 8192
+_HEAD_SIZE, _WIDTH_STEP, _MAX_WIDTH = 64, 16, 65536
+_SIZE_TOLERANCE = 0.1  # of parameters, by which an arm may miss the size of another
 
 
 def list_pretrain_overrides(plan: StudyPlan, unit: Unit) -> list[str]:
@@ -30,7 +33,13 @@ def list_pretrain_overrides(plan: StudyPlan, unit: Unit) -> list[str]:
     if arm.as_large_as is not None:
         other = resolve_arm(plan, replace(unit, arm=arm.as_large_as)).model
         assert other is not None, "it is resolved"
-        words += list_overrides({"model": _widen(_resolve(plan, words), to=count_parameters(other).backbone)})
+        words += list_overrides(
+            {
+                "model": _widen(
+                    _resolve(plan, words), to=count_parameters(other).backbone, other=arm.as_large_as
+                )
+            }
+        )
     if unit.arm in plan.num_steps:
         words += _list_frozen(read_recipe(settings.recipe, overrides=words), plan.num_steps[unit.arm])
     if arm.start_from is not None:
@@ -55,17 +64,27 @@ def _scale(settings: PretrainSettings, arm: ArmSettings) -> dict[str, int]:
     return sizes
 
 
-def _widen(settings: PretrainSettings, *, to: int) -> dict[str, int]:
-    """The width that brings a model nearest to so many parameters, with heads of about 64 and 4 H between."""
+def _widen(settings: PretrainSettings, *, to: int, other: str) -> dict[str, int]:
+    """The width that brings a model nearest to so many parameters, with heads of about 64 and 4 H between.
+
+    Refused: a word table that is larger by itself, so that no width would do.
+    """
     config = settings.model
     assert config is not None, "it is resolved"
-    sizes = {
-        width: count_parameters(
-            config.model_copy(update={"hidden_size": width, "intermediate_size": 4 * width})
-        ).backbone
-        for width in range(_WIDTH_STEP, _MAX_WIDTH, _WIDTH_STEP)
-    }
-    width = min(sizes, key=lambda each: abs(sizes[each] - to))
+
+    def count(width: int) -> int:
+        shape = config.model_copy(update={"hidden_size": width, "intermediate_size": 4 * width})
+        return count_parameters(shape).backbone
+
+    widths = range(_WIDTH_STEP, _MAX_WIDTH + 1, _WIDTH_STEP)
+    place = bisect_left(widths, to, key=count)
+    width = min(widths[max(place - 1, 0) : place + 1], key=lambda each: abs(count(each) - to))
+    if abs(count(width) - to) > _SIZE_TOLERANCE * to:
+        raise InputError(
+            f"as_large_as {other}, which has {to:,} parameters: the nearest is {width} wide and has "
+            f"{count(width):,}, with embedding_size {config.embedding_size}; give "
+            "pretrain.model.embedding_size another"
+        )
     heads = [number for number in range(1, width // 2) if width % (2 * number) == 0]
     num_heads = min(heads, key=lambda number: abs(width / number - _HEAD_SIZE))
     return {"hidden_size": width, "num_attention_heads": num_heads, "intermediate_size": 4 * width}
@@ -89,6 +108,13 @@ def list_task_overrides(plan: StudyPlan, unit: Unit) -> list[str]:
 def resolve_arm(plan: StudyPlan, unit: Unit) -> PretrainSettings:
     """The settings of its pretraining, complete with its shape; refused where no model can be built of it."""
     return _resolve(plan, list_pretrain_overrides(plan, unit))
+
+
+def find_start(plan: StudyPlan, arm: str) -> str | None:
+    """The model that an arm goes on from, if the recipe or its differences name one."""
+    settings = plan.settings
+    overrides = list_overrides(settings.pretrain, settings.arms[arm].pretrain)
+    return read_recipe(settings.recipe, overrides=overrides).init_from
 
 
 def _resolve(plan: StudyPlan, words: list[str]) -> PretrainSettings:
