@@ -175,6 +175,8 @@ def test_what_is_in_the_way_is_not_lost(sentiment, run_albert, tmp_path):
         in run_albert(*sentiment, "--out", out).error
     )
     assert (out / "thesis.txt").read_text() == "years of work"
+    assert "is a file, and a folder is to be" in run_albert(*sentiment, "--out", out / "thesis.txt").error
+    assert (out / "thesis.txt").read_text() == "years of work"
     assert run_albert(*sentiment, "--out", tmp_path / "one").code == 0
     before = read_tree(tmp_path / "one")
     assert (

@@ -78,6 +78,17 @@ def test_nothing_but_binary_files(prepare, tmp_path):
     assert "a.txt: no text was found (1 binary_files)" in last_line(prepare(tmp_path / "a.txt"))
 
 
+@pytest.mark.parametrize("content", [b"", b" \n\n", b"\x00\x01\x02" * 2000], ids=["empty", "blank", "binary"])
+def test_sources_that_were_emptied_cost_no_corpus(prepare, tmp_path, content):
+    (tmp_path / "a.txt").write_text(TEXT)
+    prepare(tmp_path / "a.txt")
+    before = read_manifest(tmp_path / "out")
+    (tmp_path / "a.txt").write_bytes(content)
+    assert "a.txt: no text was found" in last_line(prepare(tmp_path / "a.txt"))
+    assert read_manifest(tmp_path / "out") == before
+    assert open_corpus(tmp_path / "out").num_pieces == before.num_pieces
+
+
 @pytest.mark.parametrize("share", [0.3, 0.9])
 def test_half_a_gzip(prepare, tmp_path, share):
     data = gzip.compress(b"".join(b"line %d\n" % (k * k) for k in range(100_000)))

@@ -131,13 +131,29 @@ def test_a_recipe_is_changed_by_overrides_or_based_on(tmp_path):
         ("- 3", "holds a list, not `key: value` lines"),
         ("based_on: papr", "no recipe 'papr'; did you mean paper?"),
         ("dev_share: 1.5", "dev_share is 1.5: input should be less than 1"),
+        ("schedule: linear", "schedule is 'linear'"),
+        ("schedule:", "schedule is None"),
+        ("num_steps: 100\nschedule: {warmup_steps: ten}", "schedule.warmup_steps is 'ten'"),
     ],
 )
-def test_a_recipe_that_says_nothing_sensible_is_refused(tmp_path, text, said):
+@pytest.mark.parametrize("overrides", [[], ["num_epochs=2"]])
+def test_a_recipe_that_says_nothing_sensible_is_refused(tmp_path, text, said, overrides):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     with pytest.raises(AlbertError, match=said.replace("?", r"\?")):
-        read_finetune_recipe(path)
+        read_finetune_recipe(path, overrides=overrides)
+
+
+@pytest.mark.parametrize(("asked", "num_steps"), [("num_epochs: 6", None), ("num_steps: 500", 500)])
+def test_a_recipe_of_another_length_than_that_it_is_based_on(tmp_path, asked, num_steps):
+    """As on the command line: epochs replace steps, and the share for warming up stays."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"based_on: paper-rte\n{asked}\n")
+    found = read_finetune_recipe(path)
+    assert found.num_steps == num_steps
+    assert (found.schedule.warmup_steps, found.schedule.warmup_share) == (None, 0.25)
+    path.write_text(f"based_on: paper-rte\n{asked}\nschedule: {{warmup_steps: 9}}\n")
+    assert read_finetune_recipe(path).schedule.warmup_steps == 9
 
 
 @pytest.mark.parametrize("asked", ["num_epochs=1", "num_steps=500"])

@@ -8,11 +8,11 @@ run goes on where it stopped, and does again what no longer fits.
 import hashlib
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 
@@ -143,7 +143,10 @@ def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, before: Mani
         )
         for unit in build_units(surveys, unit_bytes=unit_bytes)
     ]
-    marked = _mark_duplicates(run, _hash(run, tasks))
+    hashed = _hash(run, tasks)
+    marked, num_documents = _mark_duplicates(run, hashed)
+    if not num_documents:
+        _refuse_no_text(surveys, (task.dropped for task in hashed))
     # All sources were read to their ends: until then, a corpus that was here before stays what it was.
     run.out.remove(MANIFEST_NAME)
     save_vocabulary(run.out, run.tokenizer)
@@ -218,37 +221,52 @@ def _hash(run: _Run, tasks: Sequence[UnitTask]) -> list[UnitTask]:
     return [replace(task, dropped=record.dropped) for task, record in zip(keyed, records, strict=True)]
 
 
-def _mark_duplicates(run: _Run, tasks: Iterable[UnitTask]) -> list[UnitTask]:
-    """Write each unit's flags, and give it a key that knows them: other duplicates are another shard."""
+def _mark_duplicates(run: _Run, tasks: Iterable[UnitTask]) -> tuple[list[UnitTask], int]:
+    """Write each unit's flags, and give it a key that knows them: other duplicates are another shard.
+
+    How many documents there are goes out, too, duplicates included.
+    """
     seen = {"documents": SeenHashes(), "paragraphs": SeenHashes()}
     keyed: list[UnitTask] = []
+    num_documents = 0
     for task in tasks:
         marks = hashlib.sha256()
         for kind, hashes in seen.items():
             with run.scratch.reading(task.name(kind, ".bin")) as path:
                 flags = hashes.mark(np.fromfile(path, dtype=np.uint64))
+            num_documents += len(flags) if kind == "documents" else 0
             with run.scratch.writing(task.name(f"{kind}-flags", ".bin")) as path:
                 flags.tofile(path)
             marks.update(flags.tobytes() + b"|")
         key = build_key(task.key, run.tokenizer.fingerprint, run.settings.model_dump(), marks.hexdigest())
         keyed.append(replace(task, key=key))
-    return keyed
+    return keyed, num_documents
 
 
 def _write(run: _Run, tasks: Sequence[UnitTask]) -> list[UnitRecord]:
     return _run_pass(run, "writing", write_unit, tasks, read_unit_record)
 
 
-def _build_manifest(run: _Run, surveys: Sequence[SourceSurvey], records: Sequence[UnitRecord]) -> Manifest:
+def _count_dropped(surveys: Sequence[SourceSurvey], of_units: Iterable[Mapping[str, int]]) -> "Counter[str]":
     dropped = Counter(_SKIPPED[survey.skipped] for survey in surveys if survey.skipped)
-    for record in records:
-        dropped.update(record.dropped)
+    for each in of_units:
+        dropped.update(each)
+    return dropped
+
+
+def _refuse_no_text(surveys: Sequence[SourceSurvey], of_units: Iterable[Mapping[str, int]]) -> NoReturn:
+    dropped = _count_dropped(surveys, of_units)
+    skipped = (
+        ", ".join(f"{number} {kind}" for kind, number in sorted(dropped.items())) or "nothing was dropped"
+    )
+    names = ", ".join(survey.path for survey in surveys[:3]) + (" …" if len(surveys) > 3 else "")
+    raise InputError(f"{names}: no text was found ({skipped}); give other sources")
+
+
+def _build_manifest(run: _Run, surveys: Sequence[SourceSurvey], records: Sequence[UnitRecord]) -> Manifest:
+    dropped = _count_dropped(surveys, (record.dropped for record in records))
     if not any(record.num_documents for record in records):
-        skipped = (
-            ", ".join(f"{number} {kind}" for kind, number in sorted(dropped.items())) or "nothing was dropped"
-        )
-        names = ", ".join(survey.path for survey in surveys[:3]) + (" …" if len(surveys) > 3 else "")
-        raise InputError(f"{names}: no text was found ({skipped}); give other sources")
+        _refuse_no_text(surveys, (record.dropped for record in records))
     return Manifest(
         vocabulary=run.tokenizer.fingerprint,
         vocab_size=run.tokenizer.vocab_size,

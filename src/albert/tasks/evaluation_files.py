@@ -45,7 +45,9 @@ def write_evaluation(folder: Path, evaluation: Evaluation) -> list[Path]:
 
 def check_folder(folder: Path, *, task: str, split: str) -> None:
     """Refuse a folder whose content would be lost: anything but an evaluation of the same split."""
-    if not folder.is_dir() or not any(folder.iterdir()):
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file, and a folder is to be written there; choose another name")
+    if not folder.exists() or not any(folder.iterdir()):
         return
     path = folder / SCORES_NAME
     found = read_json(path) if path.is_file() else None

@@ -1,6 +1,6 @@
 """Recipes for fine-tuning: a task, a model's width and overrides come in, checked settings go out."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ from albert.settings import apply_overrides, build_settings
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.training.recipe_shelf import RecipeShelf
 
-_SHELF = RecipeShelf("finetune")
+_LENGTHS = ("num_epochs", "num_steps")
 # The paper's rates are those of wide models; narrower ones learn with higher ones, the narrowest with Muon.
 _WIDE = 512
 _NARROW = 256
@@ -41,19 +41,29 @@ def read_finetune_recipe(recipe: str | Path, *, overrides: Iterable[str] = ()) -
     """
     values, source = _SHELF.read_values(recipe)
     words = list(overrides)
-    changed = {word.partition("=")[0] for word in words}
-    if changed & {"num_epochs", "num_steps"}:
-        if not any(key.startswith("schedule") for key in changed):
-            words += _share_warmup(values)
-        if "num_steps" not in changed:
-            words.append("num_steps=null")
+    values = _fit_length(values, {word.partition("=")[0].partition(".")[0] for word in words})
     values = apply_overrides(values, words, literal="columns")
     return build_settings(FinetuneSettings, values=values, source=source)
 
 
-def _share_warmup(values: Mapping[str, Any]) -> list[str]:
-    """A recipe's steps of warming up as a share of its steps."""
-    num_steps, warmup_steps = values.get("num_steps"), values.get("schedule", {}).get("warmup_steps")
-    if not num_steps or not warmup_steps:
-        return []
-    return ["schedule.warmup_steps=null", f"schedule.warmup_share={warmup_steps / num_steps}"]
+def _fit_length(values: dict[str, Any], changed: Container[str]) -> dict[str, Any]:
+    """A recipe's values, ready for another length: epochs replace steps, and warming up keeps its share."""
+    if not any(key in changed for key in _LENGTHS):
+        return values
+    fitted = dict(values)
+    if "schedule" in values and "schedule" not in changed:
+        fitted["schedule"] = _share_warmup(values.get("num_steps"), values["schedule"])
+    if "num_steps" not in changed:
+        fitted["num_steps"] = None
+    return fitted
+
+
+def _share_warmup(num_steps: Any, schedule: Any) -> Any:
+    """A schedule with its steps of warming up as a share; what is no schedule is refused later, by name."""
+    warmup_steps = schedule.get("warmup_steps") if isinstance(schedule, dict) else None
+    if not (isinstance(num_steps, int) and isinstance(warmup_steps, int) and num_steps and warmup_steps):
+        return schedule
+    return {**schedule, "warmup_steps": None, "warmup_share": warmup_steps / num_steps}
+
+
+_SHELF = RecipeShelf("finetune", fit=_fit_length)

@@ -10,13 +10,17 @@ from albert.training.settings import PretrainSettings
 
 
 class PretrainFacts(RunFacts):
-    """The corpus and what is known of it before the first step."""
+    """The corpus and what is known of it before the first step.
+
+    `num_asked` is how many held-out examples are asked about: there may be fewer than the settings want.
+    """
 
     job: Literal["pretrain"] = "pretrain"
     corpus: str
     held_out: str = ""
     num_pieces: int
     unigram_loss: float
+    num_asked: int | None = None
     budget_seconds: float | None = None
 
 

@@ -1,6 +1,6 @@
 """Recipes of one job: a name or a path comes in; its values, and those it is based on, go out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -15,9 +15,13 @@ PRESET = "preset"
 
 @dataclass(frozen=True)
 class RecipeShelf:
-    """The recipes that come with the package for one job: `pretrain`, `finetune`, `study`."""
+    """The recipes that come with the package for one job: `pretrain`, `finetune`, `study`.
+
+    `fit` may change what a recipe is based on so that it fits what the recipe says above it.
+    """
 
     job: str
+    fit: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = lambda below, _: below
 
     def list_names(self) -> list[str]:
         """Their names."""
@@ -40,7 +44,7 @@ class RecipeShelf:
         if not isinstance(based_on, str):
             raise SettingsError(f"{source}: based_on is {based_on!r}; the name of a recipe is wanted")
         below, _ = self.read_values(based_on, above=(*above, str(recipe)))
-        return merge_values(below, values), source
+        return merge_values(self.fit(below, values), values), source
 
     def _find_text(self, recipe: str | Path) -> tuple[str, str]:
         name, known = str(recipe), self.list_names()

@@ -69,6 +69,7 @@ def _begin_run(
         held_out=identify_corpus(data.held_out),
         num_pieces=data.train.num_pieces,
         vocabulary=data.tokenizer.fingerprint,
+        num_asked=min(settings.held_out.num_examples, source.num_examples),
         unigram_loss=find_unigram_loss(data.train, source, num_examples=settings.held_out.num_examples),
         num_threads=torch.get_num_threads(),
         budget_seconds=seconds,

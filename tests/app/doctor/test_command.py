@@ -52,6 +52,14 @@ def test_a_picture_that_cannot_be_written_does_not_keep_the_diagnosis_back(build
     assert "directory" in run_albert("doctor", folder, "--plot", folder / "doctor.png").error
 
 
+def test_a_folder_may_be_called_anything(build, run_albert):
+    folder = build()
+    odd = folder.rename(folder.with_name("cost$5_$6"))
+    done = run_albert("doctor", odd, "--json")
+    assert (done.code, done.err) == (0, "")
+    assert read_png_size(odd / "doctor.png") == (1200, 900)
+
+
 def test_a_folder_that_is_no_run_is_one_line(tmp_path, run_albert):
     assert "no run.json" in run_albert("doctor", tmp_path).error
     assert "no such folder" in run_albert("doctor", tmp_path / "nowhere").error

@@ -131,7 +131,7 @@ def test_a_score_that_still_rises_wants_a_longer_run(run):
     rewrite(run, set_figures("evaluate", score=lambda step: 40.0 + step / 4))
     found = find_one(run)
     assert (found.severity, found.title) == ("note", "the score was still rising at the end")
-    assert "num_steps=400" in found.cure
+    assert found.cure == "a longer run: num_steps=400"  # epochs would take the place of the recipe's steps
 
 
 def test_steps_that_were_left_out_and_a_rising_loss_are_divergence(run):

@@ -7,8 +7,10 @@ import pytest
 
 from albert.app.commands import quickstart as command
 from albert.app.progress import ProgressDisplay
+from albert.app.quickstart.folder import open_quickstart
 from tests.app.quickstart.conftest import write_recipe
 from tests.conftest import RunAlbert, read_tree
+from tests.training.conftest import Listener
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,15 @@ def test_text_that_is_not_there_and_an_out_within_it_are_refused(stories, tiny_f
     error = run_albert("quickstart", *words, tmp_path / "out", "--data", tmp_path / "absent").error
     assert error.startswith(f"{tmp_path / 'absent'}: no such file or folder")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_setting_that_is_null_now_and_was_not_there_before_is_named(tmp_path):
+    listener = Listener()
+    with open_quickstart(tmp_path / "out") as folder:
+        for stamp in ({"settings": {"dropout": None}}, {"settings": {}}):
+            folder.begin("fine-tuning", stamp, folders=[], reporter=listener)
+    (told,) = listener.lines
+    assert told == "begins the fine-tuning anew: settings.dropout is not what it was the last time"
 
 
 @pytest.mark.usefixtures("index_dir")

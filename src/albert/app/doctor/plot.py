@@ -71,7 +71,8 @@ def write_plot(run: AnyRun, path: Path) -> bool:
     grid[-1, 0].set_xlim(0, 1.12 * max(run.step, 1))  # room for the names at the ends
     grid[-1, 0].locator_params(axis="x", integer=True)
     grid[-1, 0].xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    figure.suptitle(f"{run.path.resolve().name}: step {run.step:,} of {run.num_steps:,}", fontsize=13)
+    title = f"{run.path.resolve().name}: step {run.step:,} of {run.num_steps:,}"
+    figure.suptitle(title, fontsize=13, parse_math=False)  # a name may hold two dollars
     with atomic_path(path) as aside:
         figure.savefig(aside, format="png")
     return True

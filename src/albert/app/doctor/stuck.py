@@ -137,7 +137,8 @@ def check_pairs(run: PretrainRun) -> Finding | None:
     if name is None or not losses or not len(curve) or run.step <= run.num_warmup:
         return None
     # Every evaluation asks the same questions: their mean is steadier, but its error is that of one.
-    held_out = Accuracy(float(curve.values[-3:].mean()), run.settings.held_out.num_examples)
+    num_asked = run.facts.num_asked or run.settings.held_out.num_examples
+    held_out = Accuracy(float(curve.values[-3:].mean()), num_asked)
     train = _find_train_accuracy(run, name)
     height = min(losses.values()) / run.facts.unigram_loss
     is_time = height < _PLATEAU or run.step > _MANY_STEPS or run.is_finished

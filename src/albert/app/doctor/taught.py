@@ -41,7 +41,7 @@ def check_guessing(run: FinetuneRun) -> Finding | None:
 
 
 def _list_cures(run: FinetuneRun, *, has_fallen: bool) -> list[str]:
-    rate, epochs = run.settings.optimizer.learning_rate, run.settings.num_epochs
+    rate = run.settings.optimizer.learning_rate
     if has_fallen:  # what is learned does not carry over
         return [
             f"more examples than {run.facts.num_train:,}; or start from a model that was fine-tuned on a "
@@ -51,9 +51,16 @@ def _list_cures(run: FinetuneRun, *, has_fallen: bool) -> list[str]:
     return [
         f"another learning rate than {rate:.2g}: {rate / 3:.2g} if all texts get the same answer (too high a "
         f"rate forgets), {3 * rate:.2g} if the loss has hardly moved",
-        f"more steps: num_epochs={2 * epochs:g}",
+        f"more steps: {_double(run)}",
         "look at the table: do the columns of text and label belong together?",
     ]
+
+
+def _double(run: FinetuneRun) -> str:
+    """What makes a run twice as long: a recipe has epochs, or steps, which stand before them."""
+    if run.settings.num_steps is not None:
+        return f"num_steps={2 * run.settings.num_steps}"
+    return f"num_epochs={2 * run.settings.num_epochs:g}"
 
 
 def check_overfitting(run: FinetuneRun) -> Finding | None:
@@ -78,7 +85,7 @@ def check_overfitting(run: FinetuneRun) -> Finding | None:
     verb = "is" if run.is_finished else "will be"
     cure = (
         f"nothing is lost, {run.path / MODEL_DIR} {verb} that of step {step}; next time patience=3, fewer "
-        f"epochs than {run.settings.num_epochs:g}, or dropout=0.1"
+        f"steps than {run.num_steps:,}, or dropout=0.1"
     )
     return Finding("stuck", "note", f"learned by heart since step {step:,}", figures, cure)
 
@@ -92,5 +99,5 @@ def check_length(run: FinetuneRun) -> Finding | None:
     if latest < before + find_margin(run):
         return None
     figures: dict[str, Figure] = {"latest_score": latest, "best_before": before}
-    cure = f"a longer run: num_epochs={2 * run.settings.num_epochs:g}, or num_steps={2 * run.num_steps}"
+    cure = f"a longer run: {_double(run)}"
     return Finding("stuck", "note", "the score was still rising at the end", figures, cure)

@@ -13,6 +13,7 @@ from albert.reporting import Reporter
 
 MARK_NAME = "quickstart.json"
 LOCK_NAME = ".lock"
+_ABSENT = object()
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def open_quickstart(out: Path) -> Iterator[QuickstartFolder]:
 
 def _find_changed(before: Any, after: Any) -> str:
     """The first key in which two stamps differ, with the keys above it."""
-    key = next(key for key in {**before, **after} if before.get(key) != after.get(key))
+    # A key may be there with the value null on one side, and not at all on the other.
+    key = next(key for key in {**before, **after} if before.get(key, _ABSENT) != after.get(key, _ABSENT))
     sides = before.get(key), after.get(key)
     is_section = all(isinstance(side, dict) for side in sides)
     return f"{key}.{_find_changed(*sides)}" if is_section else str(key)

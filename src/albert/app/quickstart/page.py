@@ -1,5 +1,7 @@
 """What a quickstart found comes in; a page that a person reads goes out."""
 
+import math
+
 from albert.app.quickstart.answers_tables import tabulate_masks, tabulate_orders
 from albert.app.quickstart.curves import draw_loss, draw_order
 from albert.app.quickstart.go_on import format_commands
@@ -37,6 +39,10 @@ def build_page(result: QuickstartResult) -> Page:
     return Page("ALBERT in minutes", lead, sections)
 
 
+def _advise_longer(seconds: float) -> str:
+    return f"A longer run gets below that: `--minutes {max(10, math.ceil(3 * seconds / 60))}`."
+
+
 def _list_findings(result: QuickstartResult) -> list[Finding]:
     run = result.pretraining
     start, end, level = run.start.figures["mlm_loss"], run.end.figures["mlm_loss"], run.unigram_loss
@@ -46,7 +52,7 @@ def _list_findings(result: QuickstartResult) -> list[Finding]:
             "",
             f"The loss of masked words in held-out text went from {start:.3f} to {end:.3f}; who knows the "
             f"frequencies and nothing else has {level:.3f}."
-            + (" A longer run gets below that: `--minutes 10`." if level <= end < start else ""),
+            + (f" {_advise_longer(run.seconds)}" if level <= end < start else ""),
             "agrees" if end < level else "cannot tell" if end < start else "disagrees",
         )
     ]

@@ -165,7 +165,7 @@ def _read_result(corpus_dir: Path, run_dir: Path, outcome: Any) -> PretrainingRe
         num_tokens=outcome.progress.num_tokens,
         seconds=outcome.progress.seconds,
         unigram_loss=facts.unigram_loss,
-        num_asked=settings.held_out.num_examples,
+        num_asked=facts.num_asked or settings.held_out.num_examples,
         resumed_at=tuple(sorted({record["step"] for record in records if _is_resumed(record, settings)})),
         start=_ask_untrained(corpus_dir, settings),
         training=_list_points(records, "train"),
@@ -197,7 +197,8 @@ def _ask_untrained(corpus_dir: Path, settings: Any) -> Point:
     from albert.training.pretrain_job import PretrainJob
     from albert.training.pretrain_model import build_pretrain_model
 
-    data = open_data(corpus_dir, settings.held_out, share=settings.data_share)
+    objective = settings.examples.objective
+    data = open_data(corpus_dir, settings.held_out, objective=objective, share=settings.data_share)
     model = build_pretrain_model(settings).eval()
     with torch.inference_mode():
         return Point(0, PretrainJob(model, settings, data).evaluate(0))

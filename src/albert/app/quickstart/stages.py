@@ -183,4 +183,9 @@ def open_data(folder: QuickstartFolder) -> "PretrainData":
     from albert.training.pretrain_facts import read_pretrain_run
 
     settings, _ = read_pretrain_run(folder.path(RUN))
-    return open_corpus_data(folder.path(CORPUS), settings.held_out, share=settings.data_share)
+    return open_corpus_data(
+        folder.path(CORPUS),
+        settings.held_out,
+        objective=settings.examples.objective,
+        share=settings.data_share,
+    )
