@@ -219,6 +219,10 @@ def test_a_damaged_corpus_is_mended_by_preparing_it_again(books, vocab_path, tmp
     shard.write_bytes(shard.read_bytes()[:-9])
     prepare(books, vocab_path, out)
     assert read_tree(out) == tree
+    for file in (out / "vocab").iterdir():
+        file.unlink()
+    prepare(books, vocab_path, out)
+    assert read_tree(out) == tree
 
 
 def test_a_second_run_in_the_same_folder_is_refused(books, vocab_path, tmp_path):

@@ -181,3 +181,4 @@ def test_without_room_to_save_it_is_said_and_goes_on(launch, tmp_path):
     lines = [line for line in said.splitlines() if line.startswith("error:")]
     assert len(lines) == 1, said
     assert "Make room and go on with --resume" in lines[0]
+    assert not is_saving(out)  # half a checkpoint would take the room that is made

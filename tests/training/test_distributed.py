@@ -91,6 +91,7 @@ def assert_equal_within_rounding(one: Path, other: Path, *, atol: float = 2e-5) 
 def test_two_processes_equal_one(train, alone, tmp_path, strategy):
     said = train(tmp_path / "run", f"strategy={strategy}", processes=2)
     assert said.count("step 30, held out") == 1  # one voice
+    assert "Warning" not in said
     assert_equal_within_rounding(tmp_path / "run", alone)
     assert count_tokens(tmp_path / "run") == count_tokens(alone)  # of both processes
     # Of spread weights each process saves its own part.
@@ -163,6 +164,21 @@ def test_a_run_goes_on_with_other_processes(train, alone, tmp_path, first, secon
     said = train(out, f"strategy={second[1]}", "--resume", processes=second[0])
     assert "goes on at step 15 of 30" in said
     assert_equal_within_rounding(out, alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_three_processes_go_on_to_the_bit(train, tmp_path, strategy):
+    """Of two numbers the sum has no order; of three it has, and it must not change with a restart."""
+    out, words = tmp_path / "run", [f"strategy={strategy}"]
+    train(out, *words, processes=3)
+    undisturbed = (out / "model" / "model.safetensors").read_bytes()
+    for step in CheckpointFolder(out / "checkpoints").list_steps():
+        if step > 15:
+            shutil.rmtree(out / "checkpoints" / f"step-{step}")
+    shutil.rmtree(out / "model")
+    assert "goes on at step 15 of 30" in train(out, *words, "--resume", processes=3)
+    assert (out / "model" / "model.safetensors").read_bytes() == undisturbed
 
 
 def test_a_mistake_is_told_once(recipe, story_corpus, tmp_path):

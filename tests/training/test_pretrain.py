@@ -281,6 +281,20 @@ def test_a_step_without_any_example_stops_nothing(tmp_path, recipe, story_corpus
     assert 0 < records[-1]["tokens"] < 0.8 * 40 * 40
 
 
+def test_a_process_without_a_share_of_any_step_ends_no_run(story_corpus, recipe, monkeypatch):
+    """Two processes and steps of one sequence: the first of them has none, and its run is healthy."""
+
+    class First(World):
+        size = 2
+
+    settings = read_recipe(recipe, overrides=["batch_size=1", "num_steps=2000"])
+    data = open_data(str(story_corpus), settings.held_out)
+    settings = resolve_model(settings, data.tokenizer)
+    job = PretrainJob(build_pretrain_model(settings), settings, data, First())
+    monkeypatch.setattr("albert.training.pretrain_job.iter_steps", lambda *_, **__: iter([[]] * 2000))
+    assert sum(1 for _ in job.iter_batches(0)) == 2000
+
+
 @pytest.mark.parametrize(("batch_size", "num_processes", "most"), [(1, 1, 500), (4, 4, 500), (64, 1, 20)])
 def test_only_so_many_examples_that_no_process_has_end_a_run(
     story_corpus, recipe, monkeypatch, batch_size, num_processes, most
@@ -321,7 +335,8 @@ def test_a_budget_makes_a_share_of_the_warm_up(train, tmp_path):
     train(*words, budget="5s", reporter=Listener(stop_at=4))
     settings, _ = read_pretrain_run(tmp_path / "run")
     assert (settings.schedule.warmup_steps, settings.schedule.warmup_share) == (None, 0.1)
-    assert train(*words, budget="5s", resume=True).outcome.is_finished
+    # Another number of steps is passed over, as without a budget.
+    assert train(*words[:2], "num_steps=900", budget="5s", resume=True).outcome.is_finished
 
 
 def test_the_recipe_for_continuing_takes_the_shape_of_the_folder(train, story_corpus, tmp_path):
@@ -338,6 +353,32 @@ def test_the_recipe_for_continuing_takes_the_shape_of_the_folder(train, story_co
         overrides=[*small, f"init_from={tmp_path / 'run'}", "held_out.num_examples=8"],
     )  # fmt: skip
     assert load_model(tmp_path / "more" / "model").config.hidden_size == 16
+
+
+def test_a_warm_start_has_as_many_positions_as_its_folder(train, tmp_path):
+    """One key of `model` that is named leaves the others to the folder."""
+    train("model.max_position_embeddings=1024", "num_steps=2")
+    words = (f"init_from={tmp_path / 'run'}", "examples.max_length=600")
+    more = read_recipe("continue", overrides=(*words, "model.num_hidden_layers=2"))
+    assert more.model is not None
+    assert (
+        resolve_model(more, load_tokenizer(tmp_path / "run" / "model")).model.max_position_embeddings == 1024
+    )
+    with pytest.raises(SettingsError, match=r"max_length 600 exceeds model.max_position_embeddings 512"):
+        read_recipe("continue", overrides=(*words, "model.max_position_embeddings=512"))
+
+
+def test_a_warm_start_goes_on_with_the_shape_that_it_began_with(train, tmp_path):
+    train("num_steps=2")
+    words = (f"init_from={tmp_path / 'run'}", "model={num_hidden_layers: 4}")
+    train(*words, out="more", reporter=Listener(stop_at=4))
+    for change, told in (
+        ("model.num_hidden_layers=5", "model.num_hidden_layers is 5 and was 4"),
+        ("model.hidden_dropout_prob=0.3", "model.hidden_dropout_prob is 0.3 and was 0.1"),
+    ):
+        with pytest.raises(InputError, match=told):
+            train(*words, change, out="more", resume=True)
+    assert train(*words, out="more", resume=True).outcome.is_finished
 
 
 @pytest.mark.alone

@@ -1,4 +1,4 @@
-"""All processes of a run go on from one checkpoint: the one that the first of them chooses."""
+"""All processes of a run go on from one checkpoint, which the first of them chooses, with one corpus."""
 
 import shutil
 
@@ -8,7 +8,11 @@ import torch
 from albert.errors import AlbertError, EchoError, FileFormatError
 from albert.reporting import Silence
 from albert.training.checkpoints import Checkpoint, CheckpointFolder
+from albert.training.pretrain_data import open_data
+from albert.training.pretrain_facts import identify_corpus
+from albert.training.recipes import read_recipe
 from albert.training.run_job import load_newest
+from albert.training.start import start_run
 from albert.training.world import World
 
 
@@ -53,3 +57,19 @@ def test_a_checkpoint_that_one_process_does_not_see_ends_all(run_dir):
     with pytest.raises(FileFormatError, match="step-3: missing, in one process, while another has read it"):
         load_newest(run_dir, reporter=Silence(), world=First(None, "step-3: missing"))
     assert issubclass(FileFormatError, AlbertError)
+
+
+def test_copies_of_a_corpus_are_the_same_in_every_process(story_corpus, recipe, tmp_path):
+    settings = read_recipe(recipe)
+    data = open_data(str(story_corpus), settings.held_out)
+    with pytest.raises(EchoError, match=r"process 1 of 2 has another corpus there than the first; give all"):
+        start_run(
+            tmp_path / "run",
+            settings,
+            data,
+            budget=None,
+            began=0.0,
+            reporter=Silence(),
+            world=Second(("last week's", identify_corpus(data.held_out))),
+        )
+    assert not (tmp_path / "run").exists()

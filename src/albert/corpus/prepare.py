@@ -133,6 +133,7 @@ def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, before: Mani
         reporter=run.reporter,
     )
     if before is not None and is_same(before, surveys, run.reporter) and is_whole(run.out, before):
+        save_vocabulary(run.out, run.tokenizer)  # the same, if it was not lost or damaged
         run.reporter.say(f"{run.out.place}: is prepared already, and nothing has changed")
         return before
     _say_layouts(surveys, run.reporter)

@@ -12,7 +12,7 @@ VOCAB_DIR = "vocab"
 
 
 def save_vocabulary(out: Storage, tokenizer: Tokenizer) -> None:
-    """Write the vocabulary's files into the corpus, and remove those of another one."""
+    """Write the vocabulary's files into the corpus, if they are not there, and remove another one's."""
     with tempfile.TemporaryDirectory(prefix="albert-") as folder:
         save_tokenizer(tokenizer, Path(folder))
         for name in TOKENIZER_FILES:
@@ -20,8 +20,17 @@ def save_vocabulary(out: Storage, tokenizer: Tokenizer) -> None:
             if not written.exists():
                 out.remove(f"{VOCAB_DIR}/{name}")
                 continue
+            if _has_same(out, f"{VOCAB_DIR}/{name}", written):
+                continue
             with out.writing(f"{VOCAB_DIR}/{name}") as path:
                 shutil.copyfile(written, path)
+
+
+def _has_same(out: Storage, name: str, written: Path) -> bool:
+    if out.find_size(name) != written.stat().st_size:
+        return False
+    with out.reading(name) as path:
+        return path.read_bytes() == written.read_bytes()
 
 
 def fetch_vocabulary(out: Storage, folder: Path) -> None:

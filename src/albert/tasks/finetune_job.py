@@ -51,7 +51,6 @@ class FinetuneJob(Generic[I, A]):
     world: World = field(default_factory=World)
     renaming: Renaming | None = None
     name: str = "finetune"
-    has_idle_weights: bool = False
 
     @cached_property
     def num_steps(self) -> int:

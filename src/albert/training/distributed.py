@@ -1,6 +1,7 @@
 """Many processes: the environment that torchrun sets comes in, a world that trains as one goes out."""
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
@@ -44,10 +45,16 @@ class Processes(World):
         dist.all_gather_object(found, value)
         return found
 
-    def spread(self, network: nn.Module, *, has_idle_weights: bool = False) -> nn.Module:
-        """Wrapped by DDP, or its parameters sharded in place."""
+    def spread(self, network: nn.Module) -> nn.Module:
+        """Wrapped by DDP, or its parameters sharded in place.
+
+        DDP looks for unused weights at every step: a stage of depth may leave layers out. Also, only then do
+        gradients keep their places in what is exchanged. Else they get others after the first step, and with
+        them another order of sums: a run of three processes would not go on to the bit.
+        """
         if self.strategy == "ddp":
-            return DistributedDataParallel(network, find_unused_parameters=has_idle_weights)
+            warnings.filterwarnings("ignore", "find_unused_parameters=True was specified", UserWarning)
+            return DistributedDataParallel(network, find_unused_parameters=True)
         return cast(nn.Module, fully_shard(network, reshard_after_forward=False))
 
     def accumulate(self, network: nn.Module, *, is_last: bool) -> AbstractContextManager[Any]:

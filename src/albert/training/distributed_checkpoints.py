@@ -37,6 +37,7 @@ class AsyncSaver(Saver):
         self._group = dist.new_group(backend="gloo")
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
+        self._aside: Path | None = None
 
     def save(
         self, step: int, tensors: dict[str, Tensor], state: dict[str, Any], *, best_step: int | None
@@ -47,6 +48,7 @@ class AsyncSaver(Saver):
         """
         self.wait()
         aside = self.folder.path / f".step-{step}.writing"
+        self._aside = aside
         self._make(aside)
         writing = async_save(dict(tensors), checkpoint_id=aside, process_group=self._group)
         assert isinstance(writing, Future)
@@ -79,6 +81,8 @@ class AsyncSaver(Saver):
                 failure = str(error)
         failures = [found for found in self._world.gather(failure) if found is not None]
         if failures:
+            if self._world.is_main and self._aside is not None:
+                shutil.rmtree(self._aside, ignore_errors=True)  # half a checkpoint must not fill the disk
             raise OSError(" ".join(failures[0].split()))
 
     def _finish(

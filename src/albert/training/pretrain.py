@@ -74,7 +74,8 @@ def pretrain(
             data, settings.held_out, objective=objective, share=settings.data_share, reporter=reporter
         )
         start_run(run_dir, settings, found, budget=budget, began=began, reporter=reporter, world=world)
-        begun, facts = read_pretrain_run(run_dir)
+        # The first process wrote it, and on a file system of a network another may not see it yet.
+        begun, facts = world.gather(read_pretrain_run(run_dir) if world.is_main else None)[0]
         return _run(run_dir, keep_free(begun, settings), facts, found, reporter, world)
 
 

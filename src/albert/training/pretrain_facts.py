@@ -13,6 +13,7 @@ class PretrainFacts(RunFacts):
     """The corpus and what is known of it before the first step.
 
     `num_asked` is how many held-out examples are asked about: there may be fewer than the settings want.
+    `recipe_steps` are those of the recipe, where a budget made them others.
     """
 
     job: Literal["pretrain"] = "pretrain"
@@ -22,6 +23,7 @@ class PretrainFacts(RunFacts):
     unigram_loss: float
     num_asked: int | None = None
     budget_seconds: float | None = None
+    recipe_steps: int | None = None
 
 
 def identify_corpus(corpus: Corpus) -> str:

@@ -119,9 +119,12 @@ class PretrainJob:
         )
         share = shape.batch_size / self.world.size  # of a step, for each process
         max_empty = max(_MAX_EMPTY_STEPS, math.ceil(_MAX_EMPTY_EXAMPLES / share))
+        # With more processes than sequences in a step, some have none of any.
+        rank, size = self.world.rank, self.world.size
+        has_share = rank * shape.batch_size // size < (rank + 1) * shape.batch_size // size
         num_empty = 0
         for found in batches:
-            num_empty = 0 if found else num_empty + 1
+            num_empty = 0 if found or not has_share else num_empty + 1
             if num_empty == max_empty:
                 raise InputError(
                     f"{self.data.whole.name}: {max_empty} steps in a row had no example of two sentences, "
@@ -129,11 +132,6 @@ class PretrainJob:
                     "examples.objective=none, or longer documents"
                 )
             yield found
-
-    @property
-    def has_idle_weights(self) -> bool:
-        """Whether some steps leave some weights out: those of layers that a stage does not reach."""
-        return bool(self.settings.depth_schedule) and not self.model.config.is_fully_shared
 
     def count_tokens(self, batch: PretrainingBatch) -> int:
         """Tokens; all of them are real."""

@@ -71,6 +71,13 @@ def _resolve_warm_start(source: str, asked: ModelConfig | None, tokenizer: Token
     return found.model_copy(update=changes)
 
 
+def change_shape(config: ModelConfig, asked: ModelConfig | None) -> ModelConfig:
+    """The shape of a run with what is named by name; what a folder says of itself is not asked for."""
+    if asked is None:
+        return config
+    return config.model_copy(update=asked.model_dump(include=asked.model_fields_set - _FOLDER_KEYS))
+
+
 def build_pretrain_model(settings: PretrainSettings, *, is_resumed: bool = False) -> AlbertModel:
     """The model with the heads of its objectives on its device, compiled if asked for.
 

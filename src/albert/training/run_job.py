@@ -31,10 +31,6 @@ class RunnableJob(Job[B], Protocol[B]):
     def settings(self) -> LoopSettings:
         """How."""
 
-    @property
-    def has_idle_weights(self) -> bool:
-        """Whether some steps leave some weights out."""
-
 
 def run_job(
     job: RunnableJob[B], *, run_dir: Path, newest: Checkpoint | None, reporter: Reporter, world: World
@@ -44,7 +40,7 @@ def run_job(
     The tensors of the checkpoint are let go once they are taken up: they are three times the model.
     """
     settings, model = job.settings, job.model
-    network = world.spread(job.build_network(), has_idle_weights=job.has_idle_weights)
+    network = world.spread(job.build_network())
     loop: TrainingLoop[B] = TrainingLoop(
         job,
         model=model,

@@ -56,12 +56,14 @@ class PretrainSettings(LoopSettings):
                 )
         if self.model is None:
             return self
-        if self.model.type_vocab_size < 2:
+        named = self.model.model_fields_set if self.init_from is not None else set(ModelConfig.model_fields)
+        # What a warm start leaves out is the folder's, which is not known yet.
+        if "type_vocab_size" in named and self.model.type_vocab_size < 2:
             raise ValueError(
                 f"model.type_vocab_size {self.model.type_vocab_size} cannot tell the two segments of an "
                 "example apart; set it to 2"
             )
-        if full > self.model.max_position_embeddings:
+        if "max_position_embeddings" in named and full > self.model.max_position_embeddings:
             raise ValueError(
                 f"examples.max_length {full} exceeds model.max_position_embeddings "
                 f"{self.model.max_position_embeddings}; lower the first or raise the second"

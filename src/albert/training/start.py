@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from albert.errors import InputError
+from albert.errors import EchoError, InputError
 from albert.reporting import Reporter
 from albert.training.budget import parse_duration
 from albert.training.evaluation import find_unigram_loss
@@ -12,7 +12,7 @@ from albert.training.launch import run_on_main
 from albert.training.pretrain_data import PretrainData
 from albert.training.pretrain_facts import PretrainFacts, identify_corpus, read_pretrain_run
 from albert.training.pretrain_job import PretrainJob
-from albert.training.pretrain_model import build_pretrain_model, resolve_model
+from albert.training.pretrain_model import build_pretrain_model, change_shape, resolve_model
 from albert.training.run_folder import FREE_KEYS, MODEL_DIR, has_run, refuse_changes, write_run
 from albert.training.settings import PretrainSettings
 from albert.training.timing import freeze_steps, share_warmup
@@ -34,16 +34,37 @@ def start_run(
     world: World,
 ) -> None:
     """Begin the run, or check that the one in the folder is what is asked for; every process calls this."""
-    if world.gather(has_run(run_dir))[0]:
+    _refuse_other_copies(data, world)
+    # Only the first looks: on a file system of a network, another would remember that it saw nothing there.
+    if world.gather(has_run(run_dir) if world.is_main else None)[0]:
         run_on_main(world, lambda: _check_run(run_dir, settings, data, budget=budget, reporter=reporter))
         return
     seconds = None if budget is None else parse_duration(budget)
     settings = resolve_model(resolve_path(settings), data.tokenizer)
+    recipe_steps = settings.num_steps
     if seconds is not None:
         settings = freeze_steps(
             settings, data, run_dir, seconds=seconds, began=began, reporter=reporter, world=world
         )
-    run_on_main(world, lambda: _begin_run(run_dir, settings, data, seconds=seconds, reporter=reporter))
+    run_on_main(
+        world,
+        lambda: _begin_run(
+            run_dir, settings, data, seconds=seconds, recipe_steps=recipe_steps, reporter=reporter
+        ),
+    )
+
+
+def _refuse_other_copies(data: PretrainData, world: World) -> None:
+    """Each machine may have a copy of the corpus on its own disk, and must not have another corpus there."""
+    found = world.gather((identify_corpus(data.whole), identify_corpus(data.held_out)))
+    for rank, copies in enumerate(found):
+        for corpus, other, first in zip((data.whole, data.held_out), copies, found[0], strict=True):
+            if other != first:
+                told = (
+                    f"{corpus.name}: process {rank} of {world.size} has another corpus there than the first; "
+                    "give all of them the same one"
+                )
+                raise InputError(told) if world.is_main else EchoError(told)
 
 
 def _begin_run(
@@ -52,6 +73,7 @@ def _begin_run(
     data: PretrainData,
     *,
     seconds: float | None,
+    recipe_steps: int,
     reporter: Reporter,
 ) -> None:
     """Check everything and write the run down; its files come last."""
@@ -73,6 +95,7 @@ def _begin_run(
         unigram_loss=find_unigram_loss(data.train, source, num_examples=settings.held_out.num_examples),
         num_threads=torch.get_num_threads(),
         budget_seconds=seconds,
+        recipe_steps=recipe_steps,
     )
     write_run(run_dir, settings, facts)
 
@@ -131,10 +154,13 @@ def _resolve_like(
     """What is asked for now, resolved as it was at the beginning."""
     asked = _move_held_out(asked, settings)
     if facts.budget_seconds is not None:
-        asked = share_warmup(asked)
+        # Of the steps that the recipe had then: how many are asked for now does not count.
+        num_steps = facts.recipe_steps or asked.num_steps
+        asked = share_warmup(asked.model_copy(update={"num_steps": num_steps}))
     if asked.init_from is None:
         return resolve_model(asked, data.tokenizer)
     # The folder may be gone by now: the run has its own weights.
     is_same = str(Path(asked.init_from).resolve()) == settings.init_from
     asked = asked.model_copy(update={"init_from": settings.init_from}) if is_same else resolve_path(asked)
-    return asked.model_copy(update={"model": settings.model})
+    assert settings.model is not None, "a begun run knows its shape"
+    return asked.model_copy(update={"model": change_shape(settings.model, asked.model)})

@@ -117,7 +117,7 @@ class StepTaker(Generic[B]):
         """Add up the gradients of all micro-batches and move, unless the guard says no.
 
         The counts of the whole step are known first, and each sum is divided by them once: how a step is cut
-        into micro-batches and over processes changes nothing but rounding.
+        into micro-batches and over processes changes nothing but rounding (and what dropout draws).
         """
         began = time.perf_counter()
         if not plan.num_micro_batches:  # every example was left out: nothing to learn, and nothing moves

@@ -89,7 +89,7 @@ def time_recipe(
     job.check()
     shapes = job.curriculum.list_shapes()
     reporter.show("timing", f"steps of {len(shapes)} shapes")
-    network = world.spread(job.build_network(), has_idle_weights=job.has_idle_weights)
+    network = world.spread(job.build_network())
     times = _time_shapes(job, network, limit=limit)
     with world.whole(network):
         pauses = _time_evaluations(job)

@@ -30,11 +30,8 @@ class World:
         """Any value of every process, in the order of ranks."""
         return [value]
 
-    def spread(self, network: nn.Module, *, has_idle_weights: bool = False) -> nn.Module:
-        """The network as all processes train it together; its parameters may be others afterwards.
-
-        With `has_idle_weights` some steps leave some of them out.
-        """
+    def spread(self, network: nn.Module) -> nn.Module:
+        """The network as all processes train it together; its parameters may be others afterwards."""
         return network
 
     def accumulate(self, network: nn.Module, *, is_last: bool) -> AbstractContextManager[Any]:
