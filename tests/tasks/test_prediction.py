@@ -358,6 +358,22 @@ def test_the_test_file_of_glue_is_answered_row_by_row(folder, tmp_path):
         ask("sst-2", model, data / "test.tsv")
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("dev.tsv", "sentence\nthe old dog\nit was cold\n"),  # one's own texts under an official name
+        ("test.tsv", "index\tsentence\tlabel\n0\tthe old dog\t-1\n1\tit was cold\t-1\n"),  # as hubs write it
+        ("dev.tsv", "sentence\tlabel\nthe old dog\t\nit was cold\tfine\n"),
+    ],
+)
+def test_labels_of_an_official_file_are_neither_needed_nor_read(folder, tmp_path, name, content):
+    sentiment = SENTIMENT.model_copy(update={"task": "sst-2", "labels": ("negative", "positive")})
+    (tmp_path / name).write_text(content)
+    rows, told = ask("sst-2", folder(sentiment), tmp_path / name)
+    assert [row["id"] for row in rows] == ["0", "1"]
+    assert told.problems == ()
+
+
 def test_a_table_of_a_published_task_has_the_columns_of_its_files(folder, tmp_path):
     sentiment = SENTIMENT.model_copy(update={"task": "sst-2", "labels": ("negative", "positive")})
     path = write_rows(tmp_path / "own.jsonl", [{"sentence": "a dog"}])

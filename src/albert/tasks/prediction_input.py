@@ -64,7 +64,8 @@ def open_input(
     """The examples of a table, of a stream, or of a split of a published task in its own folder and format.
 
     `columns` names the columns of a table. Of a test every row is answered or refused; else rows that are
-    broken are left out and counted. Labels are not needed, and not read.
+    broken are left out and counted. Labels are not needed, and not read; nor are the answers of SQuAD and
+    RACE needed, but those that a file has must be in order.
     """
     if split is not None and (isinstance(source, Stream) or is_url(source)):
         raise InputError(f"--split {split}: only the folder of a task has splits; leave it out")
@@ -146,7 +147,7 @@ def _open_split(task: Task, path: Path, *, split: str) -> PredictionInput:
         path, unit="line" if task.kind == "texts" else "question", is_strict=split.startswith(SPLIT)
     )
     open_: dict[str, Callable[[], Iterator[Numbered[Any]]]] = {
-        "texts": lambda: iter_glue(path, task, split=split, problems=problems),
+        "texts": lambda: iter_glue(path, task, split=split, problems=problems, is_labelled=False),
         "spans": lambda: iter_squad(path, has_impossible=True, problems=problems),
         "choices": lambda: iter_race(path, problems=problems),
     }
