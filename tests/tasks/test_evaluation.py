@@ -13,9 +13,11 @@ from albert.tasks.assignment import describe_published
 from albert.tasks.catalogue import find_task
 from albert.tasks.evaluation import evaluate_task
 from albert.tasks.evaluation_goal import Goal
+from albert.tasks.examples import identify_examples
 from albert.tasks.finetune import finetune
 from albert.tasks.members import Member, describe_whole
 from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
+from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 from tests.tasks.finetuned_folder import (
     ANSWERS,
@@ -219,6 +221,28 @@ def test_a_temperature_is_not_judged_by_what_it_was_chosen_on(tiny_folder, tmp_p
     elsewhere = evaluate_task("classification", models=[model], data=other).calibration
     assert elsewhere is not None
     assert not elsewhere.is_tuned_here
+
+
+def test_nor_are_those_of_an_ensemble(build, tmp_path):
+    """Of each half, every model is taken at what is best for it on the other: its own has no say."""
+    data = write_sentiment(tmp_path / "glue")
+    asked = identify_examples(read_split(find_task("sst-2"), tmp_path / "glue", split="dev").examples)
+
+    def calibrate(*temperatures):
+        models = [
+            build(facts_of("sst-2", temperature=heat, tuned_on=asked), seed=seed)
+            for seed, heat in enumerate(temperatures)
+        ]
+        return evaluate_task("sst-2", models=models, data=data).calibration
+
+    one, other = calibrate(0.05, 0.1), calibrate(1.0, 5.0)
+    assert one.is_tuned_here
+    assert (one.ece, one.loss) == pytest.approx((other.ece, other.loss))
+    model = build(facts_of("sst-2", temperature=0.1, tuned_on=asked))
+    alone, thrice = (evaluate_task("sst-2", models=[model] * number, data=data) for number in (1, 3))
+    assert (thrice.calibration.ece, thrice.calibration.loss) == pytest.approx(
+        (alone.calibration.ece, alone.calibration.loss)
+    )
 
 
 def test_vectors_are_scored_by_similarity(tiny_folder, tmp_path):

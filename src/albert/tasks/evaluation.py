@@ -170,8 +170,7 @@ def _judge(evaluation: Evaluation, panel: Panel, jury: _Jury, *, seed: int) -> E
     whole = scored.choose(jury.chosen)
     facts, examples = whole.facts, whole.examples
     answers = [evaluation.answers[place] for place in jury.scored]
-    is_one = len(whole.members) == 1
-    temperature = whole.members[0].facts.temperature if is_one else None
+    temperatures = [member.facts.temperature for member in whole.members]
     asked = identify_examples(evaluation.examples)
     is_tuned_here = any(member.facts.tuned_on == asked for member in whole.members)
     return replace(
@@ -183,7 +182,12 @@ def _judge(evaluation: Evaluation, panel: Panel, jury: _Jury, *, seed: int) -> E
         classes=find_classes(facts, answers, examples),
         confusion=find_confusion(facts, answers, examples),
         calibration=measure_calibration(
-            facts, answers, examples, temperature=temperature, is_tuned_here=is_tuned_here, seed=seed
+            facts,
+            answers,
+            examples,
+            members=list(zip(whole.answers, temperatures, strict=True)),
+            is_tuned_here=is_tuned_here,
+            seed=seed,
         ),
         threshold=report_threshold(
             facts,
