@@ -443,7 +443,17 @@ def test_what_cannot_be_done_is_refused(build, tmp_path):
     with pytest.raises(InputError, match="no task 'sst-3'; did you mean sst-2"):
         evaluate_task("sst-3", models=[model], data=data)
     file = write_rows(tmp_path / "dev.csv", [{"text": "a dog", "label": "bad"}])
-    with pytest.raises(InputError, match="is one table"):
-        evaluate_task("classification", models=[build(SENTIMENT)], data=file, split="test")
+    own = build(SENTIMENT)
+    with pytest.raises(InputError, match=r"^--split test: .*dev\.csv is one table; leave it out, or"):
+        evaluate_task("classification", models=[own], data=file, split="test")
+    with pytest.raises(
+        InputError, match=r"^--select-on test: .* is one table; choose on one half of it with --s"
+    ):
+        evaluate_task("classification", models=[own] * 2, data=file, select_on="test")
+    with pytest.raises(FileFormatError, match=r"has no table test\.\*; .* or --select-on with the name of"):
+        evaluate_task("classification", models=[own] * 2, data=tmp_path, select_on="test")
+    bare = write_rows(tmp_path / "bare.csv", [{"text": "a dog"}])
+    with pytest.raises(FileFormatError, match="no column 'label'"):  # to be answered only, it is for predict
+        evaluate_task("classification", models=[own], data=bare)
     with pytest.raises(FileFormatError, match=r"has no table dev\.\*"):
-        evaluate_task("classification", models=[build(SENTIMENT)], data=tmp_path / "glue")
+        evaluate_task("classification", models=[own], data=tmp_path / "glue")

@@ -60,9 +60,10 @@ def evaluate_task(
     `depth` runs fewer layers, or more where they are all one; `seed` draws the intervals and the halves. With
     `select` the members of an ensemble are chosen on one half of the examples, and the scores are of
     the other half; with `select_on` they are chosen on another split, and all is scored. `columns` are names
-    in an own table that differ from those of the first model. A split without labels is answered and not
-    scored. Refused: models of another kind of task or with other labels, labels that they do not know, and
-    a choice among less than two models or by examples without labels.
+    in an own table that differ from those of the first model. A split of a published task without labels is
+    answered and not scored. Refused: models of another kind of task or with other labels, labels that they
+    do not know, an own table without the column of its labels (`albert predict` answers it), and a choice
+    among less than two models or by examples without labels.
     """
     reporter, runtime, folder = reporter or Silence(), RuntimeSettings(device=device), Path(data)
     is_selecting = select or select_on is not None
@@ -78,7 +79,9 @@ def evaluate_task(
         reporter.say(problem)
     judging = questions
     if select_on is not None:
-        judging = read_questions(goal, folder, split=select_on, columns=names, labels=labels)
+        judging = read_questions(
+            goal, folder, split=select_on, columns=names, labels=labels, option="--select-on"
+        )
     _check_selection(questions, judging, select_on=select_on, is_selecting=is_selecting)
 
     size = len(questions.examples)
