@@ -267,6 +267,22 @@ def test_vectors_are_scored_on_a_table_of_pairs_with_numbers(tiny_folder, tmp_pa
     assert "spearman" in found.scores
 
 
+def test_a_column_that_is_named_must_be_there_and_one_of_the_model_need_not(tiny_folder, tmp_path):
+    columns = {"text": "a", "text_pair": "b", "score": "c"}
+    facts = TaskFacts(task="embedding", kind="embedding", label_kind="number", max_length=40, columns=columns)
+    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts)
+    rows = [{"a": "the dog", "b": "a dog", "how": 1.0}, {"a": "the man", "b": "a man", "how": 2.0}]
+    table = write_rows(tmp_path / "pairs.csv", rows)
+    # Without the model's column of numbers, the right second text is looked for.
+    assert "spearman" not in evaluate_task("embedding", models=[model], data=table).scores
+    named = evaluate_task("embedding", models=[model], data=table, columns={"score": "how"})
+    assert "spearman" in named.scores
+    with pytest.raises(
+        FileFormatError, match=r"no column 'hwo', which columns\.score names; did you mean how"
+    ):
+        evaluate_task("embedding", models=[model], data=table, columns={"score": "hwo"})
+
+
 def test_race_is_scored_by_level(build, tmp_path):
     found = evaluate_task("race", models=[build("race")], data=write_race(tmp_path))
     assert set(found.scores) == set(found.intervals) == {"accuracy", "middle", "high", "score"}

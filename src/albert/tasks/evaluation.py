@@ -69,18 +69,17 @@ def evaluate_task(
     is_selecting = select or select_on is not None
     _check_models(models, is_selecting=is_selecting)
     goal = find_goal(task)
-    members, names = open_members(
-        goal, models, data=folder, split=split, columns=columns or {}, runtime=runtime
-    )
+    named = columns or {}
+    members, names = open_members(goal, models, data=folder, split=split, columns=named, runtime=runtime)
     labels = describe_whole(members, goal).labels
-    questions = read_questions(goal, folder, split=split, columns=names, labels=labels)
+    questions = read_questions(goal, folder, split=split, columns=names, labels=labels, named=named)
     questions = replace(questions, problems=(*questions.problems, *_list_learned(members, questions)))
     for problem in questions.problems:
         reporter.say(problem)
     judging = questions
     if select_on is not None:
         judging = read_questions(
-            goal, folder, split=select_on, columns=names, labels=labels, option="--select-on"
+            goal, folder, split=select_on, columns=names, labels=labels, named=named, option="--select-on"
         )
     _check_selection(questions, judging, select_on=select_on, is_selecting=is_selecting)
 

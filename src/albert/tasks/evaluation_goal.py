@@ -1,6 +1,6 @@
 """The name of a task, its data and a split come in; what is asked of models, and the examples, go out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from albert.tasks.catalogue import ALIASES, TASKS, Task, find_split, find_task
 from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, TokenExample
 from albert.tasks.labels import Labels
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
-from albert.tasks.readers.table import find_labels, read_table
+from albert.tasks.readers.table import check_named, find_labels, read_table
 from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 
@@ -112,11 +112,13 @@ def read_questions(
     split: str | None,
     columns: Mapping[str, Any],
     labels: Sequence[str],
+    named: Collection[str] = (),
     option: str = "--split",
 ) -> Questions:
     """The examples of a split of a published task, or of an own table with the labels that models know.
 
-    Refused: a label in a table that is none of these, with its line; a table without the column of labels.
+    `named` are those keys of `columns` that the user gives. Refused: a label in a table that is none of
+    these, with its line; a table without the column of labels, or without a column that the user names.
     """
     chosen, path = find_questions(goal, data, split=split, option=option)
     if goal.published is not None:
@@ -124,7 +126,9 @@ def read_questions(
         return Questions(chosen, path, found.examples, tuple(found.problems.describe()))
     assert goal.own is not None
     names = Labels(tuple(labels)) if labels else None
-    table = read_table(path, goal.own.table, columns=build_columns(goal.own, columns), labels=names)
+    settings = build_columns(goal.own, columns)
+    table = read_table(path, goal.own.table, columns=settings, labels=names)
+    check_named(settings, goal.own.table, named=named, read=[table.problems])
     return Questions(chosen, path, table.examples, tuple(table.problems.describe()))
 
 
