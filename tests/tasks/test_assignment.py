@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from albert.errors import AlbertError, InputError
+from albert.errors import AlbertError, FileFormatError, InputError
 from albert.tasks.assignment import (
     find_shared,
     find_tables,
@@ -16,6 +16,7 @@ from albert.tasks.assignment import (
 )
 from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample, TokenExample
 from albert.tasks.own_tasks import OWN_TASKS
+from tests.tasks.formats import write_table
 from tests.tasks.published import TEXTS, write_lines
 from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
 
@@ -203,6 +204,45 @@ def test_own_tables_say_what_they_teach(tmp_path, task):
     assert found.facts.task == task
     assert bool(found.facts.labels) == (task in ("classification", "multilabel", "words"))
     assert found.problems == ()
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+def test_a_column_that_is_named_must_be_there(tmp_path, format):
+    """A score of another name is none: pairs that differ would be taught as meaning the same."""
+    rows = [{"text": f"the dog {n}", "b": f"a ship {n}", "similarity": float(n % 5)} for n in range(20)]
+    path = write_table(tmp_path / f"pairs.{format}", rows)
+    said = r"no column 'simillarity', which columns\.score names; did you mean similarity\?$"
+    with pytest.raises(FileFormatError, match=said):
+        assign("embedding", path, text_pair="b", score="simillarity")
+    said = r"no column 'zzz', which columns\.text_pair names; there are text, b, similarity; name one"
+    with pytest.raises(FileFormatError, match=said):
+        assign("embedding", path, dev=path, text_pair="zzz")
+    assert assign("embedding", path, text_pair="b", score="similarity").train[0].label is not None
+    unnamed = assign("embedding", path, text_pair="b")  # nobody said that there are numbers
+    assert unnamed.train[0].label is None
+
+
+def test_a_place_of_answers_that_is_named_must_be_there(tmp_path):
+    rows = [
+        {"question": "where ?", "context": f"in Rome {n}", "answers": "Rome", "begin": 3} for n in range(20)
+    ]
+    path = write_rows(tmp_path / "asked.csv", rows)
+    assign("questions", path)
+    with pytest.raises(
+        FileFormatError, match=r"no column 'begins', which columns\.answer_start names; did you"
+    ):
+        assign("questions", path, answer_start="begins")
+
+
+def test_a_column_that_is_named_may_be_in_one_of_two_tables(tmp_path):
+    """Single texts to learn from, and pairs with numbers to be asked about; of JSONL, in any row."""
+    singles = write_rows(tmp_path / "singles.csv", [{"text": f"the dog {n}"} for n in range(20)])
+    pairs = [{"text": f"the dog {n}", "b": f"a ship {n}", "how": n / 4} for n in range(5)]
+    dev = write_rows(tmp_path / "pairs.jsonl", pairs)
+    assert assign("embedding", singles, dev=dev, text_pair="b", score="how").dev[4].label == 1.0
+    first, *others = ({"question": "where ?", "context": "in Rome", "answers": "Rome"} for _ in range(20))
+    late = write_rows(tmp_path / "late.jsonl", [first, *(row | {"begin": 3} for row in others)])
+    assign("questions", late, answer_start="begin")
 
 
 def test_questions_without_answers_make_another_task_of_it(tmp_path):

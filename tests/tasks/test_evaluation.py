@@ -13,9 +13,11 @@ from albert.tasks.assignment import describe_published
 from albert.tasks.catalogue import find_task
 from albert.tasks.evaluation import evaluate_task
 from albert.tasks.evaluation_goal import Goal
+from albert.tasks.examples import identify_examples
 from albert.tasks.finetune import finetune
 from albert.tasks.members import Member, describe_whole
 from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
+from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 from tests.tasks.finetuned_folder import (
     ANSWERS,
@@ -221,6 +223,28 @@ def test_a_temperature_is_not_judged_by_what_it_was_chosen_on(tiny_folder, tmp_p
     assert not elsewhere.is_tuned_here
 
 
+def test_nor_are_those_of_an_ensemble(build, tmp_path):
+    """Of each half, every model is taken at what is best for it on the other: its own has no say."""
+    data = write_sentiment(tmp_path / "glue")
+    asked = identify_examples(read_split(find_task("sst-2"), tmp_path / "glue", split="dev").examples)
+
+    def calibrate(*temperatures):
+        models = [
+            build(facts_of("sst-2", temperature=heat, tuned_on=asked), seed=seed)
+            for seed, heat in enumerate(temperatures)
+        ]
+        return evaluate_task("sst-2", models=models, data=data).calibration
+
+    one, other = calibrate(0.05, 0.1), calibrate(1.0, 5.0)
+    assert one.is_tuned_here
+    assert (one.ece, one.loss) == pytest.approx((other.ece, other.loss))
+    model = build(facts_of("sst-2", temperature=0.1, tuned_on=asked))
+    alone, thrice = (evaluate_task("sst-2", models=[model] * number, data=data) for number in (1, 3))
+    assert (thrice.calibration.ece, thrice.calibration.loss) == pytest.approx(
+        (alone.calibration.ece, alone.calibration.loss)
+    )
+
+
 def test_vectors_are_scored_by_similarity(tiny_folder, tmp_path):
     """A model that embeds answers how similar two texts are, on a scale of its own."""
     facts = TaskFacts(task="embedding", kind="embedding", max_length=40)
@@ -241,6 +265,22 @@ def test_vectors_are_scored_on_a_table_of_pairs_with_numbers(tiny_folder, tmp_pa
     names = {"text": "one", "text_pair": "two", "label": "how"}
     found = evaluate_task("regression", models=[model], data=table, columns=names)
     assert "spearman" in found.scores
+
+
+def test_a_column_that_is_named_must_be_there_and_one_of_the_model_need_not(tiny_folder, tmp_path):
+    columns = {"text": "a", "text_pair": "b", "score": "c"}
+    facts = TaskFacts(task="embedding", kind="embedding", label_kind="number", max_length=40, columns=columns)
+    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts)
+    rows = [{"a": "the dog", "b": "a dog", "how": 1.0}, {"a": "the man", "b": "a man", "how": 2.0}]
+    table = write_rows(tmp_path / "pairs.csv", rows)
+    # Without the model's column of numbers, the right second text is looked for.
+    assert "spearman" not in evaluate_task("embedding", models=[model], data=table).scores
+    named = evaluate_task("embedding", models=[model], data=table, columns={"score": "how"})
+    assert "spearman" in named.scores
+    with pytest.raises(
+        FileFormatError, match=r"no column 'hwo', which columns\.score names; did you mean how"
+    ):
+        evaluate_task("embedding", models=[model], data=table, columns={"score": "hwo"})
 
 
 def test_race_is_scored_by_level(build, tmp_path):
@@ -419,7 +459,17 @@ def test_what_cannot_be_done_is_refused(build, tmp_path):
     with pytest.raises(InputError, match="no task 'sst-3'; did you mean sst-2"):
         evaluate_task("sst-3", models=[model], data=data)
     file = write_rows(tmp_path / "dev.csv", [{"text": "a dog", "label": "bad"}])
-    with pytest.raises(InputError, match="is one table"):
-        evaluate_task("classification", models=[build(SENTIMENT)], data=file, split="test")
+    own = build(SENTIMENT)
+    with pytest.raises(InputError, match=r"^--split test: .*dev\.csv is one table; leave it out, or"):
+        evaluate_task("classification", models=[own], data=file, split="test")
+    with pytest.raises(
+        InputError, match=r"^--select-on test: .* is one table; choose on one half of it with --s"
+    ):
+        evaluate_task("classification", models=[own] * 2, data=file, select_on="test")
+    with pytest.raises(FileFormatError, match=r"has no table test\.\*; .* or --select-on with the name of"):
+        evaluate_task("classification", models=[own] * 2, data=tmp_path, select_on="test")
+    bare = write_rows(tmp_path / "bare.csv", [{"text": "a dog"}])
+    with pytest.raises(FileFormatError, match="no column 'label'"):  # to be answered only, it is for predict
+        evaluate_task("classification", models=[own], data=bare)
     with pytest.raises(FileFormatError, match=r"has no table dev\.\*"):
-        evaluate_task("classification", models=[build(SENTIMENT)], data=tmp_path / "glue")
+        evaluate_task("classification", models=[own], data=tmp_path / "glue")

@@ -22,6 +22,7 @@ from albert.tasks.prediction import Ensemble, predict
 from albert.tasks.prediction_input import PredictionInput, Stream
 from albert.tasks.problems import Problems
 from albert.tasks.readers import lines as line_reading
+from albert.tasks.task_facts import TaskFacts
 from tests.conftest import read_tree
 from tests.tasks.finetuned_folder import (
     ANSWERS,
@@ -32,6 +33,7 @@ from tests.tasks.finetuned_folder import (
     STARS,
     write_finetuned_folder,
 )
+from tests.tasks.formats import write_table
 
 TEXTS = ["the ship left the town", "two children", "it was cold, and they went to the house by the river"]
 
@@ -135,6 +137,23 @@ def test_the_columns_are_those_of_fine_tuning_unless_others_are_named(folder, tm
     assert by_review != by_title
     with pytest.raises(FileFormatError, match="no column 'text' but 'review', 'title'; name the column"):
         ask("classification", model, path, columns={"text": "text"})
+
+
+@pytest.mark.parametrize("name", ["pairs.csv", "pairs.jsonl"])
+def test_a_second_text_that_is_named_must_be_there_and_the_models_own_need_not(folder, tmp_path, name):
+    columns = {"text": "text", "text_pair": "other"}
+    model = folder(
+        TaskFacts(task="embedding", kind="embedding", label_kind="number", max_length=40, columns=columns)
+    )
+    rows = [{"text": "the dog", "second": "a dog"}, {"text": "the man", "second": "a man"}]
+    path = write_table(tmp_path / name, rows)
+    assert ["embedding" in row for row in ask("embedding", model, path)[0]] == [True, True]
+    found, _ = ask("embedding", model, path, columns={"text_pair": "second"})
+    assert ["similarity" in row for row in found] == [True, True]
+    with pytest.raises(
+        FileFormatError, match=r"no column 'secnod', which columns\.text_pair names; did you mean s"
+    ):
+        ask("embedding", model, path, columns={"text_pair": "secnod"})
 
 
 def test_broken_rows_are_left_out_with_the_first_line_of_each_kind(folder, tmp_path):
@@ -356,6 +375,22 @@ def test_the_test_file_of_glue_is_answered_row_by_row(folder, tmp_path):
     (data / "test.tsv").write_text("index\tsentence\n0\n")
     with pytest.raises(FileFormatError, match="line 2: wrong number of fields"):
         ask("sst-2", model, data / "test.tsv")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("dev.tsv", "sentence\nthe old dog\nit was cold\n"),  # one's own texts under an official name
+        ("test.tsv", "index\tsentence\tlabel\n0\tthe old dog\t-1\n1\tit was cold\t-1\n"),  # as hubs write it
+        ("dev.tsv", "sentence\tlabel\nthe old dog\t\nit was cold\tfine\n"),
+    ],
+)
+def test_labels_of_an_official_file_are_neither_needed_nor_read(folder, tmp_path, name, content):
+    sentiment = SENTIMENT.model_copy(update={"task": "sst-2", "labels": ("negative", "positive")})
+    (tmp_path / name).write_text(content)
+    rows, told = ask("sst-2", folder(sentiment), tmp_path / name)
+    assert [row["id"] for row in rows] == ["0", "1"]
+    assert told.problems == ()
 
 
 def test_a_table_of_a_published_task_has_the_columns_of_its_files(folder, tmp_path):

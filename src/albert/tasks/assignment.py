@@ -25,7 +25,7 @@ from albert.tasks.examples import Example, SpanExample
 from albert.tasks.metrics.glue import GLUE_METRICS
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
 from albert.tasks.readers.rows import FORMATS, find_format
-from albert.tasks.readers.table import read_table
+from albert.tasks.readers.table import check_named, read_table
 from albert.tasks.selection import group_examples, list_texts
 from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
@@ -126,6 +126,7 @@ def _open_own(
     refuse_fixed(task, columns)
     names = build_columns(task, columns)
     train = read_table(train_path, task.table, columns=names)
+    read = [train.problems]
     facts = TaskFacts(
         task=task.name,
         kind=task.kind,
@@ -151,8 +152,10 @@ def _open_own(
         table = require_answers(task.table) if has_none else task.table
         found = read_table(dev_path, table, columns=names, labels=train.labels)
         learned, asked, said = train.examples, found.examples, found.problems.describe()
+        read.append(found.problems)
         if dev_path.samefile(train_path):
             said.append(f"{dev_path}: is learned from as well, so that its scores say nothing of other texts")
+    check_named(names, task.table, named=columns, read=read)
     source = dev_path or f"{train_path}, those to be asked about"
     check_numbers(facts, asked, source=source)
     check_pairs(facts, asked, source=source)

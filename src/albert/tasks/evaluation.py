@@ -60,25 +60,27 @@ def evaluate_task(
     `depth` runs fewer layers, or more where they are all one; `seed` draws the intervals and the halves. With
     `select` the members of an ensemble are chosen on one half of the examples, and the scores are of
     the other half; with `select_on` they are chosen on another split, and all is scored. `columns` are names
-    in an own table that differ from those of the first model. A split without labels is answered and not
-    scored. Refused: models of another kind of task or with other labels, labels that they do not know, and
-    a choice among less than two models or by examples without labels.
+    in an own table that differ from those of the first model. A split of a published task without labels is
+    answered and not scored. Refused: models of another kind of task or with other labels, labels that they
+    do not know, an own table without the column of its labels (`albert predict` answers it), and a choice
+    among less than two models or by examples without labels.
     """
     reporter, runtime, folder = reporter or Silence(), RuntimeSettings(device=device), Path(data)
     is_selecting = select or select_on is not None
     _check_models(models, is_selecting=is_selecting)
     goal = find_goal(task)
-    members, names = open_members(
-        goal, models, data=folder, split=split, columns=columns or {}, runtime=runtime
-    )
+    named = columns or {}
+    members, names = open_members(goal, models, data=folder, split=split, columns=named, runtime=runtime)
     labels = describe_whole(members, goal).labels
-    questions = read_questions(goal, folder, split=split, columns=names, labels=labels)
+    questions = read_questions(goal, folder, split=split, columns=names, labels=labels, named=named)
     questions = replace(questions, problems=(*questions.problems, *_list_learned(members, questions)))
     for problem in questions.problems:
         reporter.say(problem)
     judging = questions
     if select_on is not None:
-        judging = read_questions(goal, folder, split=select_on, columns=names, labels=labels)
+        judging = read_questions(
+            goal, folder, split=select_on, columns=names, labels=labels, named=named, option="--select-on"
+        )
     _check_selection(questions, judging, select_on=select_on, is_selecting=is_selecting)
 
     size = len(questions.examples)
@@ -170,8 +172,7 @@ def _judge(evaluation: Evaluation, panel: Panel, jury: _Jury, *, seed: int) -> E
     whole = scored.choose(jury.chosen)
     facts, examples = whole.facts, whole.examples
     answers = [evaluation.answers[place] for place in jury.scored]
-    is_one = len(whole.members) == 1
-    temperature = whole.members[0].facts.temperature if is_one else None
+    temperatures = [member.facts.temperature for member in whole.members]
     asked = identify_examples(evaluation.examples)
     is_tuned_here = any(member.facts.tuned_on == asked for member in whole.members)
     return replace(
@@ -183,7 +184,12 @@ def _judge(evaluation: Evaluation, panel: Panel, jury: _Jury, *, seed: int) -> E
         classes=find_classes(facts, answers, examples),
         confusion=find_confusion(facts, answers, examples),
         calibration=measure_calibration(
-            facts, answers, examples, temperature=temperature, is_tuned_here=is_tuned_here, seed=seed
+            facts,
+            answers,
+            examples,
+            members=list(zip(whole.answers, temperatures, strict=True)),
+            is_tuned_here=is_tuned_here,
+            seed=seed,
         ),
         threshold=report_threshold(
             facts,

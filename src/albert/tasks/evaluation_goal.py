@@ -1,6 +1,6 @@
 """The name of a task, its data and a split come in; what is asked of models, and the examples, go out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,13 @@ from albert.tasks.catalogue import ALIASES, TASKS, Task, find_split, find_task
 from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, TokenExample
 from albert.tasks.labels import Labels
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
-from albert.tasks.readers.table import find_labels, read_table
+from albert.tasks.readers.table import check_named, find_labels, read_table
 from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 
 SPLIT = "dev"
+# What to do about each option that names a split, where there is one table and no other.
+_CURES = {"--split": "leave it out", "--select-on": "choose on one half of it with --select"}
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,11 @@ def find_goal(name: str) -> Goal:
     raise InputError(f"no task {name!r}; {suggest(plain, ['pretraining', *list_tasks()])}")
 
 
-def find_questions(goal: Goal, data: Path, *, split: str | None) -> tuple[str, Path]:
+def find_questions(goal: Goal, data: Path, *, split: str | None, option: str = "--split") -> tuple[str, Path]:
     """The split that is meant, and where it lies: a file or folder of the task, or a table.
 
-    Without a split it is the development set, or all that there is. A table is its own split.
+    Without a split it is the development set, or all that there is. A table is its own split. `option` is
+    what the user names the split with.
     """
     if goal.published is not None:
         files = goal.published.files
@@ -80,7 +83,7 @@ def find_questions(goal: Goal, data: Path, *, split: str | None) -> tuple[str, P
     if data.is_file():
         if split is not None:
             raise InputError(
-                f"--split {split}: {data} is one table; leave it out, or give a folder of tables"
+                f"{option} {split}: {data} is one table; {_CURES[option]}, or give a folder of tables"
             )
         return data.name, data
     if not data.exists():
@@ -89,7 +92,7 @@ def find_questions(goal: Goal, data: Path, *, split: str | None) -> tuple[str, P
     found = find_table(data, DEV_NAMES if chosen == SPLIT else (chosen,))
     if found is None:
         raise FileFormatError(
-            f"{data}: has no table {chosen}.*; give the file itself, or --split with the name of another"
+            f"{data}: has no table {chosen}.*; give the file itself, or {option} with the name of another"
         )
     return chosen, found
 
@@ -103,19 +106,29 @@ def find_names(goal: Goal, path: Path, *, columns: Mapping[str, Any]) -> tuple[s
 
 
 def read_questions(
-    goal: Goal, data: Path, *, split: str | None, columns: Mapping[str, Any], labels: Sequence[str]
+    goal: Goal,
+    data: Path,
+    *,
+    split: str | None,
+    columns: Mapping[str, Any],
+    labels: Sequence[str],
+    named: Collection[str] = (),
+    option: str = "--split",
 ) -> Questions:
     """The examples of a split of a published task, or of an own table with the labels that models know.
 
-    Refused: a label in a table that is none of these, with its line; a table without the column of labels.
+    `named` are those keys of `columns` that the user gives. Refused: a label in a table that is none of
+    these, with its line; a table without the column of labels, or without a column that the user names.
     """
-    chosen, path = find_questions(goal, data, split=split)
+    chosen, path = find_questions(goal, data, split=split, option=option)
     if goal.published is not None:
         found = read_split(goal.published, data, split=chosen)
         return Questions(chosen, path, found.examples, tuple(found.problems.describe()))
     assert goal.own is not None
     names = Labels(tuple(labels)) if labels else None
-    table = read_table(path, goal.own.table, columns=build_columns(goal.own, columns), labels=names)
+    settings = build_columns(goal.own, columns)
+    table = read_table(path, goal.own.table, columns=settings, labels=names)
+    check_named(settings, goal.own.table, named=named, read=[table.problems])
     return Questions(chosen, path, table.examples, tuple(table.problems.describe()))
 
 

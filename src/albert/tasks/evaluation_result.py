@@ -59,8 +59,8 @@ class Calibration:
     `temperature` is the one that they were made with, None where each member has its own. `ece` is how far
     confidence and accuracy lie apart (0 to 1), `loss` the mean -log p of what is right. `best_temperature` is
     what these very examples would still want on top: 1 is honest, above 1 the model is too sure. `bins` have
-    the answers by their confidence. Where the temperature was chosen on these examples (`is_tuned_here`), all
-    but it are of halves, each at a temperature that was chosen on the other.
+    the answers by their confidence. Where a temperature was chosen on these examples (`is_tuned_here`),
+    `ece`, `loss` and `bins` are of halves: what each member says, at a temperature chosen on the other.
     """
 
     temperature: float | None

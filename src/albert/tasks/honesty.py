@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from albert.errors import InputError
 from albert.tasks.evaluation_result import Calibration, ThresholdReport
+from albert.tasks.kinds.logits import merge_logits
 from albert.tasks.kinds.span_scores import build_part
 from albert.tasks.metrics.calibration import (
     calibrate,
@@ -32,26 +33,26 @@ def measure_calibration(
     answers: Sequence[Any],
     examples: Sequence[Any],
     *,
-    temperature: float | None,
+    members: Sequence[tuple[Sequence[Any], float]],
     is_tuned_here: bool = False,
     seed: int = 0,
 ) -> Calibration | None:
     """How far confidence lies from accuracy; None where nothing is decided between classes.
 
-    The answers are at `temperature` already, or each of several models' at its own. Where that was chosen on
-    these very examples (`is_tuned_here`), it would flatter: each half of them is taken at a temperature that
-    is chosen on the other.
+    `members` are what each model says, at its temperature already, and that temperature; `answers` are theirs
+    together. Where a temperature was chosen on these very examples (`is_tuned_here`), it would flatter: of
+    each half, every model's answers are taken at the temperature that is best for it on the other.
     """
     found = list_decisions(facts, answers, examples)
     if found is None:
         return None
     logits, golds = found
+    temperature = members[0][1] if len(members) == 1 else None
     # As the model gave them: what is known of a temperature beforehand is known of these.
     own = 1.0 if temperature is None else temperature
-    given = logits * own
-    best = fit_temperature(given, golds=golds) / own
+    best = fit_temperature(logits * own, golds=golds) / own
     if is_tuned_here and len(golds) > 1:
-        logits = _temper_halves(given, golds, seed=seed)
+        logits = _temper_halves(_list_given(facts, members, examples), golds, seed=seed)
     probabilities = calibrate(logits, temperature=1.0)
     return Calibration(
         temperature=temperature,
@@ -63,14 +64,24 @@ def measure_calibration(
     )
 
 
-def _temper_halves(logits: Table, golds: NDArray[np.int64], *, seed: int) -> Table:
-    """The decisions, each half of them at the temperature that is best for the other."""
+def _list_given(
+    facts: TaskFacts, members: Sequence[tuple[Sequence[Any], float]], examples: Sequence[Any]
+) -> list[Table]:
+    """The decisions of each model as it gave them, before its temperature."""
+    found = [(list_decisions(facts, answers, examples), heat) for answers, heat in members]
+    return [decisions[0] * heat for decisions, heat in found if decisions is not None]
+
+
+def _temper_halves(given: Sequence[Table], golds: NDArray[np.int64], *, seed: int) -> Table:
+    """The decisions of all models, each half of them at the temperatures that are best for the other."""
     order = np.random.default_rng(seed).permutation(len(golds))
     first, second = order[: len(order) // 2], order[len(order) // 2 :]
-    tempered: Table = logits.copy()
+    merged: Table = np.empty_like(given[0])
     for own, other in ((first, second), (second, first)):
-        tempered[own] /= fit_temperature(logits[other], golds=golds[other])
-    return tempered
+        tempered = [table[own] / fit_temperature(table[other], golds=golds[other]) for table in given]
+        # Each row is a decision between classes here, that on one label of several, too.
+        merged[own] = merge_logits(tempered, "one")
+    return merged
 
 
 def report_threshold(

@@ -92,7 +92,7 @@ def predict(
     members = _read_members(models, goal, runtime=runtime)
     first = members[0].facts
     names = {**(first.columns if first.task == goal.name else {}), **(columns or {})}
-    found = open_input(source, goal, columns=names, split=split, format=format)
+    found = open_input(source, goal, columns=names, named=columns or (), split=split, format=format)
     with open_target(target, source=source) as file:
         ensemble = load_ensemble(members, goal, patience=patience, runtime=runtime)
         num_answers = 0

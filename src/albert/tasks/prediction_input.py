@@ -1,7 +1,8 @@
 """Where a task's questions are comes in: a table, a stream, a split; examples go out one at a time."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,7 +19,7 @@ from albert.tasks.readers.glue import iter_glue
 from albert.tasks.readers.race import iter_race
 from albert.tasks.readers.rows import find_format
 from albert.tasks.readers.squad import iter_squad
-from albert.tasks.readers.table import iter_table
+from albert.tasks.readers.table import check_named, iter_table
 
 SPLIT = "test"
 _TABLES = {"texts": "classification", "spans": "questions", "choices": "choice"}
@@ -58,20 +59,23 @@ def open_input(
     goal: Goal,
     *,
     columns: Mapping[str, Any],
+    named: Collection[str] = (),
     split: str | None = None,
     format: str | None = None,
 ) -> PredictionInput:
     """The examples of a table, of a stream, or of a split of a published task in its own folder and format.
 
-    `columns` names the columns of a table. Of a test every row is answered or refused; else rows that are
-    broken are left out and counted. Labels are not needed, and not read.
+    `columns` names the columns of a table; those whose keys are `named` are the user's own words, and must be
+    there. Of a test every row is answered or refused; else rows that are broken are left out and counted.
+    Labels are not needed, and not read; nor are the answers of SQuAD and RACE needed, but those that a file
+    has must be in order.
     """
     if split is not None and (isinstance(source, Stream) or is_url(source)):
         raise InputError(f"--split {split}: only the folder of a task has splits; leave it out")
     if isinstance(source, Stream):
-        return _open_table(source, goal, columns=columns, format=format or "jsonl")
+        return _open_table(source, goal, columns=columns, named=named, format=format or "jsonl")
     if is_url(source):
-        return _open_table(source, goal, columns=columns, format=format)
+        return _open_table(source, goal, columns=columns, named=named, format=format)
     path = to_path(source)
     if not path.exists():
         raise FileFormatError(
@@ -86,15 +90,22 @@ def open_input(
         raise InputError(f"--split {split}: {path} is one file; leave it out, or give the folder of the task")
     if not path.is_file():  # a named pipe
         stream = Stream(path.open("rb", buffering=0), name=str(path))
-        return _open_table(stream, goal, columns=columns, format=format or find_format(path) or "jsonl")
+        return _open_table(
+            stream, goal, columns=columns, named=named, format=format or find_format(path) or "jsonl"
+        )
     if is_compressed(path) or (format or find_format(path)) == "parquet":
-        return _open_table(path, goal, columns=columns, format=format)
+        return _open_table(path, goal, columns=columns, named=named, format=format)
     file = Stream(path.open("rb"), name=str(path), is_live=False, num_bytes=path.stat().st_size)
-    return _open_table(file, goal, columns=columns, format=format)
+    return _open_table(file, goal, columns=columns, named=named, format=format)
 
 
 def _open_table(
-    source: Place | Stream, goal: Goal, *, columns: Mapping[str, Any], format: str | None
+    source: Place | Stream,
+    goal: Goal,
+    *,
+    columns: Mapping[str, Any],
+    named: Collection[str],
+    format: str | None,
 ) -> PredictionInput:
     name, content = (source.name, source.file) if isinstance(source, Stream) else (str(source), source)
     format = format or find_format(name)
@@ -103,13 +114,28 @@ def _open_table(
     own, defaults = _find_table(goal)
     names = build_columns(own, {**defaults, **columns, **_list_fixed(own, format)})
     problems = Problems(name)
-    examples = iter_table(content, own.table, columns=names, problems=problems, format=format)
+    found = iter_table(content, own.table, columns=names, problems=problems, format=format)
+    check = partial(check_named, names, own.table, named=named, read=[problems], is_labelled=False)
+    examples = _iter_checked(found, check, has_header=format != "jsonl")
     has_names = names.model_dump()["id"] is not None
     if not isinstance(source, Stream):
         return PredictionInput(examples, problems, has_names)
     file, size = source.file, source.num_bytes
     share = (lambda: file.tell() / size) if size else None
     return PredictionInput(examples, problems, has_names, source.is_live, share)
+
+
+def _iter_checked(
+    found: Iterator[Numbered[Any]], check: Callable[[], None], *, has_header: bool
+) -> Iterator[Numbered[Any]]:
+    """The examples; columns are checked by a header, or else once all rows have told theirs."""
+    number = 0
+    for number, example in enumerate(found, start=1):
+        if number == 1 and has_header:
+            check()
+        yield example
+    if number:
+        check()
 
 
 def _find_table(goal: Goal) -> tuple[OwnTask, dict[str, Any]]:
@@ -146,7 +172,7 @@ def _open_split(task: Task, path: Path, *, split: str) -> PredictionInput:
         path, unit="line" if task.kind == "texts" else "question", is_strict=split.startswith(SPLIT)
     )
     open_: dict[str, Callable[[], Iterator[Numbered[Any]]]] = {
-        "texts": lambda: iter_glue(path, task, split=split, problems=problems),
+        "texts": lambda: iter_glue(path, task, split=split, problems=problems, is_labelled=False),
         "spans": lambda: iter_squad(path, has_impossible=True, problems=problems),
         "choices": lambda: iter_race(path, problems=problems),
     }

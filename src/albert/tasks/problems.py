@@ -38,7 +38,8 @@ class Problems:
     """What was wrong in one file: rows that were left out, and oddities of rows that were kept.
 
     `unit` is what is counted: lines, or the rows of Parquet, unless it is given. With `is_strict` the first
-    row that would be left out is an error: where every row must be answered.
+    row that would be left out is an error: where every row must be answered. `columns` are those that a table
+    turned out to have.
     """
 
     def __init__(self, path: Path | str, *, unit: str = "", is_strict: bool = False) -> None:
@@ -48,6 +49,16 @@ class Problems:
         self.skipped: Counter[str] = Counter()
         self.noted: Counter[str] = Counter()
         self._first: dict[str, _First] = {}
+        self._columns: dict[str, None] = {}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that were found, in their order."""
+        return tuple(self._columns)
+
+    def find_columns(self, names: Iterable[str]) -> None:
+        """Keep in mind that the table has these columns."""
+        self._columns.update(dict.fromkeys(names))
 
     @property
     def num_skipped(self) -> int:

@@ -126,7 +126,7 @@ PAIRED = "columns.text_pair=other"
 def test_sentences_need_pairs_to_be_asked_about(refuse, tmp_path):
     singles = write_rows(tmp_path / "singles.csv", [{"text": f"the {word} ."} for word in WORDS[10:40]])
     assert "singles.csv, those to be asked about: the text '" in refuse("embedding", singles)
-    error = refuse("embedding", singles, "--dev", singles, PAIRED)
+    error = refuse("embedding", singles, "--dev", singles)
     assert "singles.csv: the text '2' has no second to be compared with" in error
     assert "give pairs with --dev" in error
     rows = [{"text": f"the {word} .", "other": word, "score": 4.5} for word in WORDS[10:30]]

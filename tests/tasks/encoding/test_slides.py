@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.tasks.encoding.slides import build_slides
+from albert.tasks.task_facts import TaskFacts
 
 
 def slide_as_published(num_pieces: int, size: int, stride: int) -> list[tuple[int, int]]:
@@ -71,3 +72,15 @@ def test_time_is_linear_in_the_text():
 
     ratio = min(measure(800_000) for _ in range(3)) / min(measure(100_000) for _ in range(3))
     assert ratio < 20, ratio  # eight times the text; 64 times the time would be quadratic
+
+
+@pytest.mark.parametrize(
+    ("num_pieces", "length", "read"),
+    [(480, 384, (2, 759)), (480, 512, (1, 503)), (10_000, 384, (77, 29_479)), (10_000, 512, (76, 38_823))],
+)
+def test_longer_windows_spare_work_only_where_one_holds_all(num_pieces, length, read):
+    """The figures of docs/guides/question-answering.md: with a question of 20 pieces, 23 are not context."""
+    facts = TaskFacts(task="questions", kind="spans")
+    stride = facts.fit_lengths(length)["stride"]
+    slides = build_slides(num_pieces, size=length - 23, stride=stride)
+    assert (len(slides), sum(slide.num_pieces + 23 for slide in slides)) == read

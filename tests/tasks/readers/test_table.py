@@ -11,6 +11,7 @@ from albert.errors import FileFormatError
 from albert.tasks.examples import Answer, ChoiceExample, Numbered, SpanExample, TextExample, TokenExample
 from albert.tasks.labels import Labels
 from albert.tasks.problems import Problems
+from albert.tasks.readers import conll
 from albert.tasks.readers.columns import ChoiceColumns, SpanColumns, TextColumns, WordColumns
 from albert.tasks.readers.kinds import CHOICES, SPANS, TEXTS, WORDS
 from albert.tasks.readers.table import iter_table, read_table
@@ -236,6 +237,22 @@ def test_a_space_of_unicode_is_part_of_a_word(write):
     table = read_table(path, WORDS, columns=WordColumns())
     assert [each.words for each in table.examples] == [("10\u00a0000", "a\u3000b"), ("end",)]
     assert table.labels == Labels(("B-NUM", "O"))
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "\u00a0", "\u3000 "])
+def test_a_line_of_white_space_ends_a_sentence(write, blank):
+    table = read_table(write("a.conll", f"one A\n{blank}\ntwo B\n"), WORDS, columns=WordColumns())
+    assert [each.words for each in table.examples] == [("one",), ("two",)]
+
+
+def test_a_sentence_without_an_end_is_refused(write, monkeypatch):
+    monkeypatch.setattr(conll, "MAX_SENTENCE_LINES", 1000)
+    most = "one A\ntwo B\n" * 500
+    assert len(read_table(write("a.conll", f"{most}\n{most}"), WORDS, columns=WordColumns()).examples) == 2
+    path = write("b.conll", f"one A\ntwo B\n\n{most}one A\n")
+    said = "b.conll: line 4: a sentence of more than 1,000 lines; put a blank line between sentences"
+    with pytest.raises(FileFormatError, match=said):
+        read_table(path, WORDS, columns=WordColumns())
 
 
 def test_words_alone_are_enough_to_predict(write):

@@ -92,7 +92,7 @@ def complete(facts: TaskFacts, examples: tuple[Any, ...], answers: tuple[Any, ..
         intervals={name: Interval(value, value - 2.1, value + 2.4, 0.95) for name, value in scores.items()},
         classes=find_classes(facts, answers, examples),
         confusion=find_confusion(facts, answers, examples),
-        calibration=measure_calibration(facts, answers, examples, temperature=1.3),
+        calibration=measure_calibration(facts, answers, examples, members=[(answers, 1.3)]),
         threshold=report_threshold(facts, answers, examples, num_models=1, seed=0),
         verdicts=list_verdicts(facts, answers, examples),
     )

@@ -157,6 +157,16 @@ def test_probabilities_are_drawn_and_judged():
     assert "can be taken at their word" in read(honest).text
 
 
+def test_probabilities_are_not_judged_by_what_they_were_tempered_with():
+    evaluation = evaluate_texts(TEXTS)
+    tuned = replace(evaluation.calibration, is_tuned_here=True)
+    page = read(replace(evaluation, calibration=tuned))
+    assert "of halves, each at a temperature chosen on the other" in page.text
+    page = read(replace(evaluation, calibration=replace(tuned, temperature=None)))
+    assert "Temperatures of these models were chosen on these very examples" in page.text
+    assert "of halves, each at a temperature for each model chosen on the other" in page.text
+
+
 def test_numbers_are_points_and_have_no_labels_to_look_for():
     page = read(evaluate_numbers())
     assert len(page.find("circle")) == 60

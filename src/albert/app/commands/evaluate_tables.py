@@ -80,7 +80,8 @@ def _render_classes(console: Any, found: "Evaluation") -> None:
 def _tell_calibration(found: "Calibration") -> str:
     error = f"calibration error {100 * found.ece:.2f} points"
     if found.is_tuned_here:  # on these very examples, which say nothing of whether it is right
-        return f"{error}, of halves, each at a temperature chosen on the other"
+        chosen = "a temperature" if found.temperature is not None else "a temperature for each model"
+        return f"{error}, of halves, each at {chosen} chosen on the other"
     used = "each model's own" if found.temperature is None else f"{found.temperature:.3f}"
     return f"{error} at temperature {used}; these examples would want {found.best_temperature:.3f} times that"
 

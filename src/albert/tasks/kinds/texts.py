@@ -137,8 +137,12 @@ class TextKind:
 
     def score(self, answers: Sequence[Logits], examples: Sequence[TextExample]) -> dict[str, float]:
         """Every metric, and their mean."""
-        golds = self._tabulate([example.label for example in examples])
-        golds = golds if self.label_kind == "number" else golds.astype(np.int64)
+        labels = [example.label for example in examples]
+        golds: NDArray[np.generic]
+        if self.label_kind == "number":  # as they are: 32 bits make one of 20240101 and 20240102
+            golds = np.array(labels, dtype=np.float64)
+        else:
+            golds = self._tabulate(labels).astype(np.int64)
         found = score_task(decide(np.stack(answers), self.label_kind), golds=golds, metrics=self.metrics)
         return {**found.values, "score": found.score}
 

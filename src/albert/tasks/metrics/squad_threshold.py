@@ -25,6 +25,7 @@ from albert.tasks.metrics.streams import Stream, build_generator
 
 Measure = Literal["exact", "f1"]
 ANSWER_NOTHING = -sys.float_info.max  # finite, so that it can be written as JSON
+_MARGIN = 0.01  # above the highest odds, as a share of them or of 1: more than batches or bfloat16 change
 
 
 @dataclass(frozen=True)
@@ -79,16 +80,29 @@ def find_best_thresholds(part: SquadPart) -> BestThresholds:
 
 
 def choose_threshold(part: SquadPart, *, measure: Measure = "f1") -> float:
-    """The lowest threshold with the best score; `ANSWER_NOTHING` where no answer is worth giving."""
+    """The best threshold, of equals the one that answers least; `ANSWER_NOTHING` where no answer is worth it.
+
+    It lies midway between the odds of the last question that is answered and those of the next, or a little
+    above the highest: odds differ in their last digits from batch to batch, and would fall on either side of
+    a threshold that is one of them.
+    """
     odds, questions = _read_odds(part), part.questions
     order = np.argsort(odds, kind="stable")
+    rising = odds[order]
     gains = np.array(getattr(questions, measure)) - ~np.array(questions.is_answerable)
     totals = np.concatenate([[0.0], np.cumsum(gains[order])])
-    is_last_of_equals = np.append(odds[order][1:] != odds[order][:-1], True)
+    is_last_of_equals = np.append(rising[1:] != rising[:-1], True)
     is_reachable = np.concatenate([[True], is_last_of_equals])
     # Rounded, since sums of the same gains in another order differ in their last digits.
     num_answered = int(np.argmax(np.where(is_reachable, totals.round(9), -np.inf)))
-    return float(odds[order][num_answered - 1]) if num_answered else ANSWER_NOTHING
+    if not num_answered:
+        return ANSWER_NOTHING
+    last = float(rising[num_answered - 1])
+    if num_answered == len(rising):
+        return last + _MARGIN * max(1.0, abs(last))
+    following = float(rising[num_answered])
+    middle = last / 2 + following / 2
+    return middle if middle < following else last  # between neighbouring floats there is no middle
 
 
 def find_middle(values: Sequence[float]) -> float:

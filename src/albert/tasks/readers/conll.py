@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
+from albert.errors import FileFormatError
 from albert.tasks.problems import BadRow, Problems, iter_good, quote
 from albert.tasks.readers.lines import Line, check_decoded
 
 WORDS, LABELS = "words", "labels"
+MAX_SENTENCE_LINES = 10_000  # as many as a record of CSV may have; more are a file without blank lines
 _DOCUMENT_MARK = "-DOCSTART-"
 _COMMENT_MARK = "# "
 # What stands between fields. Unicode has more spaces, which occur inside words: 10\u00a0000.
@@ -34,17 +36,23 @@ def iter_sentences(lines: Iterable[Line], *, problems: Problems) -> Iterator[Sen
     """A sentence for each block of lines; of a line, the first field is the word and the last its label.
 
     Tabs stand between the fields, or else spaces. Comments above the words are passed over and counted. A
-    block that is broken is left out and counted.
+    block that is broken is left out and counted. Refused: a block of more than `MAX_SENTENCE_LINES`.
     """
-    blocks = (_drop_comments(block, problems) for block in _iter_blocks(lines))
+    blocks = (_drop_comments(block, problems) for block in _iter_blocks(lines, problems))
     return iter_good(blocks, _build_sentence, problems=problems)
 
 
-def _iter_blocks(lines: Iterable[Line]) -> Iterator[_Block]:
+def _iter_blocks(lines: Iterable[Line], problems: Problems) -> Iterator[_Block]:
     waiting: list[Line] = []
     for line in lines:
-        if line.text.strip(_BLANKS) and not line.text.startswith(_DOCUMENT_MARK):
+        # A line of white space looks blank, whichever space it is: a word of it could not be told from none.
+        if line.text.strip() and not line.text.startswith(_DOCUMENT_MARK):
             waiting.append(line)
+            if len(waiting) > MAX_SENTENCE_LINES:
+                raise FileFormatError(
+                    f"{problems.path}: line {waiting[0].line}: a sentence of more than "
+                    f"{MAX_SENTENCE_LINES:,} lines; put a blank line between sentences"
+                )
         elif waiting:
             yield _Block(waiting[0].line, tuple(waiting))
             waiting = []

@@ -97,10 +97,15 @@ def check_columns(
         raise FileFormatError(f"{path}: has the column {twice[0]!r} twice; name each column once")
 
 
+def _find_columns(found: Sequence[str], wanted: Wanted, problems: Problems) -> None:
+    check_columns(found, wanted, path=problems.path)
+    problems.find_columns(found)
+
+
 def _iter_tsv(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> Iterator[Row]:
     lines = iter_lines(source, problems=problems)
     header = [_unquote(name) for name in read_header(lines, problems=problems)]
-    check_columns(header, wanted, path=problems.path)
+    _find_columns(header, wanted, problems)
     for row in iter_fields(lines, header=header, problems=problems):
         yield _unquote_fields(row, problems)
 
@@ -133,7 +138,7 @@ def _iter_csv(source: Place | BinaryIO, wanted: Wanted, problems: Problems) -> I
         raise FileFormatError(f"{problems.path}: empty; its first line should name the columns")
     delimiter = ";" if ";" in first.text and "," not in first.text else ","
     header = _read_csv_header(first, delimiter, problems)
-    check_columns(header, wanted, path=problems.path)
+    _find_columns(header, wanted, problems)
     records = iter_records(lines, delimiter=delimiter, problems=problems)
     yield from iter_good(records, lambda record: _build_csv_row(record, header), problems=problems)
 
@@ -173,6 +178,7 @@ def _iter_plain(source: Place | BinaryIO, wanted: Wanted, problems: Problems) ->
             f"{problems.path}: a line is one text, and {', '.join(wanted.required)} are needed; give them as "
             "columns, in JSONL or CSV"
         )
+    problems.find_columns(wanted.required)
     lines = (line for line in iter_lines(source, problems=problems) if line.text.strip())
     return iter_good(
         lines, lambda line: Row(line.line, {wanted.required[0]: check_decoded(line.text)}), problems=problems
@@ -183,7 +189,9 @@ def _iter_checked(rows: Iterable[Row], wanted: Wanted, problems: Problems) -> It
     """The rows of a table without a header: the first must have all columns, a later one is left out."""
     for number, row in enumerate(rows):
         if number == 0:
-            check_columns(list(row.values), wanted, path=problems.path)
+            _find_columns(list(row.values), wanted, problems)
+        # Of later rows only what is wanted: others may have names without end.
+        problems.find_columns(name for name in wanted.optional if name in row.values)
         missing = [name for name in wanted.required if name not in row.values]
         if missing:
             problems.skip(BadRow(f"no {missing[0]!r}", f"it has {', '.join(row.values)}"), line=row.line)
@@ -217,7 +225,7 @@ def _iter_parquet(source: Place | BinaryIO, wanted: Wanted, problems: Problems) 
         raise InputError(f"{problems.path}: Parquet cannot be read from a stream; give the file's path")
     with open_parquet(Source(str(source), str(source), "parquet")) as file:
         found = file.schema_arrow.names
-        check_columns(found, wanted, path=problems.path)
+        _find_columns(found, wanted, problems)
         names = [name for name in (*wanted.required, *wanted.optional) if name in found]
         line = 1
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=names):

@@ -1,10 +1,11 @@
 """A user's own table and the names of its columns come in; examples and the labels that were found go out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Generic, TypeVar
 
 from albert.corpus.remote import Place
+from albert.errors import FileFormatError, suggest
 from albert.settings import Settings
 from albert.tasks.examples import Example, Numbered
 from albert.tasks.labels import Labels, build_labels
@@ -78,6 +79,31 @@ def iter_table(
     wanted = kind.wanted(columns, is_labelled=is_labelled)
     rows = iter_rows(source, wanted=wanted, problems=problems, format=format)
     return iter_good(rows, build, problems=problems)
+
+
+def check_named(
+    columns: C,
+    kind: TableKind[C, E],
+    *,
+    named: Collection[str],
+    read: Sequence[Problems],
+    is_labelled: bool = True,
+) -> None:
+    """Refuse a column that a user names and none of the tables has, though they could do without it.
+
+    `named` are the user's keys: what has its usual name, or a model's, is read where a table has it. `read`
+    are the tables, which are read by then: a column may be in one of them alone.
+    """
+    optional = kind.wanted(columns, is_labelled=is_labelled).optional
+    found = list(dict.fromkeys(name for each in read for name in each.columns))
+    for key in named:
+        name = getattr(columns, key)
+        if name in optional and name not in found:
+            paths = dict.fromkeys(str(each.path) for each in read)
+            raise FileFormatError(
+                f"{' and '.join(paths)}: no column {name!r}, which columns.{key} names; "
+                f"{suggest(name, found, more=f'; name one of them, or leave columns.{key} out')}"
+            )
 
 
 def find_labels(path: Place, kind: TableKind[C, E], *, columns: C) -> Labels | None:

@@ -20,7 +20,7 @@ def show_calibration(calibration: Calibration | None) -> Html:
         f"Confidence and accuracy lie {100 * calibration.ece:.1f} points apart (expected calibration error); "
         f"the mean of -log p of what is right is {calibration.loss:.3f}. "
     ) + (
-        "That is of halves, each at a temperature chosen on the other."
+        f"That is of halves, each at {_tell_chosen(calibration)} chosen on the other."
         if calibration.is_tuned_here
         else f"Probabilities are at {made}."
     )
@@ -45,8 +45,17 @@ def _tell_bin(each: ReliabilityBin) -> tuple[str, str, str]:
     return f"{each.num_answers:,}", f"{each.confidence:.1%}", f"{each.accuracy:.1%}"
 
 
+def _tell_chosen(calibration: Calibration) -> str:
+    return "a temperature" if calibration.temperature is not None else "a temperature for each model"
+
+
 def _judge(calibration: Calibration) -> str:
     best = calibration.best_temperature
+    if calibration.is_tuned_here and calibration.temperature is None:
+        return (
+            "Temperatures of these models were chosen on these very examples, which say nothing of whether "
+            "they are right."
+        )
     if calibration.is_tuned_here:
         return "The temperature was chosen on these very examples, which say nothing of whether it is right."
     if abs(best - 1) <= _HONEST:
