@@ -45,7 +45,7 @@ nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; list-style: none; pa
 .sortable { min-width: 50%; }
 .sortable td, .sortable th { padding-right: 1.1rem; }
 .sortable td:last-child, .sortable th:last-child { padding-right: .2rem; }
-.sortable th:first-child { position: sticky; left: 0; background: var(--paper); }
+.sortable th:first-child { position: sticky; left: 0; min-width: 9rem; background: var(--paper); }
 .sortable tbody tr:hover > * { background: var(--wash); }
 th button { all: unset; cursor: pointer; }
 th button::after { content: "↕"; display: inline-block; width: 1.2em; text-align: center; opacity: .45; }
