@@ -1,7 +1,6 @@
 """Many processes: the environment that torchrun sets comes in, a world that trains as one goes out."""
 
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
@@ -19,6 +18,18 @@ from albert.training.failures import Failures
 from albert.training.loop_settings import Strategy
 from albert.training.meeting import meet
 from albert.training.world import World
+
+
+class _WithSpare(nn.Module):
+    """A network with one weight more that nothing uses: DDP looks for such, and warns if it finds none."""
+
+    def __init__(self, network: nn.Module, device: torch.device) -> None:
+        super().__init__()
+        self.network = network
+        self.spare = nn.Parameter(torch.zeros((), device=device))
+
+    def forward(self, *words: Any, **named: Any) -> Any:
+        return self.network(*words, **named)
 
 
 class Processes(World):
@@ -53,8 +64,8 @@ class Processes(World):
         them another order of sums: a run of three processes would not go on to the bit.
         """
         if self.strategy == "ddp":
-            warnings.filterwarnings("ignore", "find_unused_parameters=True was specified", UserWarning)
-            return DistributedDataParallel(network, find_unused_parameters=True)
+            spare = _WithSpare(network, self.device)
+            return DistributedDataParallel(spare, find_unused_parameters=True)
         return cast(nn.Module, fully_shard(network, reshard_after_forward=False))
 
     def accumulate(self, network: nn.Module, *, is_last: bool) -> AbstractContextManager[Any]:
