@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 from transformers import AutoTokenizer
@@ -149,11 +150,16 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path):
         str(out),
     ]
     child = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    with (tmp_path / "endless.txt").open("w") as pipe:  # opens when the command reads
-        pipe.write("\n".join(LINES))
-        pipe.flush()
+    with (tmp_path / "endless.txt").open("wb", buffering=0) as pipe:  # opens when the command reads
+        pipe.write("\n".join(LINES).encode())
         time.sleep(0.2)
         child.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        # It goes on, being endless: who was just about to read when the signal came sees it after that.
+        end = time.monotonic() + 20
+        with suppress(BrokenPipeError):
+            while child.poll() is None and time.monotonic() < end:
+                pipe.write(b"one line more\n" * 10_000)
         _, errors = child.communicate(timeout=20)
     assert (child.returncode, errors.splitlines()[-1]) == (130, "error: interrupted")
     assert os.listdir(tmp_path) == ["endless.txt"]
