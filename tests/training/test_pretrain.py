@@ -314,6 +314,15 @@ def test_only_so_many_examples_that_no_process_has_end_a_run(
         next(found)
 
 
+def test_a_run_knows_how_many_held_out_examples_there_are_to_ask(train, tmp_path):
+    train("num_steps=2", "held_out.num_examples=100000")
+    _, facts = read_pretrain_run(tmp_path / "run")
+    assert facts.num_asked is not None
+    assert 0 < facts.num_asked < 100_000
+    train("num_steps=2", "held_out.num_examples=3", out="few")
+    assert read_pretrain_run(tmp_path / "few")[1].num_asked == 3
+
+
 def test_a_budget_counts_the_held_out_examples_that_there_are(story_corpus, recipe, monkeypatch):
     settings = read_recipe(recipe, overrides=["held_out.num_examples=100000", "num_evaluations=3"])
     data = open_data(str(story_corpus), settings.held_out)

@@ -33,13 +33,9 @@ def list_pretrain_overrides(plan: StudyPlan, unit: Unit) -> list[str]:
     if arm.as_large_as is not None:
         other = resolve_arm(plan, replace(unit, arm=arm.as_large_as)).model
         assert other is not None, "it is resolved"
-        words += list_overrides(
-            {
-                "model": _widen(
-                    _resolve(plan, words), to=count_parameters(other).backbone, other=arm.as_large_as
-                )
-            }
-        )
+        size = count_parameters(other).backbone
+        sizes = _widen(_resolve(plan, words), to=size, other=arm.as_large_as)
+        words += list_overrides({"model": sizes})
     if unit.arm in plan.num_steps:
         words += _list_frozen(read_recipe(settings.recipe, overrides=words), plan.num_steps[unit.arm])
     if arm.start_from is not None:
