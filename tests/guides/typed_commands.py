@@ -64,3 +64,31 @@ def check_typed(words: list[str]) -> None:
         assert words[0] in command.commands, f"{path} {words[0]}: there is no such command"
         command, path, words = command.commands[words[0]], f"{path} {words[0]}", words[1:]
     command.make_context(path, list(words))
+
+
+def list_options(words: list[str]) -> set[str]:
+    """The options of the command that the words begin with."""
+    command = _build_tree()
+    for word in words:
+        if not hasattr(command, "commands") or word.startswith("-"):
+            break
+        assert word in command.commands, f"{word}: there is no such command"
+        command = command.commands[word]
+    return set(_iter_own_options(command))
+
+
+def list_every_option() -> set[str]:
+    """The options that some command has."""
+    return set(_iter_every_option(_build_tree()))
+
+
+def _iter_every_option(command: Any) -> Iterator[str]:
+    yield from _iter_own_options(command)
+    for child in getattr(command, "commands", {}).values():
+        yield from _iter_every_option(child)
+
+
+def _iter_own_options(command: Any) -> Iterator[str]:
+    yield "--help"
+    for parameter in command.params:
+        yield from (*parameter.opts, *parameter.secondary_opts)
