@@ -2,7 +2,10 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+INSTALL = $(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -c constraints.txt
+# What albert needs to run, and what the tests, the checks and the benchmarks need besides.
+RUN    := $(VENV)/.installed
+DEV    := $(VENV)/.installed-dev
 
 .PHONY: help setup test test-all check format api bench quickstart clean
 
@@ -15,42 +18,47 @@ help:
 	@echo "make bench        side by side with the alternatives; writes docs/benchmarks.md"
 	@echo "make setup        only the .venv with the pinned versions"
 
-setup: $(STAMP)
+setup: $(DEV)
 
-$(STAMP): pyproject.toml constraints.txt
+$(RUN): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "albert needs Python 3.10 or newer; this is %s: make PYTHON=python3.12" % sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
 	@echo "installing the pinned packages into $(VENV): minutes with the CPU build of torch, gigabytes with the usual one"
-	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -c constraints.txt -e '.[dev]'
-	@touch $(STAMP)
+	$(INSTALL) -e .
+	@touch $(RUN)
+
+$(DEV): $(RUN)
+	@echo "installing what the tests need besides"
+	$(INSTALL) -e '.[dev]'
+	@touch $(DEV)
 
 # Two files at a time, one thread each: most tests start processes and wait for them. Then what looks at the clock.
 SIDE_BY_SIDE := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-test: $(STAMP)
+test: $(DEV)
 	$(SIDE_BY_SIDE) -m 'not slow and not alone'
 	$(BIN)/python -m pytest -m 'not slow and alone'
 
-test-all: $(STAMP)
+test-all: $(DEV)
 	$(SIDE_BY_SIDE) -m 'not alone'
 	$(BIN)/python -m pytest -m alone
 
-check: $(STAMP)
+check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(STAMP)
+format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-api: $(STAMP)
+api: $(DEV)
 	$(BIN)/python docs/make_api.py
 
-bench: $(STAMP)
+bench: $(DEV)
 	$(BIN)/python -m bench
 
-quickstart: $(STAMP)
+quickstart: $(RUN)
 	$(BIN)/albert quickstart
 
 clean:
