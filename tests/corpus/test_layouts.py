@@ -1,7 +1,4 @@
-import os
-import tarfile
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -10,8 +7,7 @@ from albert.corpus.readers import ReadOptions, read_sample
 from albert.corpus.sources import find_sources
 from albert.text.sentences import iter_sentences
 from tests.corpus.conftest import PARAGRAPHS, wrap
-
-DATA = Path(os.environ.get("ALBERT_DATA", Path(__file__).parents[3] / "shared" / "data"))
+from tests.real_data import unpack
 
 
 def by_sentence():
@@ -68,10 +64,7 @@ def test_next_to_nothing_has_a_layout_too(text):
 
 @pytest.mark.slow
 def test_the_novels_are_laid_out_as_their_makers_say(tmp_path):
-    if not (DATA / "novels.tar.xz").exists():
-        pytest.skip("no novels here; ALBERT_DATA names the folder that has novels.tar.xz")
-    with tarfile.open(DATA / "novels.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack("novels", tmp_path)
     found = Counter(
         detect_layout(read_sample(source, ReadOptions())).name for source in find_sources([tmp_path])
     )

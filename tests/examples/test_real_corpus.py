@@ -1,9 +1,5 @@
 """On the real novels: the published shares within binomial bounds, and an order the cut does not betray."""
 
-import os
-import tarfile
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,22 +9,19 @@ from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.settings import build_settings
 from albert.text.folder import load_tokenizer
+from tests.real_data import find_vocabulary, unpack
 
 from .test_masking import within
 from .test_pairs import guess_order
 
 pytestmark = pytest.mark.slow
-DATA = Path(os.environ.get("ALBERT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 @pytest.fixture(scope="module")
 def novels(tmp_path_factory):
-    if not (DATA / "novels.tar.xz").exists():
-        pytest.skip("no novels here; ALBERT_DATA names the folder that has novels.tar.xz")
     folder = tmp_path_factory.mktemp("novels")
-    with tarfile.open(DATA / "novels.tar.xz") as archive:
-        archive.extractall(folder / "texts", filter="data")
-    vocab = DATA / "vocab" / "30k-clean.model"
+    unpack("novels", folder / "texts")
+    vocab = find_vocabulary()
     prepare_corpus([folder / "texts"], vocab=vocab, out=folder / "corpus", num_workers=2)
     return open_corpus(folder / "corpus"), load_tokenizer(vocab)
 

@@ -30,7 +30,7 @@ from albert.training.loop import TrainingLoop
 from albert.training.metrics import iter_records
 from albert.training.optimizers import build_optimizer
 from tests.conftest import WORDS
-from tests.tasks.conftest import DATA, unpack
+from tests.real_data import find_vocabulary, unpack
 
 from .pairs import Pair, build_pair
 
@@ -225,9 +225,7 @@ def test_a_difference_would_be_seen(tiny_folder, tmp_path, difference):
 
 def test_fifty_steps_of_sst_2(tmp_path):
     """Real sentences in the published vocabulary; shared layers as in base, but narrow and few."""
-    vocabulary = DATA / "vocab" / "30k-clean.model"
-    if not vocabulary.exists():
-        pytest.skip("the published vocabulary is not here; ALBERT_DATA names the folder that has vocab/")
+    vocabulary = find_vocabulary()
     task = find_task("sst-2")
     path = unpack("glue", tmp_path, under=task.folder) / "glue" / task.folder / "train.tsv"
     rows = islice(iter_glue(path, task, split="train", problems=Problems(path)), 1600)

@@ -1,7 +1,6 @@
 """A tiny vocabulary of each kind, trained from the lines below, and the published one where it is at hand."""
 
 import io
-import os
 import tarfile
 import unicodedata
 from pathlib import Path
@@ -12,8 +11,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from albert.text.wordpiece_tokenizer import WordPieceTokenizer
-
-DATA = Path(os.environ.get("ALBERT_DATA", Path(__file__).parents[3] / "shared" / "data"))
+from tests.real_data import find_archive, find_vocabulary
 
 LINES = [
     "The ship left the harbour in 1990, and nobody on the quay waved.",
@@ -112,17 +110,12 @@ def wordpiece(vocab_bytes) -> WordPieceTokenizer:
 
 @pytest.fixture(scope="session")
 def published_path() -> Path:
-    path = DATA / "vocab" / "30k-clean.model"
-    if not path.exists():
-        pytest.skip("the published vocabulary is not here; ALBERT_DATA names the folder that has vocab/")
-    return path
+    return find_vocabulary()
 
 
 @pytest.fixture(scope="session")
 def real_lines() -> list[str]:
-    path = DATA / "glue.tar.xz"
-    if not path.exists():
-        pytest.skip("no real text here; ALBERT_DATA names the folder that has glue.tar.xz")
+    path = find_archive("glue")
     with tarfile.open(path) as archive:
         for member in archive:
             if member.name.endswith("MRPC/dev.tsv") and (file := archive.extractfile(member)):

@@ -1,6 +1,5 @@
 """On every line of the novels and of GLUE, ids are those that the published models were trained with."""
 
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -8,17 +7,15 @@ import transformers
 from sentencepiece import SentencePieceProcessor
 
 from albert.text.folder import load_tokenizer, save_tokenizer
+from tests.real_data import unpack
 
-from .conftest import DATA, published_ids
+from .conftest import published_ids
 
 pytestmark = pytest.mark.slow
 
 
 def read_lines(tmp_path: Path, name: str) -> list[str]:
-    if not (DATA / f"{name}.tar.xz").exists():
-        pytest.skip(f"no {name} here; ALBERT_DATA names the folder that has {name}.tar.xz")
-    with tarfile.open(DATA / f"{name}.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(name, tmp_path)
     lines: list[str] = []
     for path in sorted(file for file in tmp_path.rglob("*") if file.is_file()):
         lines += path.read_text(encoding="utf-8", errors="replace").splitlines()

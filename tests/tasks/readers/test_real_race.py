@@ -8,7 +8,7 @@ from albert.tasks.catalogue import find_task
 from albert.tasks.encoding.choices import iter_encoded_choices
 from albert.tasks.readers.race import find_passages
 from albert.tasks.splits import read_split
-from tests.tasks.conftest import unpack
+from tests.real_data import unpack
 
 
 def count(folder, split: str):

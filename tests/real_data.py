@@ -1,0 +1,43 @@
+"""Real texts and tasks that are not ours to hand out; without them, who needs them is skipped."""
+
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+DATA = Path(os.environ.get("ALBERT_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+def find_vocabulary() -> Path:
+    """The vocabulary of the published English models."""
+    return _find("vocab/30k-clean.model")
+
+
+def find_archive(name: str) -> Path:
+    """An archive by its name: novels, glue, squad, race."""
+    return _find(f"{name}.tar.xz")
+
+
+def unpack(name: str, folder: Path, *, under: str = "") -> Path:
+    """The folder of an archive's content, or of what lies under a path in it."""
+    with tarfile.open(find_archive(name)) as archive:
+        archive.extractall(folder, members=_iter_members(archive, f"{name}/{under}"), filter="data")
+    return folder
+
+
+def _find(name: str) -> Path:
+    if not (DATA / name).exists():
+        pytest.skip(f"no {name} here; ALBERT_DATA names the folder that has it")
+    return DATA / name
+
+
+def _iter_members(archive: tarfile.TarFile, prefix: str) -> Iterator[tarfile.TarInfo]:
+    is_found = False
+    for member in archive:
+        if member.name.startswith(prefix):
+            is_found = True
+            yield member
+        elif is_found:  # what lies together is packed together: the rest need not be unpacked
+            return
