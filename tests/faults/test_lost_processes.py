@@ -11,22 +11,12 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import pytest
-import yaml
 
 from albert.training.checkpoints import CheckpointFolder
-from tests.faults.test_killed_pretraining import MODEL, curve, is_saving, last_step, wait_until
-from tests.training.conftest import TINY, build_torchrun, story_corpus
+from tests.faults.watched_run import curve, is_saving, last_step, recipe, wait_until
+from tests.training.conftest import build_torchrun, story_corpus
 
-__all__ = ["story_corpus"]
-NUM_STEPS = 60
-SETTINGS = {**TINY, "model": MODEL, "num_steps": NUM_STEPS, "num_evaluations": 20, "num_workers": 1}
-
-
-@pytest.fixture(scope="module")
-def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("recipe") / "slow.yaml"
-    path.write_text(yaml.safe_dump(SETTINGS), encoding="utf-8")
-    return path
+__all__ = ["recipe", "story_corpus"]
 
 
 @pytest.fixture(scope="module")
