@@ -15,8 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from albert.errors import FileFormatError, InputError
 from albert.files import hold, read_json, write_json
-from albert.settings import Settings
-from albert.training.run_folder import find_change
+from albert.settings import Settings, find_change
 
 RESULTS_NAME = "results.json"
 LOCK_NAME = ".results.lock"

@@ -9,13 +9,12 @@ from typing import Any
 from albert.errors import InputError
 from albert.files import read_json, write_json, write_text
 from albert.model.albert_model import AlbertModel
-from albert.settings import Settings, build_settings
+from albert.settings import Settings, build_settings, find_change
 from albert.study.agreement.pairs import Pair, format_pairs, identify_pairs
 from albert.study.agreement.scoring import AgreementScores, PhenomenonScore, summarise
 from albert.study.agreement.settings import AgreementSettings
 from albert.study.arms.folder import refuse_strangers
 from albert.text.tokenizer import Tokenizer
-from albert.training.run_folder import find_change
 
 RESULTS_NAME, PAIRS_NAME, ANSWERS_DIR = "results.json", "pairs.jsonl", "answers"
 
