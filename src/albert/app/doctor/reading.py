@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from albert.app.doctor.findings import Figure
-from albert.app.doctor.run import Run, find_cut_lines, is_held
+from albert.app.doctor.run import Run, find_cut_lines
 from albert.errors import InputError
-from albert.files import read_json
+from albert.files import is_held, read_json
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.training.metrics import METRICS_NAME, iter_records
 from albert.training.pretrain_facts import PretrainFacts, read_pretrain_run
