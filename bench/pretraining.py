@@ -27,7 +27,7 @@ from albert.study.steps.random_steps import HEADS, PAIR_HEAD, build_step_taker
 from albert.training.evaluation_settings import HeldOutSettings
 from albert.training.loop_settings import OptimizerSettings
 from albert.training.losses import PretrainLosses
-from albert.training.metrics import iter_records
+from albert.training.metrics import list_records
 from albert.training.optimizers import build_optimizer
 from albert.training.pretrain import pretrain
 from albert.training.pretrain_data import open_data
@@ -168,7 +168,7 @@ def measure_shares(corpus: Path, *, num_steps: int = 150) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         overrides = [f"num_steps={num_steps}", "num_evaluations=1", "held_out.num_examples=64"]
         run = pretrain("nano", data=corpus, out=Path(name) / "run", overrides=overrides)
-        records = [record for record in iter_records(run.run_dir) if record["kind"] == "train"]
+        records = list_records(run.run_dir, "train")
     total = sum(record["seconds"] for record in records)
     parts = ("model_seconds", "optimizer_seconds", "waited_seconds")
     return {part.removesuffix("_seconds"): sum(record[part] for record in records) / total for part in parts}

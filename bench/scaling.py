@@ -1,8 +1,8 @@
 """`python -m bench.scaling`: a model, a batch and a network come in; the step time of N processes goes out.
 
-`albert/study/exchange.py` has the formula of DDP. FSDP2 of the root alone gathers the weights before the
-forward pass and scatters the gradients after the backward pass, half of the ring each, and hides nothing. No
-torch.
+`albert/study/steps/exchange.py` has the formula of DDP. FSDP2 of the root alone gathers the weights before
+the forward pass and scatters the gradients after the backward pass, half of the ring each, and hides nothing.
+No torch.
 """
 
 import argparse
@@ -19,7 +19,6 @@ def predict_fsdp(job: Job, link: Link, *, num_processes: int) -> StepTime:
     return StepTime(
         compute_seconds=(job.model_seconds + job.optimizer_seconds) / num_processes,
         exposed_seconds=link.find_ring_seconds(job.num_bytes, num_processes=num_processes),
-        hidden_seconds=0.0,
         small_seconds=2 * (num_processes - 1) * link.latency_seconds,
     )
 

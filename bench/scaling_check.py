@@ -161,8 +161,8 @@ def _format_table() -> list[str]:
         "    exchange of B bytes = 2 (N − 1) · latency + 2 (N − 1) / N · B / bandwidth",
         "",
         "Of DDP's exchange, parts that are ready early are hidden behind the rest of the last micro-batch's backward pass.",
-        "Left out: the optimiser's time, slower neighbours, and several processes on one network card. Large shape, 50",
-        "TFLOP/s reached by a process, latency 50 µs, micro-batches of 32,768 tokens.",
+        "In these tables the optimiser's time is taken as 0. Left out: slower neighbours, and several processes on one",
+        "network card. Large shape, 50 TFLOP/s reached by a process, latency 50 µs, micro-batches of 32,768 tokens.",
     ]
     for title, sequences, length in (
         ("The paper's batch, 4,096 × 512", 4096, 512),

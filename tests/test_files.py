@@ -21,6 +21,7 @@ from albert.files import (
     atomic_dir,
     atomic_path,
     hold,
+    is_held,
     open_output,
     read_json,
     read_text,
@@ -372,3 +373,12 @@ def test_a_wait_ends_when_the_other_is_done(tmp_path):
         order.append("first")
     thread.join(10)
     assert order == ["first", "second"]
+
+
+def test_a_lock_is_seen_from_outside_while_it_is_held_and_looking_changes_nothing(tmp_path):
+    lock = tmp_path / "lock"
+    assert not is_held(lock)
+    assert not lock.exists()
+    with hold(lock, busy="busy"):
+        assert is_held(lock)
+    assert not is_held(lock)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import Field, ValidationError, model_validator
 
 from albert.errors import AlbertError, SettingsError
-from albert.settings import Settings, apply_overrides, build_settings, parse_yaml, read_settings
+from albert.settings import Settings, apply_overrides, build_settings, find_change, parse_yaml, read_settings
 
 
 class Optimizer(Settings):
@@ -338,3 +338,23 @@ def test_written_settings_keep_the_order_of_the_class_and_plain_letters():
     text = Training(title="Übung 中").to_yaml()
     assert "title: Übung 中" in text
     assert list(parse_yaml(text, source="text")) == list(Training.model_fields)
+
+
+def test_a_change_is_named_by_its_keys_and_both_values():
+    before = {"steps": 3, "optimizer": {"name": "lamb", "rate": 1}}
+    assert find_change(before, before) is None
+    found = find_change(before, {**before, "optimizer": {"name": "lamb", "rate": 2}})
+    assert found is not None
+    assert (found.key, str(found)) == ("optimizer.rate", "optimizer.rate is 2 and was 1")
+    assert str(find_change(3, 4, key="steps")) == "steps is 4 and was 3"
+
+
+def test_of_several_changes_the_first_is_named_in_the_order_of_the_keys():
+    names = [f"key_{number}" for number in range(50)]
+    before, after = dict.fromkeys(names, 1), {**dict.fromkeys(names, 2), "another": 3}
+    assert str(find_change(before, after)) == "key_0 is 2 and was 1"
+
+
+def test_a_key_that_is_null_differs_from_one_that_is_not_there():
+    assert str(find_change({}, {"depth": None})) == "depth is None and was not there"
+    assert str(find_change({"depth": None}, {})) == "depth is not there and was None"

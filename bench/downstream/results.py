@@ -7,9 +7,9 @@ from typing import Any
 
 from albert.errors import InputError
 from albert.files import read_json
+from albert.settings import find_change
 from albert.tasks.baselines.score import TRIVIAL
 from albert.tasks.metrics.seeds import SeedSummary, summarise_seeds
-from albert.training.run_folder import find_change
 from bench.downstream.facts import OFFICIAL_SIZES, DataFacts
 from bench.downstream.workshop import ARMS, Arm, Trial, Workshop
 
@@ -81,7 +81,7 @@ def _refuse_mixture(task: str, results: Sequence[Mapping[str, Any]], shop: Works
     """All runs of a task learn from the same examples by the same recipe: else their median is of nothing."""
     for result in results[1:]:
         for key in ("num_train", "num_dev", "settings"):
-            change = find_change(_without_seed(results[0][key]), _without_seed(result[key]), f"{key}.")
+            change = find_change(_without_seed(results[0][key]), _without_seed(result[key]), key=key)
             if change is not None:
                 raise InputError(
                     f"{shop.out}: runs of {task} differ: {change} ({result['arm']}, seed {result['seed']}); "

@@ -1,7 +1,6 @@
 """Text to learn from: novels and CC BY textbooks come in; a vocabulary and prepared corpora go out."""
 
 import argparse
-import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from albert.tasks.catalogue import find_split, find_task
 from albert.tasks.metrics.glue import AVERAGED
 from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
 from albert.text.train_vocabulary import VocabularyProgress, VocabularySettings, train_sentencepiece
+from albert.training.health import count_cores
 from release.nano.books import Book, select_books
 
 # The corpora: their folder, the books they are made of, and whether these are cut into passages.
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="the folder to write; stopped, it goes on")
     parser.add_argument("--vocab-size", type=int, default=8000)
     parser.add_argument("--passages", type=int, default=200, help="characters of a passage, at least")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--workers", type=int, default=count_cores())
 
 
 def run(args: argparse.Namespace, reporter: Reporter) -> str:

@@ -11,7 +11,7 @@ from albert.pretrained.folder import save_model
 from albert.reporting import Reporter
 from albert.text.tokenizer import Tokenizer
 from albert.training.checkpoints import CheckpointFolder
-from albert.training.metrics import iter_records
+from albert.training.metrics import list_records
 from albert.training.pretrain_data import open_data
 from albert.training.pretrain_facts import read_pretrain_run
 from albert.training.pretrain_model import build_pretrain_model
@@ -68,7 +68,7 @@ def save_new(
     reporter: Reporter,
 ) -> None:
     """Save the first evaluated checkpoint of each of `number` stretches of the run."""
-    asked = {record["step"] for record in iter_records(run_dir) if record["kind"] == "evaluate"}
+    asked = {record["step"] for record in list_records(run_dir, "evaluate")}
     checkpoints = CheckpointFolder(run_dir / CHECKPOINTS_DIR)
     for step in (step for step in checkpoints.list_steps() if step in asked):
         taken = {known * number // settings.num_steps for known in list_steps(out) if known}

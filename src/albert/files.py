@@ -240,6 +240,20 @@ def hold(path: Path, *, busy: str | None) -> Iterator[None]:
         yield
 
 
+def is_held(path: Path) -> bool:
+    """Whether a process keeps others out by a lock on this file; read only, so that nothing is changed."""
+    if fcntl is None or not path.exists():
+        return False
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # not ours to open
+        return False
+    return False
+
+
 _ASKING_UMASK = threading.Lock()
 
 

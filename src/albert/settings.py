@@ -4,6 +4,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -14,6 +15,8 @@ from albert.errors import SettingsError
 from albert.files import read_text
 
 S = TypeVar("S", bound="Settings")
+# A key may be there with the value null on one side of a comparison, and not at all on the other.
+_ABSENT = object()
 # What YAML reads even where names are meant: nothing, a list, and what stands in quotes.
 _NO_PLAIN_NAME = re.compile(r"""(null)?|\[.*\]|"[^"]*"|'[^']*'""", re.DOTALL)
 
@@ -49,6 +52,37 @@ for _side in (_Loader, _Dumper):
         re.compile(r"^[-+]?(\d[\d_]*)(\.\d*)?[eE][-+]?\d+$"),
         list("-+0123456789"),
     )
+
+
+@dataclass(frozen=True)
+class Change:
+    """A key in which two dumped settings differ, with the keys above it, and both values in words."""
+
+    key: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.key} is {self.after} and was {self.before}"
+
+
+def find_change(before: Any, after: Any, *, key: str = "") -> Change | None:
+    """The first difference of two dumped settings, in the order of their keys; None where they are equal.
+
+    `key` is where they stand in something larger.
+    """
+    if isinstance(before, dict) and isinstance(after, dict):
+        for each in {**before, **after}:
+            inner = f"{key}.{each}" if key else str(each)
+            found = find_change(before.get(each, _ABSENT), after.get(each, _ABSENT), key=inner)
+            if found is not None:
+                return found
+        return None
+    return None if before == after else Change(key, _tell_value(before), _tell_value(after))
+
+
+def _tell_value(value: Any) -> str:
+    return "not there" if value is _ABSENT else str(value)
 
 
 def build_settings(

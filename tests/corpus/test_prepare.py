@@ -13,6 +13,7 @@ from albert.corpus.prepare import prepare_corpus
 from albert.corpus.units import PrepareSettings
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.files import hold
+from albert.settings import build_settings
 from albert.text.folder import load_tokenizer
 from albert.text.sentences import iter_sentences
 from tests.conftest import read_tree
@@ -276,15 +277,22 @@ def test_a_source_that_changes_while_it_is_read_is_an_error(books, vocab_path, t
         prepare(books, vocab_path, tmp_path / "out")
 
 
+def test_a_language_without_rules_is_refused_before_anything_is_written(books, vocab_path, tmp_path):
+    with pytest.raises(AlbertError, match="tlh"):
+        prepare(books, vocab_path, tmp_path / "out", settings=PrepareSettings(language="tlh"))
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("values", "message"),
     [
-        (PrepareSettings(language="tlh"), "tlh"),
-        (PrepareSettings(layout="poem"), "layout 'poem' is unknown"),
-        (PrepareSettings(min_duplicate_characters=0), "at least 1"),
+        ({"layout": "poem"}, "layout is 'poem': unknown; one of sentences, "),
+        ({"min_duplicate_characters": 0}, "min_duplicate_characters is 0: input should be greater than 0"),
+        ({"passage_characters": -1}, "passage_characters is -1: input should be greater than 0"),
     ],
 )
-def test_settings_are_checked_before_anything_is_written(books, vocab_path, tmp_path, settings, message):
-    with pytest.raises(AlbertError, match=message):
-        prepare(books, vocab_path, tmp_path / "out", settings=settings)
-    assert not (tmp_path / "out").exists()
+def test_settings_that_cannot_be_are_refused_in_a_line(values, message):
+    with pytest.raises(AlbertError) as caught:
+        build_settings(PrepareSettings, values=values)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

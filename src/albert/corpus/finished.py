@@ -65,7 +65,7 @@ def is_same(before: Manifest, surveys: Sequence[SourceSurvey], reporter: Reporte
     """Whether the sources are those of the corpus that is there; what is new or changed is told."""
     sources = tuple(map(describe_source, surveys))
     old, new = ({entry.name: entry for entry in entries} for entries in (before.sources, sources))
-    for name in old.keys() | new.keys():
+    for name in {**old, **new}:
         if name not in old:
             reporter.say(f"{name}: is new")
         elif old[name] != new[name]:

@@ -82,7 +82,7 @@ def prepare_corpus(
     of other settings unless `overwrite`.
     """
     settings = settings or PrepareSettings()
-    _check_settings(settings)
+    find_rules(settings.language)  # refuses a language without rules
     workers = build_engine(engine, num_workers=num_workers, address=address)
     tokenizer = load_tokenizer(Path(vocab))
     if engine != "local":  # another machine's processes stand in another folder
@@ -156,18 +156,6 @@ def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, before: Mani
     _drop_strangers(run.out, manifest)
     write_manifest(run.out, manifest)
     return manifest
-
-
-def _check_settings(settings: PrepareSettings) -> None:
-    find_rules(settings.language)  # refuses a language without rules
-    if settings.layout is not None and settings.layout not in LAYOUTS:
-        raise InputError(f"layout {settings.layout!r} is unknown; one of {', '.join(LAYOUTS)}")
-    if settings.passage_characters is not None and settings.passage_characters < 1:
-        raise InputError(f"passage_characters {settings.passage_characters} is too small; at least 1")
-    if settings.min_duplicate_characters < 1:
-        raise InputError(
-            f"min_duplicate_characters {settings.min_duplicate_characters} is too small; at least 1"
-        )
 
 
 def _say_layouts(surveys: Sequence[SourceSurvey], reporter: Reporter) -> None:

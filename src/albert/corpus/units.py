@@ -4,6 +4,9 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 
+from pydantic import PositiveInt, field_validator
+
+from albert.corpus.layouts import LAYOUTS
 from albert.corpus.manifest import ShardEntry
 from albert.corpus.survey import Unit
 from albert.settings import Settings
@@ -25,8 +28,15 @@ class PrepareSettings(Settings):
     text_key: str = "text"
     layout: str | None = None
     # Shorter paragraphs come back by right: "Yes.", "Chapter I", "What do you mean by that?" she asked.
-    min_duplicate_characters: int = 64
-    passage_characters: int | None = None
+    min_duplicate_characters: PositiveInt = 64
+    passage_characters: PositiveInt | None = None
+
+    @field_validator("layout")
+    @classmethod
+    def _check_layout(cls, layout: str | None) -> str | None:
+        if layout is not None and layout not in LAYOUTS:
+            raise ValueError(f"unknown; one of {', '.join(LAYOUTS)}")
+        return layout
 
 
 @dataclass(frozen=True)

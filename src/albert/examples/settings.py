@@ -41,6 +41,11 @@ class ExampleSettings(Settings):
         return self
 
     @property
+    def pair_objective(self) -> str | None:
+        """`sop` or `nsp`, where there is a sentence objective; it is the name of its head, too."""
+        return None if self.objective == "none" else self.objective
+
+    @property
     def target_pieces(self) -> int:
         """Pieces of both segments together: what the three special tokens leave."""
         return self.max_length - 3

@@ -63,6 +63,12 @@ def find_vocabulary_place(place: str) -> Path:
     return (find_tensorflow_vocabulary(found) if is_tensorflow_source(found) else None) or found
 
 
+def stamp_model(place: Path) -> list[list[str | int]]:
+    """The files of a model by their sizes and times, as JSON keeps them: whether it is still the same."""
+    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files if file.is_file()]
+
+
 def _find_local(source: str | Path) -> Path | None:
     """The existing path that `source` means, or None for what can only be a name."""
     text = str(source)

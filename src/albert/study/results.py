@@ -15,8 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from albert.errors import FileFormatError, InputError
 from albert.files import hold, read_json, write_json
-from albert.settings import Settings
-from albert.training.run_folder import find_change
+from albert.settings import Settings, find_change
 
 RESULTS_NAME = "results.json"
 LOCK_NAME = ".results.lock"
@@ -44,9 +43,8 @@ class StudyResults:
 
         A stamp tells what a part was made of that has no place in the settings, such as a file's content.
         """
-        known = self.parts.get(name)
-        if known is not None and known.get("stamp") == stamp:
-            found = self._parse(name, kind, known.get("found"))
+        if self.has(name, stamp=stamp):
+            found = self._parse(name, kind, self.parts[name].get("found"))
             if not has_failed(found):
                 return found
         found = measure()
@@ -59,6 +57,10 @@ class StudyResults:
         self.write()
         return found
 
+    def has(self, name: str, *, stamp: str = "") -> bool:
+        """Whether a part of that name and stamp was measured before."""
+        return name in self.parts and self.parts[name].get("stamp") == stamp
+
     def write(self) -> None:
         """All of it, whole or not at all."""
         write_json(self.path, {**self.facts, "parts": self.parts})
@@ -70,6 +72,11 @@ class StudyResults:
             raise FileFormatError(
                 f"{self.path}: part {name!r} is not what this study writes; remove the file to measure again"
             ) from error
+
+
+def has_results(out: Path) -> bool:
+    """Whether a study was begun in that folder."""
+    return (Path(out) / RESULTS_NAME).exists()
 
 
 @contextmanager

@@ -57,9 +57,9 @@ class CheckpointFolder:
         steps = self.list_steps()
         # What lies ahead of this one was damaged and passed over: the run comes by there again.
         kept = {*[other for other in steps if other <= step][-self.num_kept :], best_step}
-        for step in steps:
-            if step not in kept:
-                shutil.rmtree(self.place(step), ignore_errors=True)
+        for other in steps:
+            if other not in kept:
+                shutil.rmtree(self.place(other), ignore_errors=True)
 
     def load_newest(self, *, say: Callable[[str], None]) -> Checkpoint | None:
         """The newest whole checkpoint; damaged ones are named and passed over. None: there is none."""

@@ -73,12 +73,12 @@ class Curriculum:
         borders = sorted({self._border(stage) for stage in (*self.depths, *self.lengths)} | {self.num_steps})
         return next((border for border in borders if border > step), self.num_steps)
 
-    def list_shapes(self) -> list[tuple[StepShape, int]]:
-        """Each shape of the run, with the number of its steps."""
+    def list_shapes(self) -> list[tuple[StepShape, range]]:
+        """Each shape of the run in order, with its steps."""
         found, step = [], 0
         while step < self.num_steps:
             end = self.find_end(step)
-            found.append((self.find(step), end - step))
+            found.append((self.find(step), range(step, end)))
             step = end
         return found
 

@@ -71,7 +71,7 @@ def evaluate_pass(
     head = find_pair_head(model)
     world = world or World()
     loss, words, pairs = _Sum(), _Sum(), _Sum()
-    for number, batch in enumerate(_iter_batches(source, num_examples=num_examples, max_tokens=max_tokens)):
+    for number, batch in enumerate(iter_batches(source, num_examples=num_examples, max_tokens=max_tokens)):
         if number % world.size != world.rank:
             continue
         terms = compute_pretraining_losses(model, batch, pair_head=head, depth=depth)
@@ -103,7 +103,7 @@ def find_unigram_loss(corpus: Corpus, source: ExampleSource, *, num_examples: in
     counts = count_pieces(corpus, size=corpus.manifest.vocab_size)
     log_shares = np.log((counts + 1.0) / (counts.sum() + len(counts)))
     total, count = 0.0, 0
-    for batch in _iter_batches(source, num_examples=num_examples, max_tokens=1 << 30):
+    for batch in iter_batches(source, num_examples=num_examples, max_tokens=1 << 30):
         total -= float(log_shares[batch.targets_M].sum())
         count += len(batch.targets_M)
     if not count:
@@ -121,7 +121,8 @@ def count_pieces(corpus: Corpus, *, size: int) -> "np.typing.NDArray[np.int64]":
     return counts
 
 
-def _iter_batches(source: ExampleSource, *, num_examples: int, max_tokens: int) -> Iterator[PretrainingBatch]:
+def iter_batches(source: ExampleSource, *, num_examples: int, max_tokens: int) -> Iterator[PretrainingBatch]:
+    """The first examples of a source in its order, in batches of about so many tokens at most."""
     total = min(num_examples, source.num_examples)
     for start in range(0, total, _BATCH_SIZE):
         places = np.arange(start, min(start + _BATCH_SIZE, total))

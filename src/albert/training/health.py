@@ -2,11 +2,15 @@
 
 import os
 import sys
+from pathlib import Path
 
 try:
     import resource
 except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
+
+STATUS_PATH = Path("/proc/self/status")  # of this process
+MEMORY_PATH = Path("/proc/meminfo")  # of the system
 
 
 def count_cores() -> int:
@@ -19,26 +23,29 @@ def count_cores() -> int:
 def measure_health() -> dict[str, float]:
     """Megabytes held and swapped out, pages that had to be fetched from the disk, and the system's load."""
     found: dict[str, float] = {}
+    told = read_amounts(STATUS_PATH)
     if resource is not None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         found["major_faults"] = usage.ru_majflt
         # What getrusage calls the peak may be that of the process which started this one.
-        peak = _read_status("VmHWM")
-        own = usage.ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
-        found["peak_mb"] = round(own, 1) if peak is None else peak
+        own = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        found["peak_mb"] = _round_megabytes(told.get("VmHWM", own))
     if hasattr(os, "getloadavg"):
         found["load"] = round(os.getloadavg()[0], 2)
-    swapped = _read_status("VmSwap")
-    if swapped is not None:
-        found["swap_mb"] = swapped
+    if "VmSwap" in told:
+        found["swap_mb"] = _round_megabytes(told["VmSwap"])
     return found
 
 
-def _read_status(key: str) -> float | None:
-    """Megabytes that Linux keeps under this name of the process."""
+def read_amounts(path: Path) -> dict[str, int]:
+    """Bytes by the names under which Linux tells of memory in that file; none where it does not tell."""
     try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-            line = next(line for line in file if line.startswith(f"{key}:"))
-            return round(int(line.split()[1]) / 1024, 1)
-    except (OSError, StopIteration, ValueError):
-        return None
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    rows = [line.split() for line in lines if line.endswith(" kB")]
+    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[1].isdecimal()}
+
+
+def _round_megabytes(num_bytes: int) -> float:
+    return round(num_bytes / 1024**2, 1)

@@ -30,6 +30,11 @@ class LossTerm:
     num_correct: Tensor
 
 
+def list_heads(*, pair_head: str | None) -> dict[str, None]:
+    """The heads that a model is pretrained with."""
+    return {WORDS: None} if pair_head is None else {WORDS: None, pair_head: None}
+
+
 def count_terms(batch: PretrainingBatch, *, pair_head: str | None) -> dict[str, int]:
     """How many answers a batch holds for each objective: known before the model has run."""
     counts = {WORDS: len(batch.places_M)}

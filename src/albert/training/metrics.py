@@ -1,7 +1,7 @@
 """What a run tells of itself: records come in; lines of metrics.jsonl and TensorBoard scalars go out."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,17 @@ def iter_records(run_dir: Path) -> Iterator[dict[str, Any]]:
             record = parse_record(line)
             if record is not None:
                 yield record
+
+
+def list_records(run_dir: Path, kind: str) -> list[dict[str, Any]]:
+    """The records of one kind, in order."""
+    return [record for record in iter_records(run_dir) if record.get("kind") == kind]
+
+
+def keep_figures(record: Mapping[str, Any]) -> dict[str, float]:
+    """Of a record only what was learned: losses and accuracies, without those that are no number."""
+    kept = {name: value for name, value in record.items() if name.endswith(("_loss", "_accuracy"))}
+    return {name: value for name, value in kept.items() if value is not None}
 
 
 def parse_record(line: str) -> dict[str, Any] | None:

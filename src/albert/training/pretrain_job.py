@@ -16,7 +16,7 @@ from albert.model.albert_model import AlbertModel
 from albert.model.word_matching import WordMatching
 from albert.training.curriculum import Curriculum, StepShape
 from albert.training.evaluation import PassScores, build_held_out_source, evaluate_pass
-from albert.training.losses import WORDS, PretrainLosses, count_terms
+from albert.training.losses import WORDS, PretrainLosses, count_terms, list_heads
 from albert.training.optimizers import build_optimizer
 from albert.training.pretrain_data import PretrainData
 from albert.training.settings import PretrainSettings
@@ -45,8 +45,7 @@ class PretrainJob:
     @property
     def pair_head(self) -> str | None:
         """The head of the sentence objective."""
-        objective = self.settings.examples.objective
-        return None if objective == "none" else objective
+        return self.settings.examples.pair_objective
 
     @cached_property
     def curriculum(self) -> Curriculum:
@@ -57,7 +56,7 @@ class PretrainJob:
     def objective(self) -> Objective[PretrainingBatch]:
         """What the loop asks of a batch."""
         return Objective(
-            names=(WORDS,) if self.pair_head is None else (WORDS, self.pair_head),
+            names=tuple(list_heads(pair_head=self.pair_head)),
             count=lambda batch: count_terms(batch, pair_head=self.pair_head),
             placeholder=cache(self._build_placeholder),
         )
@@ -145,13 +144,10 @@ class PretrainJob:
         """The work before a step: pieces are about as many in each, but of the last layer little is computed,
         and attention costs more on longer sequences (rates measured at nano, within a fifth).
         """
-        cost, first = 0.0, 0
-        while first < step:
-            end = min(self.curriculum.find_end(first), step)
-            shape = self.curriculum.find(first)
-            cost += (end - first) * (shape.depth - 0.35) * (1.0 + shape.length / 512)
-            first = end
-        return cost
+        return sum(
+            max(0, min(steps.stop, step) - steps.start) * (shape.depth - 0.35) * (1.0 + shape.length / 512)
+            for shape, steps in self.curriculum.list_shapes()
+        )
 
     def describe(self, step: int) -> dict[str, float]:
         """Depth, length and batch size."""

@@ -12,6 +12,7 @@ from albert.reporting import format_seconds
 from albert.settings import build_settings
 from albert.text.tokenizer import Tokenizer
 from albert.training.job import Progress
+from albert.training.losses import list_heads
 from albert.training.pretrain_facts import PretrainFacts
 from albert.training.settings import PretrainSettings
 
@@ -84,8 +85,7 @@ def build_pretrain_model(settings: PretrainSettings, *, is_resumed: bool = False
     Its weights are fresh from the seed, or those of `init_from`, unless a checkpoint brings them.
     """
     assert settings.model is not None, "resolve_model comes first"
-    objective = settings.examples.objective
-    heads = {"mlm": None} if objective == "none" else {"mlm": None, objective: None}
+    heads = list_heads(pair_head=settings.examples.pair_objective)
     checkpointing = settings.gradient_checkpointing
     model = build_model(settings.model, heads=heads, seed=settings.seed, gradient_checkpointing=checkpointing)
     settings.fresh_start.apply(model)

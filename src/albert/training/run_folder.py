@@ -6,14 +6,14 @@ import time
 from collections.abc import Collection
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import Field
 
 from albert import __version__
 from albert.errors import InputError
 from albert.files import read_json, write_json, write_text
-from albert.settings import Settings, build_settings, read_settings
+from albert.settings import Settings, build_settings, find_change, read_settings
 
 SETTINGS_NAME = "settings.yaml"
 RUN_NAME = "run.json"
@@ -114,14 +114,3 @@ def refuse_changes(
     change = find_change(before, after)
     if change is not None:
         raise InputError(f"{run_dir}: {change}; a run goes on as it began. Leave the change out, or {cure}")
-
-
-def find_change(before: Any, after: Any, prefix: str = "") -> str | None:
-    """The first key in which two dumped settings differ, with both values."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in before.keys() | after.keys():
-            found = find_change(before.get(key), after.get(key), f"{prefix}{key}.")
-            if found is not None:
-                return found
-        return None
-    return None if before == after else f"{prefix.rstrip('.')} is {after} and was {before}"

@@ -97,7 +97,8 @@ def time_recipe(
         pauses += settings.num_evaluations * _time_save(job, run_dir)
     return RecipeCost(
         tuple(
-            ShapeCost(number / long.num_steps, each) for (_, number), each in zip(shapes, times, strict=True)
+            ShapeCost(len(steps) / long.num_steps, each)
+            for (_, steps), each in zip(shapes, times, strict=True)
         ),
         tuple(f"depth {shape.depth} and length {shape.length}" for shape, _ in shapes),
         pauses,
@@ -127,7 +128,7 @@ def _time_shapes(job: PretrainJob, network: nn.Module, *, limit: float) -> list[
         job.world,
     )
     job.model.train()
-    steps = _list_first_steps(job)
+    steps = [steps.start for _, steps in job.curriculum.list_shapes()]
     batches = [_take_batches(job, step) for step in steps]
     times: list[list[float]] = [[] for _ in steps]
     began = time.perf_counter()
@@ -144,14 +145,6 @@ def _time_shapes(job: PretrainJob, network: nn.Module, *, limit: float) -> list[
 def _take_batches(job: PretrainJob, step: int) -> list[list[PretrainingBatch]]:
     with closing(job.iter_batches(step)) as batches:
         return list(islice(batches, _NUM_BATCHES))
-
-
-def _list_first_steps(job: PretrainJob) -> list[int]:
-    steps, step = [], 0
-    while step < job.num_steps:
-        steps.append(step)
-        step = job.curriculum.find_end(step)
-    return steps
 
 
 def _time_evaluations(job: PretrainJob) -> float:

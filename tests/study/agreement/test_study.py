@@ -1,24 +1,25 @@
 """The whole study on tiny models: what it writes, what it finds again, and what it refuses."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from albert.errors import InputError
+from albert.errors import AlbertError, InputError
 from albert.model.albert_model import build_model
 from albert.pages.content import Page
 from albert.pretrained.folder import save_model
 from albert.reporting import Silence
 from albert.study.agreement import scoring, study
-from albert.study.agreement.answered import collect, shorten
+from albert.study.agreement.answered import collect
 from albert.study.agreement.claim import judge_sharing
 from albert.study.agreement.pairs import generate_pairs
-from albert.study.agreement.phenomena import PHENOMENA
 from albert.study.agreement.results import ModelAnswers
 from albert.study.agreement.settings import AgreementSettings
 from albert.study.agreement.study import run_agreement
+from albert.study.results import open_results
 from tests.study.agreement.conftest import SMALL, build_tiny
 
 
@@ -38,8 +39,10 @@ def run(out: Path, *models: Path, settings: AgreementSettings = SMALL, notes: No
     )
 
 
-def read(out: Path) -> Any:
-    return json.loads((out / "results.json").read_text(encoding="utf-8"))
+def read_models(out: Path) -> list[Any]:
+    """What was kept of each model, in the order in which they were asked."""
+    results = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    return [part["found"] for part in results["parts"].values()]
 
 
 @pytest.fixture
@@ -59,15 +62,10 @@ def counted(monkeypatch) -> list[int]:
 def test_one_page_and_the_files_beside_it(make_folder, tmp_path):
     out = tmp_path / "out"
     page = run(out, make_folder("shared"), make_folder("own", sharing="none"))
-    assert sorted(path.name for path in out.iterdir()) == ["answers", "pairs.jsonl", "results.json"]
+    assert sorted(path.name for path in out.iterdir()) == [".results.lock", "pairs.jsonl", "results.json"]
     assert len((out / "pairs.jsonl").read_text(encoding="utf-8").splitlines()) == 320
-    results = read(out)
-    assert [model["sharing"] for model in results["models"]] == ["all", "none"]
-    for model in results["models"]:
-        assert set(model["phenomena"]) == set(PHENOMENA)
-        assert model["num_pairs"] + model["num_left_out"] == 320
-        found = model["phenomena"]["case"]
-        assert found["low"] <= found["accuracy"] <= found["high"]
+    assert [model["sharing"] for model in read_models(out)] == ["all", "none"]
+    assert all(len(model["margins"]) == 320 for model in read_models(out))
     tables = {table.name: table for table in page.tables}
     assert [column.name for column in tables["agreement"].columns] == ["phenomenon", "shared", "own"]
     assert len(tables["agreement"].rows) == 21
@@ -154,10 +152,10 @@ def test_a_verdict_needs_two_models_on_either_side():
 
     assert judge(*ahead, *behind) == "agrees"
     swapped = {"all": "none", "none": "all"}
-    turned = [each.model_copy(update={"sharing": swapped[each.sharing]}) for each in (*ahead, *behind)]
+    turned = [replace(each, sharing=swapped[each.sharing]) for each in (*ahead, *behind)]
     assert judge(*turned) == "disagrees"
     assert judge(ahead[0], *behind) == judge(*ahead, behind[0]) == "cannot tell"
-    copy = ahead[0].model_copy(update={"source": "elsewhere"})
+    copy = replace(ahead[0], source="elsewhere")
     assert judge(ahead[0], copy, *behind) == "cannot tell"
 
 
@@ -166,18 +164,18 @@ def test_the_same_weights_at_another_depth_are_another_model(make_folder, tmp_pa
     page = run(out, make_folder("two"), make_folder("three", num_hidden_layers=3))
     assert counted == [0, 1]
     assert {table.name for table in page.tables} >= {"comparison"}
-    assert [model["num_hidden_layers"] for model in read(out)["models"]] == [2, 3]
+    assert [model["num_hidden_layers"] for model in read_models(out)] == [2, 3]
 
 
 def test_who_was_asked_is_not_asked_again(make_folder, tmp_path, counted):
     out, first, second = tmp_path / "out", make_folder("a"), make_folder("b", seed=5)
     run(out, first)
-    before = read(out)["models"][0]
+    before = read_models(out)[0]
     notes = Notes()
     page = run(out, first, second, notes=notes)
     assert counted == [0, 1]
     assert notes.said == [f"{first}: was asked before"]
-    assert read(out)["models"][0] == before
+    assert read_models(out)[0] == before
     assert run(out, first, second) == page
     assert counted == [0, 1]
 
@@ -202,10 +200,10 @@ def test_after_a_kill_the_finished_are_found_again(make_folder, tmp_path, monkey
     monkeypatch.setattr(study, "find_margins", stop)
     with pytest.raises(KeyboardInterrupt):
         run(out, first, second)
-    assert len(read(out)["models"]) == 1
+    assert len(read_models(out)) == 1
     run(out, first, second)
     assert len(asked) == 3
-    assert len(read(out)["models"]) == 2
+    assert len(read_models(out)) == 2
 
 
 def test_other_settings_are_refused(make_folder, tmp_path):
@@ -213,8 +211,34 @@ def test_other_settings_are_refused(make_folder, tmp_path):
     run(out, model)
     with pytest.raises(InputError) as caught:
         run(out, model, settings=AgreementSettings(num_pairs=8))
-    told = "num_pairs is 8 and was 16; a study goes on as it began. Choose another --out"
-    assert str(caught.value) == f"{out}: {told}"
+    told = "num_pairs is 8 and was 16; results go on as they began. Choose another --out"
+    assert str(caught.value) == f"{out / 'results.json'}: {told}"
+
+
+def test_pairs_of_another_grammar_are_asked_anew(make_folder, tmp_path, counted, monkeypatch):
+    out, model = tmp_path / "out", make_folder("a")
+    run(out, model)
+    monkeypatch.setattr(study, "generate_pairs", lambda settings: generate_pairs(settings)[:-16])
+    run(out, model)
+    assert counted == [0, 1]
+    assert len((out / "pairs.jsonl").read_text(encoding="utf-8").splitlines()) == 304
+    assert [len(kept["margins"]) for kept in read_models(out)] == [304]
+
+
+def test_one_process_at_a_time_asks_in_a_folder(make_folder, tmp_path):
+    out, model = tmp_path / "out", make_folder("a")
+    run(out, model)
+    busy = pytest.raises(InputError, match="another process is measuring there")
+    with open_results(out, study="agreement", settings=SMALL), busy:
+        run(out, model)
+
+
+def test_a_folder_of_before_there_were_parts_is_refused_in_a_line(make_folder, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "results.json").write_text('{"settings": {}, "pairs": "", "models": [], "refused": []}')
+    with pytest.raises(AlbertError, match="holds no results of a study; choose another --out"):
+        run(out, make_folder("a"))
 
 
 def test_a_folder_of_something_else_is_refused(make_folder, tmp_path):
@@ -238,9 +262,7 @@ def test_who_cannot_be_asked_is_told_and_the_rest_go_on(make_folder, tiny_folder
     assert notes.said[1].startswith(f"left out: {tiny_folder}: of 320 pairs the vocabulary cuts")
     assert str(tmp_path / "nowhere") in notes.said[2]
     assert not any("\n" in line for line in notes.said)
-    assert [each["source"] for each in read(tmp_path / "out")["refused"]] == [
-        str(headless), str(tiny_folder), str(tmp_path / "nowhere"),
-    ]  # fmt: skip
+    assert [each["source"] for each in read_models(tmp_path / "out")] == [str(good)]
     assert len(page.sections[1].paragraphs) == 5
 
 
@@ -249,10 +271,3 @@ def test_without_anybody_to_ask_there_is_no_page(tiny_folder, tmp_path):
         run(tmp_path / "out", tiny_folder)
     with pytest.raises(InputError, match="no model to ask"):
         run(tmp_path / "other")
-
-
-def test_names_are_what_paths_do_not_share():
-    assert shorten(["runs/a/model", "runs/b/model"]) == ["a", "b"]
-    assert shorten(["x/a", "y/a"]) == ["x", "y"]
-    assert shorten(["a", "b/c"]) == ["a", "b/c"]
-    assert shorten(["/data/runs/a/model"]) == ["a/model"]

@@ -19,6 +19,7 @@ from albert.study.arms.plan import list_ablations
 from albert.study.arms.results import Unit
 from albert.study.asking import Ask
 from albert.study.studies import run_study
+from albert.training.health import count_cores
 from tests.training.conftest import Listener
 
 TOY = (
@@ -227,7 +228,14 @@ def test_a_budget_is_timed_by_those_who_run_the_arms(run, tmp_path):
     results = read_results(tmp_path / "study")
     assert {each["num_steps"] for each in results.values()} == {steps["all"]}
     # On two cores, a thread for each of two workers.
-    assert {each["num_threads"] for each in results.values()} == {max(1, (os.cpu_count() or 1) // 2)}
+    assert {each["num_threads"] for each in results.values()} == {max(1, count_cores() // 2)}
+
+
+def test_workers_share_the_cores_that_this_process_may_use(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 4, 5, 6}, raising=False)
+    assert ablation.count_threads(Ask(out=tmp_path, num_workers=2)) == 2
+    assert ablation.count_threads(Ask(out=tmp_path)) is None  # alone, a unit has them all
 
 
 def test_two_arms_side_by_side_give_what_one_by_one_gives(run, tmp_path):

@@ -13,7 +13,7 @@ from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import Silence
 from albert.settings import build_settings
 from albert.study.layers import study as layers
-from albert.study.layers.study import LayersSettings, name_models, read_sequences, run_layers
+from albert.study.layers.study import LayersSettings, read_sequences, run_layers
 from albert.training.recipe_shelf import RecipeShelf
 
 
@@ -149,12 +149,6 @@ def test_a_long_line_becomes_several_sequences(tiny_folder):
 def test_the_recipe_is_the_default():
     values, source = RecipeShelf("study").read_values("layers")
     assert build_settings(LayersSettings, values=values, source=source) == LayersSettings()
-
-
-def test_short_names_that_differ():
-    assert name_models(["runs/a/model", "runs/b/model"]) == {"runs/a/model": "a", "runs/b/model": "b"}
-    assert name_models(["x/best", "y/best"]) == {"x/best": "x/best", "y/best": "y/best"}
-    assert list(name_models(["albert/albert-base-v2"]).values()) == ["albert-base-v2"]
 
 
 def test_mistakes_are_told_in_a_line(run, tiny_folder, tmp_path):

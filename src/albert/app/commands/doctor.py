@@ -65,11 +65,12 @@ def _build_result(run: str | None, findings: "Sequence[Finding]", plot: str | No
         "findings": [dataclasses.asdict(finding) for finding in findings],
         "plot": plot,
     }
-    render = _render_machine if run is None else _render_run
-    return CommandResult(values, lambda console: render(console, findings, plot))
+    if run is None:
+        return CommandResult(values, lambda console: _render_machine(console, findings))
+    return CommandResult(values, lambda console: _render_run(console, findings, plot))
 
 
-def _render_machine(console: Any, findings: "Sequence[Finding]", plot: str | None) -> None:
+def _render_machine(console: Any, findings: "Sequence[Finding]") -> None:
     """One line each; what is off is followed by what to do."""
     from rich.text import Text
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from albert import __version__
 from albert.app.doctor.findings import Figure, Finding
 from albert.errors import InputError
-from albert.training.health import count_cores
+from albert.training.health import MEMORY_PATH, count_cores, read_amounts
 
 _QUOTA_PATH = Path("/sys/fs/cgroup/cpu.max")
-_MEMORY_PATH = Path("/proc/meminfo")
 _MIN_FREE_GB = 2.0
 
 
@@ -127,13 +126,9 @@ def read_quota(path: Path = _QUOTA_PATH) -> float | None:
         return None
 
 
-def read_memory(path: Path = _MEMORY_PATH) -> dict[str, float]:
+def read_memory(path: Path = MEMORY_PATH) -> dict[str, float]:
     """The system's memory in GB, by the kernel's names; empty where it does not tell."""
-    try:
-        lines = [line.split() for line in path.read_text(encoding="ascii").splitlines()]
-        found = {words[0].rstrip(":"): int(words[1]) / 1e6 for words in lines}
-    except (OSError, ValueError, IndexError):
-        return {}
+    found = {name: amount / 1e9 for name, amount in read_amounts(path).items()}
     return found if {"MemTotal", "MemAvailable", "SwapTotal", "SwapFree"} <= found.keys() else {}
 
 

@@ -9,14 +9,14 @@ from albert.app.doctor.curves import Curve
 from albert.app.doctor.reading import AnyRun, FinetuneRun, PretrainRun
 from albert.app.doctor.run import Run
 from albert.files import atomic_path
+from albert.pages.palette import COLORS, GREY, PALE, PAPER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which are told apart by any eye.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"
+BLUE, ORANGE, GREEN = COLORS[:3]
 _SIZE_INCHES, _DPI = (12.0, 9.0), 100
-_PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # below words, above lines
+_PAPER = {"facecolor": PAPER, "edgecolor": "none", "alpha": 0.8, "pad": 1}  # below words, above lines
 _SMOOTHED = 60  # records; through the noise of more than these a line is drawn
 
 
@@ -142,7 +142,7 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
     axes.set_title(panel.title, loc="left", fontsize=11)
     axes.locator_params(axis="y", nbins=4 if panel.height < 2 else 7)
     axes.yaxis.set_major_formatter(lambda value, _: panel.format(value))
-    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    axes.grid(axis="y", color=PALE, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from albert.app.doctor.findings import Figure
-from albert.app.doctor.run import Run, find_cut_lines, is_held
+from albert.app.doctor.run import Run, find_cut_lines
 from albert.errors import InputError
-from albert.files import read_json
+from albert.files import is_held, read_json
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.training.metrics import METRICS_NAME, iter_records
 from albert.training.pretrain_facts import PretrainFacts, read_pretrain_run
@@ -35,8 +35,7 @@ class PretrainRun(Run):
     @property
     def pair_objective(self) -> str | None:
         """`sop` or `nsp`, where the run has a sentence objective."""
-        objective = self.settings.examples.objective
-        return None if objective == "none" else objective
+        return self.settings.examples.pair_objective
 
     @property
     def num_epochs(self) -> float:
@@ -49,12 +48,11 @@ class PretrainRun(Run):
         model = self.settings.model
         if model is None:
             return []
-        found, step = [], 0
-        for shape, num_steps in self.settings.build_curriculum(model).list_shapes():
-            if step <= self.step:
-                found.append((step, f"depth {shape.depth}, length {shape.length}"))
-            step += num_steps
-        return found
+        return [
+            (steps.start, f"depth {shape.depth}, length {shape.length}")
+            for shape, steps in self.settings.build_curriculum(model).list_shapes()
+            if steps.start <= self.step
+        ]
 
     def list_figures(self) -> dict[str, Figure]:
         """The latest loss, held against the frequency of pieces, and the latest accuracy of pairs."""

@@ -12,11 +12,6 @@ from albert.training.loop_settings import LoopSettings
 from albert.training.metrics import parse_record
 from albert.training.run_folder import RunFacts
 
-try:
-    import fcntl
-except ImportError:  # no such locks on Windows
-    fcntl = None  # type: ignore[assignment]
-
 Record = dict[str, Any]
 MIN_RECORDS = 8  # fewer say nothing about a direction
 
@@ -135,20 +130,6 @@ class Run(ABC):
 def take_last_quarter(records: list[Record]) -> list[Record]:
     """The last quarter of some records, but no fewer than can be judged by where there are as many."""
     return records[-max(MIN_RECORDS, len(records) // 4) :]
-
-
-def is_held(path: Path) -> bool:
-    """Whether a process keeps others out by a lock on this file; read only, so that nothing is changed."""
-    if fcntl is None or not path.exists():
-        return False
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # not ours to open
-        return False
-    return False
 
 
 def find_cut_lines(path: Path, *, is_growing: bool) -> tuple[int, ...]:

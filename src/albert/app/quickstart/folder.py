@@ -10,10 +10,10 @@ from typing import Any
 from albert.errors import FileFormatError, InputError
 from albert.files import hold, read_json, write_json
 from albert.reporting import Reporter
+from albert.settings import find_change
 
 MARK_NAME = "quickstart.json"
 LOCK_NAME = ".lock"
-_ABSENT = object()
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class QuickstartFolder:
             reporter.say(f"goes on with the {part} of the last time in {self.out}")
             return
         if before is not None:
-            changed = _find_changed(before, wanted)
-            reporter.say(f"begins the {part} anew: {changed} is not what it was the last time")
+            change = find_change(before, wanted)
+            assert change is not None, "they are not equal"
+            reporter.say(f"begins the {part} anew: {change.key} is not what it was the last time")
         for folder in folders:
             shutil.rmtree(self.path(folder), ignore_errors=True)
         write_json(self.out / MARK_NAME, {**known, part: wanted})
@@ -59,15 +60,6 @@ def open_quickstart(out: Path) -> Iterator[QuickstartFolder]:
         if is_new:
             write_json(out / MARK_NAME, {})
         yield QuickstartFolder(out, is_new)
-
-
-def _find_changed(before: Any, after: Any) -> str:
-    """The first key in which two stamps differ, with the keys above it."""
-    # A key may be there with the value null on one side, and not at all on the other.
-    key = next(key for key in {**before, **after} if before.get(key, _ABSENT) != after.get(key, _ABSENT))
-    sides = before.get(key), after.get(key)
-    is_section = all(isinstance(side, dict) for side in sides)
-    return f"{key}.{_find_changed(*sides)}" if is_section else str(key)
 
 
 def _read_mark(out: Path) -> dict[str, Any]:

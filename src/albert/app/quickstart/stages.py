@@ -22,6 +22,7 @@ from albert.errors import AlbertError, InputError
 from albert.files import write_text
 from albert.pages.content import Page
 from albert.pages.write import write_page
+from albert.pretrained.hub import stamp_model
 from albert.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -169,12 +170,6 @@ def _choose_settings(text: TextSource) -> "PrepareSettings":
     from albert.corpus.units import PrepareSettings
 
     return PrepareSettings(layout=text.layout)
-
-
-def stamp_model(place: Path) -> list[Any]:
-    """The files of a model by their sizes and times: whether it is still the same."""
-    files = sorted(place.iterdir()) if place.is_dir() else [place]
-    return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files if file.is_file()]
 
 
 def open_data(folder: QuickstartFolder) -> "PretrainData":

@@ -16,7 +16,8 @@ from albert.pages.drawing.marks import draw_lines, draw_points, draw_stripes
 from albert.pages.drawing.names import LINE_POINTS, draw_labels, draw_legend, find_legend
 from albert.pages.drawing.numbers import mark_numbers
 from albert.pages.drawing.readable import clean_chart, wrap_words
-from albert.pages.drawing.series_styles import GREY, INK, PALE, SeriesStyle, choose_styles
+from albert.pages.drawing.series_styles import SeriesStyle, choose_styles
+from albert.pages.palette import GREY, INK, PALE
 
 _WIDTH, _HEIGHT, _DPI = 5.8, 3.5, 160  # narrow, so that letters are large enough on a phone
 _MARGINS_POINTS = 46.0  # of the height, for the numbers and the name of the axis below

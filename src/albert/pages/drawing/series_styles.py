@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albert.pages.content import Series
+from albert.pages.palette import COLORS, PAPER
 
 Dashes = Literal["-"] | tuple[float, tuple[float, ...]]
 
-# Okabe and Ito's colours without their yellow, which is lost on white.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "*")
 DASHES: tuple[Dashes, ...] = (
     "-",
@@ -19,7 +18,6 @@ DASHES: tuple[Dashes, ...] = (
     (0, (7, 1.5, 1.3, 1.5, 1.3, 1.5)),
 )
 REFERENCE_DASHES: Dashes = (0, (3, 2.5))
-INK, GREY, PALE, PAPER = "#222222", "#666666", "#E4E4E4", "#FFFFFF"
 
 
 @dataclass(frozen=True)

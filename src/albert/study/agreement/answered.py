@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from albert.pages.content import Cell
 from albert.study.agreement.pairs import Pair
@@ -10,6 +9,7 @@ from albert.study.agreement.phenomena import PHENOMENA
 from albert.study.agreement.results import ModelAnswers
 from albert.study.agreement.scoring import AgreementScores, summarise
 from albert.study.agreement.significance import find_wilson
+from albert.study.naming import name_models
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Share:
 
 def collect(models: Sequence[ModelAnswers], pairs: Sequence[Pair]) -> list[Answered]:
     """Each model with its scores and its name."""
-    names = shorten([model.source for model in models])
+    names = name_models([model.source for model in models])
     named = zip(names, models, strict=True)
     return [Answered(name, model, summarise(pairs, model.margins)) for name, model in named]
 
@@ -61,21 +61,3 @@ def share_by(answered: Answered, pairs: Sequence[Pair], key: Callable[[Pair], in
         if is_right is not None and PHENOMENA[pair.phenomenon].is_subject_verb:
             found.setdefault(key(pair), []).append(is_right)
     return {number: count_share(sum(found[number]), len(found[number])) for number in sorted(found)}
-
-
-def shorten(sources: Sequence[str]) -> list[str]:
-    """Paths without what all of them begin and end with: `runs/a/model`, `runs/b/model` as `a`, `b`."""
-    parts = [Path(source).parts for source in sources]
-    if len(parts) == 1:
-        return ["/".join(parts[0][-2:])]
-    shortest = min(len(each) for each in parts)
-    num_last = _count_common([each[::-1] for each in parts], limit=shortest - 1)
-    num_first = _count_common(parts, limit=shortest - 1 - num_last)
-    return ["/".join(each[num_first : len(each) - num_last]) for each in parts]
-
-
-def _count_common(rows: Sequence[Sequence[str]], *, limit: int) -> int:
-    number = 0
-    while number < limit and len({row[number] for row in rows}) == 1:
-        number += 1
-    return number

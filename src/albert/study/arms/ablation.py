@@ -1,6 +1,5 @@
 """A study's recipe and a corpus come in; all arms are run that are not finished, and a report goes out."""
 
-import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
@@ -32,6 +31,7 @@ from albert.study.arms.settings import resolve_arm
 from albert.study.arms.watching import WatchedUnit, watch
 from albert.study.asking import Ask, StudyOutcome
 from albert.study.steps.step_process import Footprint, measure_footprint
+from albert.training.health import count_cores
 
 _LOCK_NAME = ".lock"
 _FOOTPRINTS_DIR = "footprints"
@@ -112,7 +112,7 @@ def _open_plan(asked: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) -
             f"arms {one} and {other} are the same model with these settings; --arms can leave one out"
         )
     if ask.budget_seconds is not None:
-        crew = Crew(engine, num_threads=_count_threads(ask))
+        crew = Crew(engine, num_threads=count_threads(ask))
         plan = freeze_study(asked, ask.out, seconds=ask.budget_seconds, crew=crew, reporter=reporter)
     elif asked.settings.equal == "time":
         raise InputError(f"study {asked.name}: its arms take equal time; say how much, as in --budget 1h")
@@ -123,7 +123,7 @@ def _open_plan(asked: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) -
 def _run_units(plan: StudyPlan, ask: Ask, engine: Engine, reporter: Reporter) -> str | None:
     """Run what is not finished, group by group; the signal that stopped it goes back, if one did."""
     units = list_units(plan, ask.out)
-    threads = _count_threads(ask)
+    threads = count_threads(ask)
     run = partial(run_unit, num_threads=threads, reporter=reporter if threads is None else None)
     for unit in units:
         if unit.result is not None:
@@ -147,11 +147,11 @@ def _watch_others(plan: StudyPlan, units: Sequence[Unit], reporter: Reporter) ->
     return watch(watched, reporter)
 
 
-def _count_threads(ask: Ask) -> int | None:
+def count_threads(ask: Ask) -> int | None:
     """How many threads a unit has that runs beside others; None where it is alone and has them all."""
     if ask.engine == "local" and (ask.num_workers or 1) == 1:
         return None
-    num_cores = os.cpu_count() or 1
+    num_cores = count_cores()
     return max(1, num_cores // (ask.num_workers or num_cores))
 
 

@@ -12,10 +12,10 @@ from albert.corpus.corpus import open_corpus
 from albert.errors import InputError
 from albert.examples.settings import ExampleSettings
 from albert.files import read_json, write_json
-from albert.settings import Settings, build_settings
+from albert.settings import Settings, build_settings, find_change
 from albert.study.arms.plan import SHELF, StudySettings
 from albert.training.pretrain_facts import identify_corpus
-from albert.training.run_folder import find_change, list_versions
+from albert.training.run_folder import list_versions
 
 PLAN_NAME = "study.json"
 
@@ -90,7 +90,7 @@ def check_plan(study_dir: Path, asked: StudyPlan) -> StudyPlan:
     known = read_plan(study_dir)
     # Nothing is known of texts that were not asked about before.
     known = known.model_copy(update={"asked": {**asked.asked, **known.asked}})
-    common = known.bound.keys() & asked.bound.keys()
+    common = [name for name in known.bound if name in asked.bound]
     change = find_change(_list_binding(known, common), _list_binding(asked, common))
     if change is not None:
         raise InputError(f"{study_dir}: {change}; a study goes on as it began. Choose another --out")

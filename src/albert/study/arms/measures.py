@@ -11,16 +11,16 @@ from albert.model.albert_model import AlbertModel
 from albert.pretrained.folder import load_model
 from albert.text.tokenizer import Tokenizer
 from albert.training.evaluation import Score, build_held_out_source, evaluate_pass, evaluate_pretraining
-from albert.training.metrics import iter_records
+from albert.training.losses import list_heads
+from albert.training.metrics import list_records
 from albert.training.pretrain_data import PretrainData
 
 _MAX_TOKENS = 4096
 
 
-def open_arm(model_dir: Path, objective: str) -> AlbertModel:
+def open_arm(model_dir: Path, settings: ExampleSettings) -> AlbertModel:
     """The model of a finished run with the heads that it was trained with."""
-    heads = {"mlm": None} if objective == "none" else {"mlm": None, objective: None}
-    return load_model(model_dir, heads=heads).model.eval()
+    return load_model(model_dir, heads=list_heads(pair_head=settings.pair_objective)).model.eval()
 
 
 def ask_intrinsic(
@@ -63,8 +63,8 @@ def describe_gradients(run_dir: Path) -> dict[str, float]:
     """
     norms = [
         (record["step"], record["grad_norm"])
-        for record in iter_records(run_dir)
-        if record.get("kind") == "train" and record.get("grad_norm") is not None
+        for record in list_records(run_dir, "train")
+        if record.get("grad_norm") is not None
     ]
     if not norms:
         return {}

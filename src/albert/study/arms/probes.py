@@ -11,17 +11,17 @@ import torch
 from numpy.typing import NDArray
 
 from albert.corpus.corpus import Corpus
-from albert.examples.batches import PretrainingBatch, cut_batch
+from albert.examples.batches import PretrainingBatch
 from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.model.albert_model import AlbertModel
 from albert.text.tokenizer import Tokenizer
-from albert.training.evaluation import Score
+from albert.training.evaluation import Score, iter_batches
 from albert.training.losses import build_tokens
 from albert.training.pretrain_data import PretrainData
 
 _SEED = 20_190_927
-_BATCH_SIZE, _MAX_TOKENS = 64, 4096
+_MAX_TOKENS = 4096
 _STRENGTHS = (0.01, 0.1, 1.0)  # of scikit-learn's C; chosen by cross-validation
 
 
@@ -57,14 +57,10 @@ def _encode(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """For each pair the vector of its first token and the means of both segments; and its label."""
     source = build_source(corpus, tokenizer, settings=settings, seed=_SEED)
-    total = min(num_examples, source.num_examples)
     vectors, labels = [], []
-    for start in range(0, total, _BATCH_SIZE):
-        places = np.arange(start, min(start + _BATCH_SIZE, total))
-        batch = source.build(source.order.numbers(places, epoch=0), epoch=0)
-        for part in cut_batch(batch, max_tokens=_MAX_TOKENS):
-            vectors.append(_describe_pairs(model, part))
-            labels.append(part.labels_B)
+    for batch in iter_batches(source, num_examples=num_examples, max_tokens=_MAX_TOKENS):
+        vectors.append(_describe_pairs(model, batch))
+        labels.append(batch.labels_B)
     return np.concatenate(vectors), np.concatenate(labels)
 
 

@@ -9,7 +9,6 @@ import traceback
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -27,7 +26,7 @@ from albert.study.arms.settings import list_pretrain_overrides, list_task_overri
 from albert.tasks.finetune import finetune
 from albert.training.evaluation import Score
 from albert.training.job import StoppedError
-from albert.training.metrics import iter_records
+from albert.training.metrics import iter_records, keep_figures
 from albert.training.pretrain import PretrainResult, pretrain
 from albert.training.pretrain_data import open_data
 from albert.training.run_folder import CHECKPOINTS_DIR, MODEL_DIR, has_run
@@ -116,7 +115,7 @@ def _ask(unit: Unit, plan: StudyPlan, run: PretrainResult, reporter: Reporter) -
     assert run.model_dir is not None, "it is finished"
     share = run.settings.data_share
     data = open_data(plan.data, run.settings.held_out, share=share)
-    model = open_arm(run.model_dir, run.settings.examples.objective)
+    model = open_arm(run.model_dir, run.settings.examples)
     reporter.show("asking", f"{unit.name}: held-out text")
     scores = ask_intrinsic(model, data, settings=plan.examples, num_examples=settings.num_examples)
     probe = partial(probe_pairs, model, data, settings=plan.examples, num_examples=settings.num_examples)
@@ -159,10 +158,6 @@ def _read_curve(run_dir: Path) -> tuple[CurvePoint, ...]:
     for record in iter_records(run_dir):
         seconds += record.get("seconds") or 0.0
         if record.get("kind") == "evaluate":
-            figures = _keep_figures(record)
+            figures = keep_figures(record)
             points.append(CurvePoint(step=record["step"], seconds=round(seconds, 3), figures=figures))
     return tuple(points)
-
-
-def _keep_figures(record: dict[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in record.items() if name.endswith(("_loss", "_accuracy"))}

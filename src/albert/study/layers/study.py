@@ -1,11 +1,11 @@
 """Figure 1: models and a text come in; how far each layer moves each token goes out, as a page."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -17,16 +17,16 @@ from albert.model.config import ModelConfig
 from albert.model.runtime import select_device
 from albert.pages.content import Page
 from albert.pretrained.folder import load_model
-from albert.pretrained.hub import resolve_source
+from albert.pretrained.hub import resolve_source, stamp_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import Reporter
 from albert.settings import Settings
 from albert.study.layers.page import build_layers_page
 from albert.study.layers.states import DISTANCES, ModelCurves, draw_curve, sum_distances
+from albert.study.naming import name_models
 from albert.study.results import open_results
 from albert.text.encoding import Encoding, InputSequence
 from albert.text.tokenizer import Tokenizer
-from albert.training.run_folder import MODEL_DIR
 
 STUDY = "layers"
 # What a kept measurement was made of is told by its stamp.
@@ -65,7 +65,8 @@ class Reading:
 
 def run_layers(settings: LayersSettings, *, models: Sequence[str], out: Path, reporter: Reporter) -> Page:
     """Measure every model that is not measured yet, and lay all of them side by side."""
-    names = name_models(models)
+    _refuse_repeated(models)
+    names = dict(zip(models, name_models(models), strict=True))
     strangers = sorted(settings.texts.keys() - set(models))
     if strangers:
         raise InputError(f"texts has {strangers[0]!r}, which is none of the models: {', '.join(models)}")
@@ -138,25 +139,12 @@ def read_sequences(
     return Reading(kept, sum(sequence.ids.count(tokenizer.unk_id) for sequence in kept))
 
 
-def name_models(models: Sequence[str]) -> Mapping[str, str]:
-    """A short name for each model: the end of its path, as long as it must be to differ from the others."""
+def _refuse_repeated(models: Sequence[str]) -> None:
     if not models:
         raise InputError("no model is given; give at least one folder, run or name on the hub")
     repeated = [model for model in models if list(models).count(model) > 1]
     if repeated:
         raise InputError(f"the model {repeated[0]!r} is given more than once; once is enough")
-    parts = {model: _split(model) for model in models}
-    for size in range(1, 1 + max(map(len, parts.values()))):
-        names = {model: "/".join(words[-size:]) for model, words in parts.items()}
-        if len(set(names.values())) == len(models):
-            return names
-    return {model: model for model in models}
-
-
-def _split(model: str) -> list[str]:
-    words = [word for word in PurePath(model).parts if word not in ("/", ".")]
-    # The model of a run lies in a folder that is called so in every run.
-    return words[:-1] if len(words) > 1 and words[-1] == MODEL_DIR else words or [model]
 
 
 def _read_lines(path: Path | None) -> list[str]:
@@ -172,6 +160,5 @@ def _read_lines(path: Path | None) -> list[str]:
 
 def _stamp(place: Path, lines: Sequence[str]) -> str:
     """What a measurement was made of: the text, and the files of the model by their sizes and times."""
-    files = sorted(place.iterdir()) if place.is_dir() else [place]
-    facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
+    facts = [tuple(file) for file in stamp_model(place)]
     return hashlib.sha256(repr([facts, list(lines)]).encode()).hexdigest()

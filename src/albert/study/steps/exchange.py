@@ -63,11 +63,10 @@ class Job:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Where the time of a step goes; `hidden_seconds` are spent while the model computes, and not added."""
+    """Where the time of a step goes; of the exchange only what is not hidden while the model computes."""
 
     compute_seconds: float
     exposed_seconds: float
-    hidden_seconds: float
     small_seconds: float
 
     @property
@@ -80,16 +79,13 @@ def predict_ddp(job: Job, link: Link, *, num_processes: int) -> StepTime:
     """Buckets leave one after another, each when it is ready and the one before it is through."""
     model_seconds = job.model_seconds / num_processes
     backward = BACKWARD_SHARE * min(model_seconds, job.micro_batch_seconds)
-    clock, total = 0.0, 0.0
+    clock = 0.0
     for bucket in job.buckets if num_processes > 1 else ():
         seconds = link.find_ring_seconds(bucket.num_bytes, num_processes=num_processes)
         clock = max(clock, bucket.ready_share * backward) + seconds
-        total += seconds
-    exposed = max(0.0, clock - backward)
     return StepTime(
         compute_seconds=model_seconds + job.optimizer_seconds,
-        exposed_seconds=exposed,
-        hidden_seconds=total - exposed,
+        exposed_seconds=max(0.0, clock - backward),
         small_seconds=2 * (num_processes - 1) * link.latency_seconds,
     )
 

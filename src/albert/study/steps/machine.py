@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 from albert.errors import InputError
+from albert.training.health import MEMORY_PATH, STATUS_PATH, read_amounts
 
-STATUS_PATH = Path("/proc/self/status")
 _CLEAR_PATH = Path("/proc/self/clear_refs")
-_MEMORY_PATH = Path("/proc/meminfo")
 _CPU_PATH = Path("/proc/cpuinfo")
 
 
@@ -36,7 +35,7 @@ def _name_processor() -> str:
 
 def read_available_bytes() -> int | None:
     """Memory that the system can still give away; None where it does not tell."""
-    return _read_bytes(_MEMORY_PATH, "MemAvailable")
+    return read_amounts(MEMORY_PATH).get("MemAvailable")
 
 
 class PeakMemory:
@@ -84,17 +83,9 @@ def limit_memory(num_bytes: int) -> None:
 
 
 def _read_status(key: str) -> int:
-    found = _read_bytes(STATUS_PATH, key)
+    found = read_amounts(STATUS_PATH).get(key)
     assert found is not None, f"the kernel tells {key} of every process"
     return found
-
-
-def _read_bytes(path: Path, key: str) -> int | None:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{key}:")), None)
 
 
 def _read_usage() -> int:

@@ -12,7 +12,7 @@ from albert.tasks.examples import Example, TokenExample
 
 def answer_most_frequent(assignment: Assignment) -> list[Floats]:
     """The most frequent label for every word."""
-    row = _count(label for _, label in _iter_labelled(assignment.train))
+    row = Counter(label for _, label in _iter_labelled(assignment.train))
     return [_tabulate(example, {}, row, assignment) for example in _list_texts(assignment.dev)]
 
 
@@ -23,7 +23,7 @@ def answer_by_word(assignment: Assignment) -> list[Floats]:
         known[word][label] += 1
         if word != word.lower():
             known[word.lower()][label] += 1
-    overall = _count(label for _, label in _iter_labelled(assignment.train))
+    overall = Counter(label for _, label in _iter_labelled(assignment.train))
     return [_tabulate(example, known, overall, assignment) for example in _list_texts(assignment.dev)]
 
 
@@ -45,7 +45,3 @@ def _iter_labelled(examples: Iterable[Example]) -> Iterator[tuple[str, int]]:
 
 def _list_texts(examples: Iterable[Example]) -> list[TokenExample]:
     return [example for example in examples if isinstance(example, TokenExample)]
-
-
-def _count(labels: Iterable[int]) -> Counter[int]:
-    return Counter(labels)
