@@ -103,8 +103,8 @@ def _show_learning(result: QuickstartResult) -> Section:
     charts = [draw_loss(result.pretraining)]
     order = draw_order(result.pretraining)
     late = (
-        " The order of two pieces of text is learned much later than words: minutes are too few for more than "
-        "a beginning."
+        " The order of two pieces of text is learned much later than words: minutes are too few for more "
+        "than a beginning."
     )
     return Section(
         "Learning",

