@@ -1,4 +1,4 @@
-"""A quickstart in the folder of another one: nothing is lost that took long, or before what is to come is known."""
+"""A quickstart in the folder of another one: what took long stays, and nothing goes too early."""
 
 import json
 import os
@@ -95,18 +95,18 @@ def test_a_longer_run_is_not_replaced_by_a_shorter_one(place: Place) -> None:
     before, text, run = read_tree(place.out), place.find_text(), place.out / "pretrain"
     place.open().refuse_loss(text)  # the same goes on
     with pytest.raises(InputError) as caught:
-        place.open(pretrain={}).refuse_loss(text)
+        place.open(minutes=1.0).refuse_loss(text)
     assert str(caught.value) == (
-        f"{run}: holds a run of 10h that began with another settings.num_steps and would be lost; give that "
+        f"{run}: holds a run of 10h 00m that began with another minutes and would be lost; give that "
         f"again to go on, choose another --out, or delete {run} to begin anew"
     )
     write_stories(place.data / "stories.txt", seed=4)
     with pytest.raises(InputError, match="began with another text and would be lost"):
         place.open().refuse_loss(place.find_text())
-    place.open(pretrain={}, minutes=600.0).refuse_loss(text)  # as long
+    place.open(pretrain=FEW_EVALUATIONS, minutes=600.0).refuse_loss(text)  # as long
     assert read_tree(place.out) == before
     shutil.rmtree(run)
-    place.open(pretrain={}).refuse_loss(text)
+    place.open(minutes=1.0).refuse_loss(text)
 
 
 def test_other_text_begins_corpus_and_run_anew(place: Place) -> None:
@@ -138,8 +138,8 @@ def test_lost_records_of_a_run_leave_its_last_figures(place: Place) -> None:
 
 
 def test_documents_of_one_sentence_are_refused_before_training_with_the_cure(place: Place) -> None:
-    chapters = tell_chapters(240, seed=5)
-    rows = [json.dumps({"text": f"{chapter[0].partition('.')[0]}."}) for chapter in chapters]
+    chapters = enumerate(tell_chapters(240, seed=5))
+    rows = [json.dumps({"text": f"{chapter[0].partition('.')[0]} {number}."}) for number, chapter in chapters]
     (place.data / "stories.txt").unlink()
     (place.data / "rows.jsonl").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
     stages, text = place.open(), place.find_text()
