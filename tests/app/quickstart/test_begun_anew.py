@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from albert.app.quickstart import stages as stages_module
 from albert.app.quickstart.folder import QuickstartFolder
 from albert.app.quickstart.run import drop_other_files
 from albert.app.quickstart.settings import QuickstartSettings
 from albert.app.quickstart.sources import TextSource, find_text
 from albert.app.quickstart.stages import Stages, stamp_model
+from albert.app.quickstart.vocabulary import train_vocabulary
 from albert.errors import InputError
 from albert.files import write_json
 from albert.pages.content import Column, Page, Section, Table
@@ -158,6 +158,7 @@ def test_a_batch_that_the_text_does_not_fill_is_told_in_words_of_a_quickstart(pl
     steps = {**place.settings.pretrain, "batch_size": 4096}
     with pytest.raises(InputError, match=r"use a pretrain\.batch_size of at most \d+, or more text"):
         place.open(pretrain=steps).pretrain(place.find_text())
+    assert (place.out / "pretrain" / "model").exists()  # of the batches before
 
 
 def test_text_of_many_characters_gets_a_vocabulary_that_has_them(place: Place) -> None:
@@ -165,9 +166,7 @@ def test_text_of_many_characters_gets_a_vocabulary_that_has_them(place: Place) -
     lines = ["".join(letters[start : start + 20]) + "." for start in range(0, 300, 20)] * 3
     (place.data / "stories.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     stages = place.open(vocab_size=128)
-    tokenizer = stages_module.train_vocabulary(
-        place.find_text(), settings=stages.settings, reporter=stages.reporter
-    )
+    tokenizer = train_vocabulary(place.find_text(), settings=stages.settings, reporter=stages.reporter)
     assert tokenizer.vocab_size > 300
     (told,) = list_lines(stages)
     size = f"{tokenizer.vocab_size:,}"

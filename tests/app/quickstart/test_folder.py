@@ -3,6 +3,7 @@
 import multiprocessing
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,8 @@ def list_names(out: Path) -> set[str]:
 def test_a_setting_that_is_null_now_and_was_not_there_before_is_named(tmp_path: Path) -> None:
     listener = Listener()
     with open_quickstart(tmp_path / "out") as folder:
-        for stamp in ({"settings": {"dropout": None}}, {"settings": {}}):
+        stamps: list[dict[str, Any]] = [{"settings": {"dropout": None}}, {"settings": {}}]
+        for stamp in stamps:
             folder.begin("fine-tuning", stamp, folders=[], reporter=listener)
     (told,) = listener.lines
     assert told == "begins the fine-tuning anew: settings.dropout is not what it was the last time"
@@ -75,7 +77,7 @@ def test_what_cannot_be_removed_is_told_by_its_name(tmp_path: Path, monkeypatch:
 
     begin(tmp_path)
     write_results(tmp_path)
-    monkeypatch.setattr(folder_module.os, "replace", refuse)
+    monkeypatch.setattr("os.replace", refuse)
     monkeypatch.setattr(folder_module, "write_json", lambda *_: None)
     with pytest.raises(WriteError, match="reviews: cannot be written"):
         begin(tmp_path, seed=1)

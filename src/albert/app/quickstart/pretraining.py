@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from albert.app.quickstart.settings import QuickstartSettings
 from albert.app.quickstart.stopping import StopOnce
 from albert.errors import AlbertError, InputError
 from albert.reporting import Reporter
+
+if TYPE_CHECKING:
+    from albert.training.pretrain_data import PretrainData
 
 _STAGE = "pretrain"  # what the loop calls its progress
 _STOP_SHARE = 0.4
@@ -81,15 +84,22 @@ def describe_pretraining(settings: QuickstartSettings) -> dict[str, Any]:
     return {"minutes": settings.minutes, "settings": _resolve(settings).model_dump(mode="json")}
 
 
-def check_pairs(corpus_dir: Path, *, settings: QuickstartSettings, text_name: str) -> None:
-    """Refuse text without two sentences in a document where the objective is to ask about pairs."""
+def check_corpus(corpus_dir: Path, *, settings: QuickstartSettings, text_name: str) -> None:
+    """Refuse a corpus that does not fill a batch, or has no two sentences in a document to be asked about."""
     from albert.training.pretrain_data import open_data
+    from albert.training.pretrain_job import PretrainJob
+    from albert.training.pretrain_model import build_pretrain_model, resolve_model
 
     resolved = _resolve(settings)
     objective = resolved.examples.objective
-    if objective == "none":
-        return
     data = open_data(corpus_dir, resolved.held_out, objective=objective, share=resolved.data_share)
+    if objective != "none":
+        _check_pairs(data, objective, text_name=text_name)
+    shaped = resolve_model(resolved, data.tokenizer)
+    PretrainJob(build_pretrain_model(shaped), shaped, data).check()
+
+
+def _check_pairs(data: "PretrainData", objective: str, *, text_name: str) -> None:
     for corpus, place in ((data.train, "learned from"), (data.held_out, "held out to be asked about")):
         if not any((part.document_starts[1:] - part.document_starts[:-1] > 1).any() for part in corpus.parts):
             raise InputError(

@@ -18,7 +18,7 @@ from albert.app.quickstart.folder import (
 )
 from albert.app.quickstart.pretraining import (
     PretrainingResult,
-    check_pairs,
+    check_corpus,
     describe_pretraining,
     find_spent,
     pretrain_model,
@@ -124,10 +124,11 @@ class Stages:
         steps = settings.pretrain.get("num_steps")
         time = f"for {settings.minutes:g} minutes" if steps is None else f"for {steps} steps"
         self.tell(3, f"pretraining from fresh weights {time}, stopped and resumed on the way")
-        corpus, run = self.folder.path(CORPUS), self.folder.path(RUN)
+        corpus, run, stamp = self.folder.path(CORPUS), self.folder.path(RUN), self._stamp_pretraining(text)
         with in_words_of_quickstart():
-            check_pairs(corpus, settings=settings, text_name=text.name)
-            self._begin("pretraining", self._stamp_pretraining(text), RUN)
+            if not self.folder.has("pretraining", stamp):  # refused before a run of the last time is removed
+                check_corpus(corpus, settings=settings, text_name=text.name)
+            self._begin("pretraining", stamp, RUN)
             return pretrain_model(corpus, run, settings=settings, reporter=self.reporter)
 
     def score(self, found: Found) -> ReviewScores | None:
