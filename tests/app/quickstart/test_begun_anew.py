@@ -97,11 +97,11 @@ def test_a_longer_run_is_not_replaced_by_a_shorter_one(place: Place) -> None:
     with pytest.raises(InputError) as caught:
         place.open(minutes=1.0).refuse_loss(text)
     assert str(caught.value) == (
-        f"{run}: holds a run of 10h 00m that began with another minutes and would be lost; give that "
-        f"again to go on, choose another --out, or delete {run} to begin anew"
+        f"{run}: holds a run of 10h 00m that would be lost, since minutes is not what it began with; give "
+        f"that again to go on, choose another --out, or delete {run} to begin anew"
     )
     write_stories(place.data / "stories.txt", seed=4)
-    with pytest.raises(InputError, match="began with another text and would be lost"):
+    with pytest.raises(InputError, match="that would be lost, since text is not what it began with"):
         place.open().refuse_loss(place.find_text())
     place.open(pretrain=FEW_EVALUATIONS, minutes=600.0).refuse_loss(text)  # as long
     assert read_tree(place.out) == before

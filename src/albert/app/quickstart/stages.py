@@ -91,8 +91,9 @@ class Stages:
         is_timed = "num_steps" not in settings.pretrain
         if spent > max(_REPLACED_SECONDS, _SLACK * 60 * settings.minutes if is_timed else 0.0):
             raise InputError(
-                f"{run}: holds a run of {format_seconds(spent)} that began with another {changed} and would "
-                f"be lost; give that again to go on, choose another --out, or delete {run} to begin anew"
+                f"{run}: holds a run of {format_seconds(spent)} that would be lost, since {changed} is not "
+                "what it began with; give that again to go on, choose another --out, or delete "
+                f"{run} to begin anew"
             )
 
     def prepare(self, text: TextSource) -> None:
@@ -105,7 +106,8 @@ class Stages:
         tokenizer = None
         if not (self.folder.has("corpus", stamp) and has_tokenizer(vocab)):
             # It reads all of the text: what is refused is refused while all of the last time is there.
-            tokenizer = train_vocabulary(text, settings=self.settings, reporter=self.reporter)
+            with in_words_of_quickstart():
+                tokenizer = train_vocabulary(text, settings=self.settings, reporter=self.reporter)
         self._begin("corpus", stamp, VOCAB, CORPUS)
         if tokenizer is not None:
             save_vocabulary(tokenizer, vocab)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from albert.errors import InputError
 
 _CURES = {
+    "use --size ": "use vocab_size=",
     "use a batch_size of at most": "use a pretrain.batch_size of at most",
     "a smaller batch_size or model": "a smaller pretrain.batch_size or pretrain.model",
     "give more time": "give more --minutes",
