@@ -204,7 +204,7 @@ def test_sigterm_leaves_nothing_half_written_and_exits_with_143(is_ended, run_al
 
 def test_commands_that_save_at_sigterm_do_so_themselves():
     own = {command.name for command in cli.COMMANDS if not command.is_ended}
-    assert own == {"quickstart", "corpus prepare", "pretrain", "finetune", "study"}
+    assert own == {"corpus prepare", "pretrain", "finetune", "study"}
 
 
 @pytest.mark.parametrize("stream", ["1", "2"])

@@ -1,8 +1,10 @@
 """Source archives: the real pip finds them in a folder; their code is never run, and nothing is unpacked."""
 
 import hashlib
+import http.server
 import io
 import tarfile
+import threading
 import zipfile
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from albert.errors import FileFormatError, InputError
 from albert.pretrained import archives
 from albert.pretrained.archives import fetch_sdist, read_tar_members, read_zip_member
+from albert.pretrained.wheels import fetch_wheel
 from tests.pretrained.conftest import build_tar
 
 REQUIREMENT = "little-data==1.0"
@@ -57,6 +60,43 @@ def test_what_the_index_does_not_have_is_one_line_with_the_cure(tmp_path: Path) 
         "little-data==2.0 could not be fetched with pip (Could not find a source archive of little-data==2.0)"
         f"; check the network and pip's package index, or put the source archive at {place}"
     )
+
+
+class LoginPage(http.server.BaseHTTPRequestHandler):
+    """A proxy that lets lists of files through, and answers for every file with a page of its own."""
+
+    def do_GET(self) -> None:
+        names = ("little-data-1.0.tar.gz", "little_data-1.0-py3-none-any.whl")
+        links = "".join(f'<a href="/files/{name}">{name}</a>' for name in names)
+        content = f"<!DOCTYPE html><html><body>{links if self.path.endswith('/') else 'log in'}</body></html>"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is said."""
+
+
+@pytest.mark.usefixtures("index_dir")
+def test_a_page_instead_of_an_archive_is_nothing_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without a network: who can do without the archive goes on."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), LoginPage) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.delenv("PIP_NO_INDEX")
+        monkeypatch.delenv("PIP_FIND_LINKS")
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple/")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        said = r"could not be fetched with pip \(what came is no archive, as when a proxy answers with a page"
+        with pytest.raises(InputError, match=said):
+            fetch_sdist(REQUIREMENT, sha256="0" * 64)
+        with pytest.raises(InputError, match=r"little-data==1\.0 could not be fetched with pip"):
+            fetch_wheel(REQUIREMENT, sha256="0" * 64)
+        server.shutdown()
+    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
 
 
 def test_a_name_that_points_out_of_the_archive_is_refused() -> None:

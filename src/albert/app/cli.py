@@ -40,7 +40,7 @@ class Command:
 
 
 COMMANDS = (
-    Command("quickstart", "quickstart:quickstart", is_ended=False),
+    Command("quickstart", "quickstart:quickstart"),
     Command("params", "params:params"),
     Command("convert", "convert:convert"),
     Command("fill-mask", "ask:fill_mask"),

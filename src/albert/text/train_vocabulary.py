@@ -38,6 +38,14 @@ class TooManyPiecesError(InputError):
         self.most = most
 
 
+class TooFewPiecesError(InputError):
+    """A size that the characters of the text alone exceed; `least` is the smallest that has them all."""
+
+    def __init__(self, message: str, *, least: int) -> None:
+        super().__init__(message)
+        self.least = least
+
+
 class VocabularySettings(Settings):
     """How a vocabulary is trained; the defaults are those of the published models, but for the sample.
 
@@ -163,8 +171,9 @@ def _explain(error: TrainerError, *, settings: VocabularySettings, num_sentences
             most=int(found[1]),
         )
     if found := _TOO_FEW.search(str(error)):
-        return InputError(
+        return TooFewPiecesError(
             f"{settings.size:,} pieces are too few: the characters of the corpus and the special tokens are "
-            f"{int(found[1]):,}; use --size {found[1]} or more"
+            f"{int(found[1]):,}; use --size {found[1]} or more",
+            least=int(found[1]),
         )
     return error

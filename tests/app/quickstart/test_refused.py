@@ -7,23 +7,65 @@ import pytest
 
 from albert.app.commands import quickstart as command
 from albert.app.progress import ProgressDisplay
-from albert.app.quickstart.folder import open_quickstart
+from albert.app.quickstart.checks import check_settings
+from albert.app.quickstart.settings import QuickstartSettings
+from albert.errors import InputError
 from tests.app.quickstart.conftest import write_recipe
 from tests.conftest import RunAlbert, read_tree
-from tests.training.conftest import Listener
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--minutes", "0"], "quickstart: minutes is 0.0: input should be greater than 0"),
+        (["--minutes", "inf"], "quickstart: minutes is inf: input should be a finite number"),
         (["vocab_sise=100"], "quickstart: unknown key vocab_sise; did you mean vocab_size?"),
         (["--model", "./absent"], "'./absent' does not exist; check the path, or give a name on the hub"),
+        (["--model", "tests"], "--model tests is no model to teach: tests/config.json: No such file or"),
+        (["recipe=absent"], "no recipe 'absent'; there are "),
+        (["pretrain.batch_sise=16"], "recipe nano: unknown key batch_sise; did you mean batch_size?"),
+        (
+            ["finetune.num_epoch=1"],
+            "recipe narrow-classification: unknown key num_epoch; did you mean num_ep",
+        ),
+        (
+            ["--data", "hf:wikitext"],
+            "--data hf:wikitext: a quickstart reads files, no datasets; give a folder",
+        ),
     ],
 )
-def test_a_mistake_is_told_before_anything_is_written(words, said, tmp_path, run_albert) -> None:
-    assert run_albert("quickstart", "--out", tmp_path / "out", *words).error == said
+def test_a_mistake_is_told_before_anything_is_written(words, said, tmp_path, run_albert, monkeypatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert run_albert("quickstart", "--out", tmp_path / "out", *words).error.startswith(said)
     assert read_tree(tmp_path) == {}
+
+
+def test_text_that_is_none_and_a_link_that_leads_nowhere_are_refused(
+    tmp_path: Path, run_albert: RunAlbert
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "empty.txt").touch()
+    (data / "binary.txt").write_bytes(bytes(range(256)) * 8)
+    words = ["quickstart", "--data", data, "--out", tmp_path / "out"]
+    said = f"--data {data}: there is no text in it, only empty or binary files; give others"
+    assert run_albert(*words).error == said
+    (data / "gone.txt").symlink_to(tmp_path / "nowhere.txt")
+    error = run_albert(*words).error
+    assert error == f"{data / 'gone.txt'}: is a link that leads nowhere; mend it, or remove it"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_here_called_like_the_released_model_is_not_taken_for_it(tmp_path, monkeypatch) -> None:
+    (tmp_path / "nano").mkdir()
+    monkeypatch.chdir(tmp_path)
+    settings = QuickstartSettings()
+    found = check_settings(settings)
+    assert found != Path("nano")
+    with pytest.raises(InputError, match=r"--model \./nano is no model to teach: "):
+        check_settings(settings.model_copy(update={"model": "./nano"}))
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path, tiny_folder, run_albert) -> None:
@@ -47,15 +89,6 @@ def test_text_that_is_not_there_and_an_out_within_it_are_refused(stories, tiny_f
     error = run_albert("quickstart", *words, tmp_path / "out", "--data", tmp_path / "absent").error
     assert error.startswith(f"{tmp_path / 'absent'}: no such file or folder")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_setting_that_is_null_now_and_was_not_there_before_is_named(tmp_path):
-    listener = Listener()
-    with open_quickstart(tmp_path / "out") as folder:
-        for stamp in ({"settings": {"dropout": None}}, {"settings": {}}):
-            folder.begin("fine-tuning", stamp, folders=[], reporter=listener)
-    (told,) = listener.lines
-    assert told == "begins the fine-tuning anew: settings.dropout is not what it was the last time"
 
 
 @pytest.mark.usefixtures("index_dir")

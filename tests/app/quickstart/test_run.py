@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from albert.app.quickstart import run as run_module
+from albert.app.quickstart import checks
 from albert.training.pretrain import pretrain
 from tests.app.quickstart.conftest import (
     FEW_EVALUATIONS,
@@ -145,7 +145,7 @@ def test_a_users_own_folder_without_a_network(
 def test_without_the_released_model_fine_tuning_is_left_out_with_a_line(
     stories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "RELEASED", "not-there-yet")
+    monkeypatch.setattr(checks, "RELEASED", "not-there-yet")
     settings = build_tiny(Path("not-there-yet"), write_recipe(tmp_path), pretrain=TWELVE_STEPS)
     done = run_tiny(settings, tmp_path / "out", data=stories)
     assert list_stages(done.lines) == ["1/6", "2/6", "3/6", "4/6", "5/6", "6/6"]

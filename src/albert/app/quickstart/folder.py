@@ -1,19 +1,30 @@
 """The folder of a quickstart comes in; what of an earlier one can be gone on with stays, the rest goes."""
 
+import os
+import re
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert.errors import FileFormatError, InputError
+from albert.errors import FileFormatError, InputError, WriteError
 from albert.files import hold, read_json, write_json
 from albert.reporting import Reporter
 from albert.settings import find_change
 
 MARK_NAME = "quickstart.json"
 LOCK_NAME = ".lock"
+TEXT, VOCAB, CORPUS, RUN, REVIEWS, LAYERS = "text", "vocab", "corpus", "pretrain", "reviews", "layers"
+SAMPLE_NAME = "sample.txt"
+# What is told of all parts together: it is no longer true as soon as one of them begins anew.
+_TOLD = ("report.html", "report.md", "figures", "tables", LAYERS)
+_NAMES = (MARK_NAME, TEXT, VOCAB, CORPUS, RUN, REVIEWS, SAMPLE_NAME, *_TOLD)
+# A killed process may leave what it was writing, or removing. A user's own file may be called
+# `.bashrc.original`: only names of ours count.
+_ASIDE = re.compile(rf"\.({'|'.join(map(re.escape, _NAMES))})(\.old)?\.[a-z0-9_]{{8}}")
 
 
 @dataclass(frozen=True)
@@ -27,22 +38,35 @@ class QuickstartFolder:
         """A file or folder in it."""
         return self.out / name
 
+    def has(self, part: str, stamp: Mapping[str, Any]) -> bool:
+        """Whether a part was begun with the same stamp."""
+        return _read_mark(self.out).get(part) == dict(stamp)
+
+    def find_change(self, part: str, stamp: Mapping[str, Any]) -> str | None:
+        """What is not as it was when a part was begun; None where all is, and where it was not begun."""
+        before = _read_mark(self.out).get(part)
+        change = None if before is None else find_change(before, dict(stamp))
+        return None if change is None else change.key
+
     def begin(
         self, part: str, stamp: Mapping[str, Any], *, folders: Sequence[str], reporter: Reporter
     ) -> None:
-        """Keep the folders of a part that was begun with the same stamp; else say why, and remove them."""
-        known = _read_mark(self.out)
-        before, wanted = known.get(part), dict(stamp)
-        if before == wanted:
+        """Keep the folders of a part that was begun with the same stamp; else say why, and remove them.
+
+        The report goes with them: it tells of what was there.
+        """
+        if self.has(part, stamp):
             reporter.say(f"goes on with the {part} of the last time in {self.out}")
             return
-        if before is not None:
-            change = find_change(before, wanted)
-            assert change is not None, "they are not equal"
-            reporter.say(f"begins the {part} anew: {change.key} is not what it was the last time")
-        for folder in folders:
-            shutil.rmtree(self.path(folder), ignore_errors=True)
-        write_json(self.out / MARK_NAME, {**known, part: wanted})
+        changed = self.find_change(part, stamp)
+        if changed is not None:
+            reporter.say(f"begins the {part} anew: {changed} is not what it was the last time")
+        others = {name: known for name, known in _read_mark(self.out).items() if name != part}
+        # The mark goes first and comes last: half of what was removed is never taken for the whole.
+        write_json(self.out / MARK_NAME, others)
+        for name in (*folders, *_TOLD):
+            _remove(self.path(name))
+        write_json(self.out / MARK_NAME, {**others, part: dict(stamp)})
 
 
 @contextmanager
@@ -51,7 +75,8 @@ def open_quickstart(out: Path) -> Iterator[QuickstartFolder]:
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file, and a folder is to be written there; choose another --out")
     if not (out / MARK_NAME).exists():
-        found = sorted(path.name for path in out.iterdir() if path.name != LOCK_NAME) if out.exists() else []
+        names = (path.name for path in out.iterdir()) if out.exists() else ()
+        found = sorted(name for name in names if name != LOCK_NAME and not _ASIDE.fullmatch(name))
         if found:
             raise InputError(f"{out}: holds {found[0]}, which is no quickstart; choose another --out")
     busy = f"{out}: another quickstart is at work there; wait for it, or choose another --out"
@@ -59,12 +84,40 @@ def open_quickstart(out: Path) -> Iterator[QuickstartFolder]:
         is_new = not (out / MARK_NAME).exists()
         if is_new:
             write_json(out / MARK_NAME, {})
+        _read_mark(out)  # refused now, if at all
+        _sweep(out)
         yield QuickstartFolder(out, is_new)
+
+
+def _remove(path: Path) -> None:
+    """Take a file or a folder away in one step, and then apart; it is gone or, if that is refused, whole."""
+    if not os.path.lexists(path):
+        return
+    try:
+        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        os.replace(path, aside / path.name)
+    except OSError as error:
+        raise WriteError(error.errno, error.strerror or str(error), str(path)) from error
+    shutil.rmtree(aside, ignore_errors=True)  # what is left of it is swept the next time
+
+
+def _sweep(out: Path) -> None:
+    """Remove what a killed process was writing or removing."""
+    for path in out.iterdir():
+        if not _ASIDE.fullmatch(path.name):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _read_mark(out: Path) -> dict[str, Any]:
     path = out / MARK_NAME
-    found = read_json(path)
+    try:
+        found = read_json(path)
+    except FileFormatError:  # it says to mend it, and nobody can
+        found = None
     if not isinstance(found, dict) or not all(isinstance(stamp, dict) for stamp in found.values()):
         raise FileFormatError(f"{path}: is not what a quickstart writes; choose another --out")
     return found

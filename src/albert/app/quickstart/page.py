@@ -85,8 +85,8 @@ def _tell_story(result: QuickstartResult) -> list[str]:
         f"A vocabulary of {run.vocab_size:,} pieces was trained on it. Cleaned and cut, it has "
         f"{run.num_pieces:,} pieces to learn from.",
         f"A model of {run.num_parameters:,} parameters was pretrained from fresh weights for "
-        f"{run.num_steps:,} steps ({run.num_tokens:,} pieces, {format_seconds(run.seconds)}): masked words, "
-        "and the order of sentences.",
+        f"{run.num_steps:,} steps ({run.num_tokens:,} pieces, {format_seconds(run.seconds)}): masked words"
+        f"{'' if draw_order(run) is None else ', and the order of sentences'}.",
     ]
     if run.resumed_at:
         steps = " and ".join(f"{step:,}" for step in run.resumed_at)
@@ -102,12 +102,15 @@ def _tell_story(result: QuickstartResult) -> list[str]:
 def _show_learning(result: QuickstartResult) -> Section:
     charts = [draw_loss(result.pretraining)]
     order = draw_order(result.pretraining)
+    late = (
+        " The order of two pieces of text is learned much later than words: minutes are too few for more "
+        "than a beginning."
+    )
     return Section(
         "Learning",
         paragraphs=[
             "A model first learns how frequent each piece is, and stays at that level for a while; below it, "
-            "it uses what stands around the mask. The order of two pieces of text is learned much later than "
-            "words: minutes are too few for more than a beginning.",
+            f"it uses what stands around the mask.{'' if order is None else late}",
         ],
         charts=charts if order is None else [*charts, order],
     )

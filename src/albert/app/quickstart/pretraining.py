@@ -1,14 +1,17 @@
-"""A text comes in; a vocabulary and a model pretrained on it, stopped and resumed on the way, go out."""
+"""A prepared corpus comes in; a model pretrained on it, stopped and resumed on the way, goes out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from albert.app.quickstart.settings import QuickstartSettings
-from albert.app.quickstart.sources import TextSource
 from albert.app.quickstart.stopping import StopOnce
+from albert.errors import AlbertError, InputError
 from albert.reporting import Reporter
+
+if TYPE_CHECKING:
+    from albert.training.pretrain_data import PretrainData
 
 _STAGE = "pretrain"  # what the loop calls its progress
 _STOP_SHARE = 0.4
@@ -57,45 +60,6 @@ class PretrainingResult:
         return self.held_out[-1]
 
 
-def train_vocabulary(
-    source: TextSource, out: Path, *, settings: QuickstartSettings, reporter: Reporter
-) -> int:
-    """Train a vocabulary, unless it is there; a small text gets a smaller one. Its size goes out."""
-    from albert.files import atomic_dir
-    from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
-
-    if not has_tokenizer(out):
-        tokenizer = _train_largest(source, size=settings.vocab_size, seed=settings.seed, reporter=reporter)
-        with atomic_dir(out) as aside:
-            save_tokenizer(tokenizer, aside)
-    return load_tokenizer(out).vocab_size
-
-
-def _train_largest(source: TextSource, *, size: int, seed: int, reporter: Reporter) -> Any:
-    """A vocabulary of `size`, or of as many pieces as the text has."""
-    from albert.corpus.plain_texts import iter_plain_texts
-    from albert.text.train_vocabulary import (
-        TooManyPiecesError,
-        VocabularyProgress,
-        VocabularySettings,
-        train_sentencepiece,
-    )
-
-    def show(progress: VocabularyProgress) -> None:
-        reporter.show(progress.stage, progress.message, fraction=progress.fraction)
-
-    def train(number: int) -> Any:
-        wanted = VocabularySettings(size=number, seed=seed)
-        texts = iter_plain_texts(source.places, layout=source.layout, warn=reporter.say)
-        return train_sentencepiece(texts, settings=wanted, on_progress=show)
-
-    try:
-        return train(size)
-    except TooManyPiecesError as error:
-        reporter.say(f"the text is small: a vocabulary of {error.most:,} pieces instead of {size:,}")
-        return train(error.most)
-
-
 def pretrain_model(
     corpus_dir: Path, run_dir: Path, *, settings: QuickstartSettings, reporter: Reporter
 ) -> PretrainingResult:
@@ -117,10 +81,56 @@ def pretrain_model(
 
 def describe_pretraining(settings: QuickstartSettings) -> dict[str, Any]:
     """All that a run is begun with; refused: a recipe that is not there, or is at odds with itself."""
+    return {"minutes": settings.minutes, "settings": _resolve(settings).model_dump(mode="json")}
+
+
+def check_corpus(corpus_dir: Path, *, settings: QuickstartSettings, text_name: str) -> None:
+    """Refuse a corpus that does not fill a batch, or has no two sentences in a document to be asked about."""
+    from albert.training.pretrain_data import open_data
+    from albert.training.pretrain_job import PretrainJob
+    from albert.training.pretrain_model import build_pretrain_model, resolve_model
+
+    resolved = _resolve(settings)
+    objective = resolved.examples.objective
+    data = open_data(corpus_dir, resolved.held_out, objective=objective, share=resolved.data_share)
+    if objective != "none":
+        _check_pairs(data, objective, text_name=text_name)
+    shaped = resolve_model(resolved, data.tokenizer)
+    PretrainJob(build_pretrain_model(shaped), shaped, data).check()
+
+
+def _check_pairs(data: "PretrainData", objective: str, *, text_name: str) -> None:
+    for corpus, place in ((data.train, "learned from"), (data.held_out, "held out to be asked about")):
+        if not any((part.document_starts[1:] - part.document_starts[:-1] > 1).any() for part in corpus.parts):
+            raise InputError(
+                f"{text_name}: no document of what is {place} has two sentences, and the objective "
+                f"{objective} asks about pairs; add pretrain.examples.objective=none, or give other text"
+            )
+
+
+def find_spent(run_dir: Path) -> float:
+    """The seconds of training behind a run, finished or not, by what its checkpoints say."""
+    from albert.files import read_json
+    from albert.training.checkpoints import STATE_NAME, CheckpointFolder
+    from albert.training.run_folder import CHECKPOINTS_DIR
+
+    folder = CheckpointFolder(run_dir / CHECKPOINTS_DIR)
+    spent = 0.0
+    for step in folder.list_steps():
+        try:
+            spent = max(spent, float(read_json(folder.place(step) / STATE_NAME)["progress"]["seconds"]))
+        except (AlbertError, KeyError, TypeError, ValueError):  # noqa: PERF203 - a damaged one tells nothing
+            continue
+    return spent
+
+
+def _resolve(settings: QuickstartSettings) -> Any:
+    from albert.model.runtime import build_autocast
     from albert.training.recipes import read_recipe
 
     resolved = read_recipe(settings.recipe, overrides=_list_overrides(settings))
-    return {"minutes": settings.minutes, "settings": resolved.model_dump(mode="json")}
+    build_autocast(resolved.runtime)  # a device that is not there is refused at once
+    return resolved
 
 
 def _list_overrides(settings: QuickstartSettings) -> list[str]:
@@ -156,20 +166,23 @@ def _read_result(corpus_dir: Path, run_dir: Path, outcome: Any) -> PretrainingRe
     settings, facts = read_pretrain_run(run_dir)
     assert settings.model is not None, "a begun run knows its shape"
     records = list(iter_records(run_dir))
+    progress = outcome.progress
+    # Records may be lost, and the last figures are in the checkpoint as well.
+    end = Point(progress.step, _choose_figures(progress.figures))
     return PretrainingResult(
         run_dir=run_dir,
         num_pieces=facts.num_pieces,
         vocab_size=settings.model.vocab_size,
         num_parameters=count_parameters(settings.model).backbone,
         num_steps=settings.num_steps,
-        num_tokens=outcome.progress.num_tokens,
-        seconds=outcome.progress.seconds,
+        num_tokens=progress.num_tokens,
+        seconds=progress.seconds,
         unigram_loss=facts.unigram_loss,
         num_asked=facts.num_asked or settings.held_out.num_examples,
         resumed_at=tuple(sorted({record["step"] for record in records if _is_resumed(record, settings)})),
         start=_ask_untrained(corpus_dir, settings),
         training=_list_points(records, "train"),
-        held_out=_list_points(records, "evaluate"),
+        held_out=(*(each for each in _list_points(records, "evaluate") if each.step < end.step), end),
     )
 
 
@@ -179,14 +192,16 @@ def _is_resumed(record: dict[str, Any], settings: Any) -> bool:
 
 def _list_points(records: Sequence[dict[str, Any]], kind: str) -> tuple[Point, ...]:
     return tuple(
-        Point(record["step"], {name: value for name, value in record.items() if _is_figure(name, value)})
-        for record in records
-        if record.get("kind") == kind
+        Point(record["step"], _choose_figures(record)) for record in records if record.get("kind") == kind
     )
 
 
-def _is_figure(name: str, value: Any) -> bool:
-    return name.endswith(("_loss", "_accuracy")) and value is not None
+def _choose_figures(values: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        name: value
+        for name, value in values.items()
+        if name.endswith(("_loss", "_accuracy")) and value is not None
+    }
 
 
 def _ask_untrained(corpus_dir: Path, settings: Any) -> Point:

@@ -62,13 +62,17 @@ def list_questions(
     corpus: "Corpus", tokenizer: "Tokenizer"
 ) -> tuple[list[MaskQuestion], list[OrderQuestion]]:
     """Questions from all over a text: the same text, the same questions."""
+    documents = list(iter_sentences(corpus, tokenizer))
     pairs = [
         (first, second)
-        for document in iter_sentences(corpus, tokenizer)
+        for document in documents
         for first, second in pairwise(document)
         if _is_short(first) and _is_short(second)
     ]
-    singles = [first for first, _ in pairs]
+    # Text without a pair has words to guess all the same.
+    singles = [first for first, _ in pairs] or [
+        text for document in documents for text in document if _is_short(text)
+    ]
     masks = [_mask_word(text, tokenizer) for text in spread(singles, 4 * NUM_QUESTIONS)]
     orders = [
         OrderQuestion(second, first, True) if number % 2 else OrderQuestion(first, second, False)

@@ -4,14 +4,15 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from albert.app.quickstart.checks import check_data, check_settings
 from albert.app.quickstart.folder import open_quickstart
 from albert.app.quickstart.page import build_page
 from albert.app.quickstart.questions import ask_model, list_questions
 from albert.app.quickstart.result import TRAINED, QuickstartResult
-from albert.app.quickstart.settings import RELEASED, QuickstartSettings
+from albert.app.quickstart.settings import QuickstartSettings
 from albert.app.quickstart.stages import Stages, open_data
-from albert.errors import AlbertError, InputError
-from albert.pages.write import write_page
+from albert.pages.content import Page
+from albert.pages.write import FIGURES, TABLES, write_page
 from albert.reporting import Reporter
 
 
@@ -20,16 +21,17 @@ def run_quickstart(
 ) -> tuple[Path, QuickstartResult]:
     """Do what is left of all stages and write the report; its path goes out with what is in it.
 
-    Refused: a folder that holds something else, text that cannot be read, and a model that is not there,
-    unless it is the released one.
+    Refused: a folder that holds something else or a longer run that would be lost, text that cannot be read,
+    and a model that is not there, unless it is the released one.
     """
     began = time.monotonic()
     if data is not None:
-        _check_data(data, out)
-    model = _find_model(settings.model)
+        check_data(data, out)
+    model = check_settings(settings)
     with open_quickstart(out) as folder:
         stages = Stages(settings, folder, reporter)
         found = stages.gather(data, model)
+        stages.refuse_loss(found.text)
         stages.prepare(found.text)
         run = stages.pretrain(found.text)
         scores = stages.score(found)
@@ -56,25 +58,19 @@ def run_quickstart(
             seconds=time.monotonic() - began,
             has_gone_on=not folder.is_new,
         )
-        return write_page(out, build_page(result)), result
+        page = build_page(result)
+        report = write_page(out, page)
+        drop_other_files(out, page)
+        return report, result
 
 
-def _check_data(data: Path, out: Path) -> None:
-    """Refuse text that is not there, and an `out` in it, which would be read as text the next time."""
-    from albert.corpus.sources import find_sources
-
-    find_sources([data])
-    if out.resolve().is_relative_to(data.resolve()):
-        raise InputError(f"--out {out} lies in --data {data}; choose another --out")
-
-
-def _find_model(name: str) -> Path | AlbertError:
-    """Where the model lies; of the released one, why it is not there. Any other must be there."""
-    from albert.pretrained.hub import resolve_source
-
-    try:
-        return resolve_source(name)
-    except AlbertError as error:
-        if name != RELEASED:
-            raise
-        return error
+def drop_other_files(out: Path, page: Page) -> None:
+    """Remove figures and tables that an earlier report had and this one has not: the folder is ours."""
+    kept = {
+        FIGURES: {f"{chart.name}.svg" for chart in page.charts},
+        TABLES: {f"{table.name}.csv" for table in page.tables},
+    }
+    for folder, names in kept.items():
+        for path in (out / folder).glob("*.*"):
+            if path.name not in names:
+                path.unlink()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from albert.app.quickstart.settings import QuickstartSettings
+from albert.errors import AlbertError, InputError
 from albert.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -39,6 +40,25 @@ class ReviewScores:
     gain: "Interval"
 
 
+def check_teaching(model: Path | None, *, settings: QuickstartSettings) -> None:
+    """Refuse a place that is no model to teach, and settings of fine-tuning that are unknown or at odds."""
+    from albert.model.runtime import build_autocast
+    from albert.pretrained.folder import load_model
+    from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
+    from albert.tasks.vocabulary_fit import load_own_vocabulary
+
+    hidden_size = 0  # where there is no model, any recipe tells whether the settings are settings
+    if model is not None:
+        try:
+            config = load_model(model, heads={}).config
+            load_own_vocabulary(model, config)
+        except AlbertError as error:
+            raise InputError(f"--model {settings.model} is no model to teach: {error}") from error
+        hidden_size = config.hidden_size
+    recipe = choose_recipe(TASK, hidden_size=hidden_size)
+    build_autocast(read_finetune_recipe(recipe, overrides=_list_overrides(settings)).runtime)
+
+
 def score_reviews(
     tables: Path, *, models: Mapping[str, Path], settings: QuickstartSettings, reporter: Reporter
 ) -> ReviewScores:
@@ -59,7 +79,6 @@ def _teach(
     model: Path, tables: Path, run_dir: Path, *, settings: QuickstartSettings, reporter: Reporter
 ) -> None:
     from albert.pretrained.folder import CONFIG_NAME
-    from albert.study.arms.plan import list_overrides
     from albert.tasks.finetune import finetune
     from albert.training.run_folder import MODEL_DIR, has_run
 
@@ -70,11 +89,17 @@ def _teach(
         model=model,
         data=tables,
         out=run_dir,
-        overrides=[*_OVERRIDES, f"seed={settings.seed}", *list_overrides(settings.finetune)],
+        overrides=_list_overrides(settings),
         resume=has_run(run_dir),
         reporter=reporter,
     )
     result.outcome.check_finished()
+
+
+def _list_overrides(settings: QuickstartSettings) -> list[str]:
+    from albert.study.arms.plan import list_overrides
+
+    return [*_OVERRIDES, f"seed={settings.seed}", *list_overrides(settings.finetune)]
 
 
 def _score_model(run_dir: Path, tables: Path, name: str) -> ReviewScore:

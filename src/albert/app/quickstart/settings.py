@@ -19,7 +19,7 @@ class QuickstartSettings(Settings):
     the best step and `num_test` are asked about at the end.
     """
 
-    minutes: PositiveFloat = 3.0
+    minutes: Annotated[PositiveFloat, Field(allow_inf_nan=False)] = 3.0
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     model: str = RELEASED
     recipe: str = "nano"

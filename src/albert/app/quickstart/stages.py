@@ -6,33 +6,46 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from albert import __version__
-from albert.app.quickstart.folder import QuickstartFolder
+from albert.app.quickstart.folder import (
+    CORPUS,
+    LAYERS,
+    REVIEWS,
+    RUN,
+    SAMPLE_NAME,
+    TEXT,
+    VOCAB,
+    QuickstartFolder,
+)
 from albert.app.quickstart.pretraining import (
     PretrainingResult,
+    check_corpus,
     describe_pretraining,
+    find_spent,
     pretrain_model,
-    train_vocabulary,
 )
 from albert.app.quickstart.questions import iter_sentences, spread
 from albert.app.quickstart.reviews import ReviewSource, find_reviews, write_tables
 from albert.app.quickstart.scores import RELEASED, UNTRAINED, ReviewScores, score_reviews
 from albert.app.quickstart.settings import RECIPE_OF_RELEASED, QuickstartSettings
 from albert.app.quickstart.sources import TextSource, find_text
+from albert.app.quickstart.vocabulary import save_vocabulary, train_vocabulary
+from albert.app.quickstart.wording import in_words_of_quickstart
 from albert.errors import AlbertError, InputError
 from albert.files import write_text
 from albert.pages.content import Page
 from albert.pages.write import write_page
 from albert.pretrained.hub import stamp_model
-from albert.reporting import Reporter
+from albert.reporting import Reporter, format_seconds
 
 if TYPE_CHECKING:
     from albert.corpus.units import PrepareSettings
     from albert.training.pretrain_data import PretrainData
 
-TEXT, VOCAB, CORPUS, RUN, REVIEWS, LAYERS = "text", "vocab", "corpus", "pretrain", "reviews", "layers"
-_SAMPLE = "sample.txt"
 _NUM_STAGES = 6
 _NUM_SAMPLES = 200
+# A run that took so many seconds is made anew without asking: that is what a quickstart takes.
+_REPLACED_SECONDS = 600
+_SLACK = 1.1  # a run takes a little more than it is given
 
 
 @dataclass(frozen=True)
@@ -71,21 +84,42 @@ class Stages:
             why = f"fine-tuning, since there are no labelled reviews ({error})"
             return self._leave_out(Found(text, None, model, (why,)))
 
+    def refuse_loss(self, text: TextSource) -> None:
+        """Refuse to replace a run that took much longer than the new one will, before anything is removed."""
+        run, settings = self.folder.path(RUN), self.settings
+        changed = self.folder.find_change("pretraining", self._stamp_pretraining(text))
+        spent = 0.0 if changed is None else find_spent(run)
+        is_timed = "num_steps" not in settings.pretrain
+        if spent > max(_REPLACED_SECONDS, _SLACK * 60 * settings.minutes if is_timed else 0.0):
+            raise InputError(
+                f"{run}: holds a run of {format_seconds(spent)} that would be lost, since {changed} is not "
+                "what it began with; give that again to go on, choose another --out, or delete "
+                f"{run} to begin anew"
+            )
+
     def prepare(self, text: TextSource) -> None:
         """The vocabulary, and the text cut into its pieces."""
         from albert.corpus.prepare import prepare_corpus
+        from albert.text.folder import has_tokenizer
 
         self.tell(2, f"training a vocabulary on {text.name}, and preparing the corpus")
-        self._begin("corpus", self._stamp_corpus(text), VOCAB, CORPUS)
-        vocab = self.folder.path(VOCAB)
-        train_vocabulary(text, vocab, settings=self.settings, reporter=self.reporter)
-        prepare_corpus(
-            text.places,
-            vocab=vocab,
-            out=self.folder.path(CORPUS),
-            settings=_choose_settings(text),
-            reporter=self.reporter,
-        )
+        stamp, vocab = self._stamp_corpus(text), self.folder.path(VOCAB)
+        tokenizer = None
+        if not (self.folder.has("corpus", stamp) and has_tokenizer(vocab)):
+            # It reads all of the text: what is refused is refused while all of the last time is there.
+            with in_words_of_quickstart():
+                tokenizer = train_vocabulary(text, settings=self.settings, reporter=self.reporter)
+        self._begin("corpus", stamp, VOCAB, CORPUS)
+        if tokenizer is not None:
+            save_vocabulary(tokenizer, vocab)
+        with in_words_of_quickstart():
+            prepare_corpus(
+                text.places,
+                vocab=vocab,
+                out=self.folder.path(CORPUS),
+                settings=_choose_settings(text),
+                reporter=self.reporter,
+            )
 
     def pretrain(self, text: TextSource) -> PretrainingResult:
         """A model from fresh weights, stopped and resumed on the way."""
@@ -93,9 +127,12 @@ class Stages:
         steps = settings.pretrain.get("num_steps")
         time = f"for {settings.minutes:g} minutes" if steps is None else f"for {steps} steps"
         self.tell(3, f"pretraining from fresh weights {time}, stopped and resumed on the way")
-        self._begin("pretraining", {**self._stamp_corpus(text), **describe_pretraining(settings)}, RUN)
-        corpus, run = self.folder.path(CORPUS), self.folder.path(RUN)
-        return pretrain_model(corpus, run, settings=settings, reporter=self.reporter)
+        corpus, run, stamp = self.folder.path(CORPUS), self.folder.path(RUN), self._stamp_pretraining(text)
+        with in_words_of_quickstart():
+            if not self.folder.has("pretraining", stamp):  # refused before a run of the last time is removed
+                check_corpus(corpus, settings=settings, text_name=text.name)
+            self._begin("pretraining", stamp, RUN)
+            return pretrain_model(corpus, run, settings=settings, reporter=self.reporter)
 
     def score(self, found: Found) -> ReviewScores | None:
         """The pretrained model, a fresh one and a bag of words on the same reviews."""
@@ -123,7 +160,8 @@ class Stages:
             start = read_recipe(RECIPE_OF_RELEASED).fresh_start
             save_untrained(found.model, tables / UNTRAINED, seed=settings.seed, start=start)
         models = {UNTRAINED: tables / UNTRAINED, RELEASED: found.model}
-        return score_reviews(tables, models=models, settings=settings, reporter=self.reporter)
+        with in_words_of_quickstart():
+            return score_reviews(tables, models=models, settings=settings, reporter=self.reporter)
 
     def draw_layers(self, found: Found, *, has_untrained: bool) -> Page:
         """Figure 1 for the models at hand; the one that was trained here reads its own kind of text."""
@@ -157,9 +195,12 @@ class Stages:
             "prepare": _choose_settings(text).model_dump(mode="json"),
         }
 
+    def _stamp_pretraining(self, text: TextSource) -> dict[str, Any]:
+        return {**self._stamp_corpus(text), **describe_pretraining(self.settings)}
+
     def _write_sample(self) -> Path:
         """Some held-out sentences, one on each line."""
-        data, path = open_data(self.folder), self.folder.path(_SAMPLE)
+        data, path = open_data(self.folder), self.folder.path(SAMPLE_NAME)
         documents = iter_sentences(data.held_out, data.tokenizer)
         sentences = [text for document in documents for text in document if text]
         write_text(path, "".join(f"{text}\n" for text in spread(sentences, _NUM_SAMPLES)))

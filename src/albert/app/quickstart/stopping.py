@@ -23,7 +23,13 @@ class StopOnce:
         """How far a stage is."""
         self.reporter.show(stage, message, fraction=fraction)
         is_due = stage == self.stage and fraction is not None and self.share <= fraction < 1.0
-        # Where nobody waits for the signal it would end this process, and not the run.
-        if is_due and not self.has_stopped and callable(signal.getsignal(signal.SIGTERM)):
+        if is_due and not self.has_stopped and _is_awaited():
             self.has_stopped = True
             signal.raise_signal(signal.SIGTERM)
+
+
+def _is_awaited() -> bool:
+    """Whether a run waits for the signal; where none does it would end the whole command."""
+    from albert.training.signals import StopRequest
+
+    return isinstance(getattr(signal.getsignal(signal.SIGTERM), "__self__", None), StopRequest)

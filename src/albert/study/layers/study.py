@@ -159,6 +159,5 @@ def _read_lines(path: Path | None) -> list[str]:
 
 
 def _stamp(place: Path, lines: Sequence[str]) -> str:
-    """What a measurement was made of: the text, and the files of the model by their sizes and times."""
-    facts = [tuple(file) for file in stamp_model(place)]
-    return hashlib.sha256(repr([facts, list(lines)]).encode()).hexdigest()
+    """What a measurement was made of: the text, and the files of the model by their content."""
+    return hashlib.sha256(repr([stamp_model(place), list(lines)]).encode()).hexdigest()

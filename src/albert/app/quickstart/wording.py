@@ -1,0 +1,32 @@
+"""What a lower layer refuses comes in; the same goes out with a cure that can be typed after `quickstart`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from albert.errors import InputError
+
+_CURES = {
+    "use --size ": "use vocab_size=",
+    "use a batch_size of at most": "use a pretrain.batch_size of at most",
+    "a smaller batch_size or model": "a smaller pretrain.batch_size or pretrain.model",
+    "give more time": "give more --minutes",
+    "as held_out.data": "as pretrain.held_out.data",
+    "prepare more text": "give more text",
+    "go on with --resume": "start the same command again",
+    "the same command with --resume": "the same command",
+    ", or add --overwrite": "",
+}
+
+
+@contextmanager
+def in_words_of_quickstart() -> Iterator[None]:
+    """Tell errors of the block with the options of this command instead of another's."""
+    try:
+        yield
+    except InputError as error:
+        told = str(error)
+        for theirs, ours in _CURES.items():
+            told = told.replace(theirs, ours)
+        if told == str(error):
+            raise
+        raise InputError(told) from error

@@ -1,0 +1,121 @@
+"""The folder of a quickstart: what stays, what goes and in which order, and what a killed process left."""
+
+import multiprocessing
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albert.app.quickstart import folder as folder_module
+from albert.app.quickstart.folder import open_quickstart
+from albert.errors import AlbertError, FileFormatError, InputError, WriteError
+from albert.files import read_json
+from tests.training.conftest import Listener
+
+
+def begin(out: Path, *, seed: int = 0, part: str = "fine-tuning") -> list[str]:
+    listener = Listener()
+    with open_quickstart(out) as folder:
+        folder.begin(part, {"seed": seed}, folders=["reviews"], reporter=listener)
+    return listener.lines
+
+
+def write_results(out: Path) -> None:
+    """A part, and a report on it."""
+    for name in ("reviews", "figures", "tables", "layers"):
+        (out / name).mkdir()
+        (out / name / "file").touch()
+    (out / "report.html").touch()
+    (out / "report.md").touch()
+
+
+def list_names(out: Path) -> set[str]:
+    return {path.name for path in out.iterdir()} - {".lock", "quickstart.json"}
+
+
+def test_a_setting_that_is_null_now_and_was_not_there_before_is_named(tmp_path: Path) -> None:
+    listener = Listener()
+    with open_quickstart(tmp_path / "out") as folder:
+        stamps: list[dict[str, Any]] = [{"settings": {"dropout": None}}, {"settings": {}}]
+        for stamp in stamps:
+            folder.begin("fine-tuning", stamp, folders=[], reporter=listener)
+    (told,) = listener.lines
+    assert told == "begins the fine-tuning anew: settings.dropout is not what it was the last time"
+
+
+def test_a_part_that_begins_anew_takes_the_report_with_it(tmp_path: Path) -> None:
+    begin(tmp_path)
+    write_results(tmp_path)
+    before = list_names(tmp_path)
+    assert begin(tmp_path) == [f"goes on with the fine-tuning of the last time in {tmp_path}"]
+    assert list_names(tmp_path) == before
+    assert begin(tmp_path, seed=1) == ["begins the fine-tuning anew: seed is not what it was the last time"]
+    assert list_names(tmp_path) == set()
+
+
+def test_what_was_removed_in_part_is_never_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    begin(tmp_path)
+    write_results(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            begin(tmp_path, seed=1)
+    assert "fine-tuning" not in read_json(tmp_path / "quickstart.json")
+    begin(tmp_path)  # with the first seed again
+    assert list_names(tmp_path) == set()
+
+
+def test_what_cannot_be_removed_is_told_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    begin(tmp_path)
+    write_results(tmp_path)
+    monkeypatch.setattr("os.replace", refuse)
+    monkeypatch.setattr(folder_module, "write_json", lambda *_: None)
+    with pytest.raises(WriteError, match="reviews: cannot be written"):
+        begin(tmp_path, seed=1)
+    assert (tmp_path / "reviews" / "file").exists()
+
+
+def test_what_a_killed_process_left_is_swept_and_a_users_files_are_not(tmp_path: Path) -> None:
+    left = (".quickstart.json.abcd_123", ".report.html.12345678")
+    for name in left:
+        (tmp_path / name).touch()
+    (tmp_path / ".reviews.old.zzzzzzzz").mkdir()
+    begin(tmp_path)
+    assert list_names(tmp_path) == set()
+    (tmp_path / ".bashrc.original").touch()
+    begin(tmp_path)
+    assert list_names(tmp_path) == {".bashrc.original"}
+    (tmp_path / "quickstart.json").unlink()
+    with pytest.raises(InputError, match="holds .bashrc.original, which is no quickstart"):
+        begin(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"corpus": 1}'])
+def test_a_damaged_mark_is_refused_with_a_cure(content: str, tmp_path: Path) -> None:
+    (tmp_path / "quickstart.json").write_text(content, encoding="utf-8")
+    with pytest.raises(FileFormatError, match=r"json: is not what a quickstart writes; choose another --out"):
+        begin(tmp_path)
+
+
+def test_two_quickstarts_at_a_time_are_refused(tmp_path: Path) -> None:
+    begin(tmp_path)
+    with multiprocessing.get_context("spawn").Pool(1) as pool, open_quickstart(tmp_path):
+        told = pool.apply(tell_refusal, [tmp_path])
+    assert told == f"{tmp_path}: another quickstart is at work there; wait for it, or choose another --out"
+
+
+def tell_refusal(out: Path) -> str:
+    try:
+        begin(out)
+    except AlbertError as error:
+        return str(error)
+    return "none"
