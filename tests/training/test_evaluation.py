@@ -22,9 +22,7 @@ def half_single_corpus(tmp_path: Path) -> Path:
     folder = tmp_path / "half-single"
     folder.mkdir()
     tokenizer = load_tokenizer(write_vocabulary(tmp_path / "vocab.txt", WORDS))
-    stories = [
-        [" ".join(story)] if number % 2 else story for number, story in enumerate(tell_stories(300))
-    ]
+    stories = [[" ".join(story)] if number % 2 else story for number, story in enumerate(tell_stories(300))]
     write_corpus(folder, [tokenizer.encode_ids(story) for story in stories], tokenizer, per_shard=100)
     save_tokenizer(tokenizer, folder / "vocab")
     return folder

@@ -112,7 +112,7 @@ def find_unigram_loss(corpus: Corpus, source: ExampleSource, *, num_examples: in
 
 
 def count_asked(source: ExampleSource, *, num_examples: int) -> int:
-    """How many of so many examples are asked about: where the objective needs two sentences, some have one."""
+    """How many of so many examples are asked about: those without the two sentences of a pair are not."""
     batches = _iter_batches(source, num_examples=num_examples, max_tokens=1 << 30)
     return sum(len(batch.lengths) for batch in batches)
 

@@ -66,7 +66,7 @@ def test_the_run_is_stopped_and_resumed_and_ends_with_the_weights_of_one_that_ne
 def test_all_models_and_the_bag_of_words_answer_the_same_reviews(finished: Done) -> None:
     reviews = finished.result.reviews
     assert reviews is not None
-    assert list(reviews.scores) == ["majority", "bag_of_words", "untrained", "released"]
+    assert list(reviews.scores) == ["majority", "bag_of_words", "untrained", "pretrained"]
     assert {len(score.is_right) for score in reviews.scores.values()} == {reviews.num_test}
     # Four words tell everything, which a bag of them finds out from eighty examples.
     assert reviews.scores["bag_of_words"].accuracy.value > reviews.scores["majority"].accuracy.value
@@ -104,6 +104,7 @@ def test_the_commands_of_the_report_work(finished: Done, run_albert: RunAlbert) 
 
 def test_started_again_it_goes_on_with_everything(finished: Done) -> None:
     before = {path: path.stat().st_mtime_ns for path in finished.out.glob("pretrain/checkpoints/*")}
+    assert before
     again = run_tiny(finished.settings, finished.out)
     assert [line for line in again.lines if line.startswith("goes on with the ")] == [
         f"goes on with the {part} of the last time in {finished.out}"

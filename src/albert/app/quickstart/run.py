@@ -7,7 +7,7 @@ from pathlib import Path
 from albert.app.quickstart.folder import open_quickstart
 from albert.app.quickstart.page import build_page
 from albert.app.quickstart.questions import ask_model, list_questions
-from albert.app.quickstart.result import TRAINED, QuickstartResult
+from albert.app.quickstart.result import TRAINED, QuickstartResult, name_model
 from albert.app.quickstart.settings import RELEASED, QuickstartSettings
 from albert.app.quickstart.stages import Stages, open_data
 from albert.errors import AlbertError, InputError
@@ -39,7 +39,7 @@ def run_quickstart(
         masks, orders = list_questions(held_out.held_out, held_out.tokenizer)
         models: Mapping[str, Path] = {
             TRAINED: run.run_dir,
-            **({} if found.model is None else {f"released: {settings.model}": found.model}),
+            **({} if found.model is None else {name_model(settings.model): found.model}),
         }
         result = QuickstartResult(
             settings=settings,

@@ -15,7 +15,7 @@ from albert.app.quickstart.pretraining import (
 )
 from albert.app.quickstart.questions import iter_sentences, spread
 from albert.app.quickstart.reviews import ReviewSource, find_reviews, write_tables
-from albert.app.quickstart.scores import RELEASED, UNTRAINED, ReviewScores, score_reviews
+from albert.app.quickstart.scores import PRETRAINED, UNTRAINED, ReviewScores, score_reviews
 from albert.app.quickstart.settings import RECIPE_OF_RELEASED, QuickstartSettings
 from albert.app.quickstart.sources import TextSource, find_text
 from albert.errors import AlbertError, InputError
@@ -121,7 +121,7 @@ class Stages:
         if not (tables / UNTRAINED).exists():
             start = read_recipe(RECIPE_OF_RELEASED).fresh_start
             save_untrained(found.model, tables / UNTRAINED, seed=settings.seed, start=start)
-        models = {UNTRAINED: tables / UNTRAINED, RELEASED: found.model}
+        models = {UNTRAINED: tables / UNTRAINED, PRETRAINED: found.model}
         return score_reviews(tables, models=models, settings=settings, reporter=self.reporter)
 
     def draw_layers(self, found: Found, *, has_untrained: bool) -> Page:
