@@ -1,5 +1,6 @@
 """How pretraining went comes in; charts of what was learned when go out."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -71,5 +72,6 @@ def _draw(name: str, points: Sequence[Point], figure: str, *, scale: float = 1.0
 def draw_series(name: str, points: Iterable[tuple[int, float | None]], *, scale: float = 1.0) -> Series:
     """Figures by their steps as a line of few points: first and last are kept, None is passed over."""
     known = [(float(step), scale * figure) for step, figure in points if figure is not None]
-    kept = [*known[: -1 : max(1, len(known) // _MAX_POINTS)], *known[-1:]]
+    stride = max(1, math.ceil(len(known) / _MAX_POINTS))
+    kept = [*known[:-1:stride], *known[-1:]]
     return Series(name, xs=[step for step, _ in kept], ys=[figure for _, figure in kept])

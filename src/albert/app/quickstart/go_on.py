@@ -44,9 +44,14 @@ def find_own_name() -> str:
     """How this command can be typed again from here, ready for a shell."""
     command = Path(sys.argv[0])
     if command.name == "albert" and command.exists():
-        return shlex.quote(os.path.relpath(command))
+        return _shorten(sys.argv[0])
     is_on_path = shutil.which("python") == sys.executable
-    return f"{'python' if is_on_path else shlex.quote(os.path.relpath(sys.executable))} -m albert"
+    return f"{'python' if is_on_path else _shorten(sys.executable)} -m albert"
+
+
+def _shorten(path: str) -> str:
+    """From here or from the root, whichever is shorter."""
+    return shlex.quote(min(os.path.relpath(path), os.path.abspath(path), key=len))
 
 
 def _quote(path: Path) -> str:

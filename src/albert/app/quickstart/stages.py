@@ -91,7 +91,7 @@ class Stages:
         settings = self.settings
         steps = settings.pretrain.get("num_steps")
         time = f"for {settings.minutes:g} minutes" if steps is None else f"for {steps} steps"
-        self.tell(3, f"pretraining from fresh weights {time}, stopped and resumed on the way")
+        self.tell(3, f"pretraining from fresh weights {time}")
         self._begin("pretraining", {**self._stamp_corpus(text), **describe_pretraining(settings)}, RUN)
         corpus, run = self.folder.path(CORPUS), self.folder.path(RUN)
         return pretrain_model(corpus, run, settings=settings, reporter=self.reporter)
