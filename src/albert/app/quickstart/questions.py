@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MASK = "[MASK]"
 NUM_QUESTIONS = 8
 _TOP = 3
-_NUM_PIECES = range(6, 31)  # of a sentence that is read at a glance, in any script
+_NUM_PIECES = range(6, 26)  # of a sentence that is read at a glance, in any script
 # Shorter words are mostly guessed without reading; scripts without capitals write a word with fewer signs.
 _MIN_LETTERS, _MIN_SIGNS = 4, 2
 T = TypeVar("T")
