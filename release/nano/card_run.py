@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albert.app.quickstart.curves import draw_series
 from albert.errors import InputError
 from albert.files import read_json
 from albert.model.parameters import count_parameters
@@ -20,7 +21,6 @@ from albert.training.run_folder import CHECKPOINTS_DIR, FREE_KEYS
 from albert.training.settings import PretrainSettings
 
 _NUM_ROWS = 12
-_MAX_POINTS = 200
 # What the corpus decides, and what is named as a place.
 _FILLED = {"model.vocab_size", "model.pad_token_id", "held_out.data"}
 
@@ -191,10 +191,7 @@ def draw_curves(run: Run) -> list[Chart]:
 
 
 def _draw(name: str, records: Sequence[Mapping[str, Any]], key: str, *, scale: float = 1.0) -> Series:
-    known = [record for record in records if record.get(key) is not None]
-    kept = [*known[:: max(1, len(known) // _MAX_POINTS)]]
-    xs, ys = [float(record["step"]) for record in kept], [scale * record[key] for record in kept]
-    return Series(name, xs=xs, ys=ys)
+    return draw_series(name, ((record["step"], record.get(key)) for record in records), scale=scale)
 
 
 def format_share(value: float | None) -> Cell:

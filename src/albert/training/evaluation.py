@@ -111,6 +111,12 @@ def find_unigram_loss(corpus: Corpus, source: ExampleSource, *, num_examples: in
     return total / count
 
 
+def count_asked(source: ExampleSource, *, num_examples: int) -> int:
+    """How many of so many examples are asked about: those without the two sentences of a pair are not."""
+    batches = iter_batches(source, num_examples=num_examples, max_tokens=1 << 30)
+    return sum(len(batch.lengths) for batch in batches)
+
+
 def count_pieces(corpus: Corpus, *, size: int) -> "np.typing.NDArray[np.int64]":
     """How often each piece occurs; of a large corpus, in parts spread over it."""
     counts = np.zeros(size, dtype=np.int64)

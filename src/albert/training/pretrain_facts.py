@@ -12,7 +12,8 @@ from albert.training.settings import PretrainSettings
 class PretrainFacts(RunFacts):
     """The corpus and what is known of it before the first step.
 
-    `num_asked` is how many held-out examples are asked about: there may be fewer than the settings want.
+    `num_asked` is how many held-out examples are asked about: there may be fewer than the settings want, and
+    documents of a single sentence make no pair.
     `recipe_steps` are those of the recipe, where a budget made them others.
     """
 

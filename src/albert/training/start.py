@@ -7,7 +7,7 @@ import torch
 from albert.errors import EchoError, InputError
 from albert.reporting import Reporter
 from albert.training.budget import parse_duration
-from albert.training.evaluation import find_unigram_loss
+from albert.training.evaluation import count_asked, find_unigram_loss
 from albert.training.launch import run_on_main
 from albert.training.pretrain_data import PretrainData
 from albert.training.pretrain_facts import PretrainFacts, identify_corpus, read_pretrain_run
@@ -91,7 +91,7 @@ def _begin_run(
         held_out=identify_corpus(data.held_out),
         num_pieces=data.train.num_pieces,
         vocabulary=data.tokenizer.fingerprint,
-        num_asked=min(settings.held_out.num_examples, source.num_examples),
+        num_asked=count_asked(source, num_examples=settings.held_out.num_examples),
         unigram_loss=find_unigram_loss(data.train, source, num_examples=settings.held_out.num_examples),
         num_threads=torch.get_num_threads(),
         budget_seconds=seconds,

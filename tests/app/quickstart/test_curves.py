@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from albert.app.quickstart.curves import draw_order
+from albert.app.quickstart.curves import draw_order, draw_series
 from albert.app.quickstart.pretraining import Point, PretrainingResult
 
 
@@ -30,6 +30,20 @@ def test_the_same_share_of_many_pairs_is() -> None:
     chart = draw_order(build_result(0.48, 0.55, num_asked=4000))
     assert chart is not None
     assert "more than chance" in chart.told
+
+
+def test_clearly_less_than_chance_is_told_as_that() -> None:
+    chart = draw_order(build_result(0.48, 0.3, num_asked=160))
+    assert chart is not None
+    assert chart.told.endswith("The interval of the last is 23 to 38%: that is less than chance.")
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_ends() -> None:
+    line = draw_series("loss", [(step, 0.5 if step else None) for step in range(1000)], scale=100.0)
+    assert len(line.xs) <= 201
+    assert (line.xs[0], line.xs[-1]) == (1.0, 999.0)
+    assert set(line.ys) == {50.0}
+    assert list(draw_series("none", []).xs) == []
 
 
 def test_without_sentence_order_there_is_no_chart() -> None:

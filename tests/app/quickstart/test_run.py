@@ -5,11 +5,16 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from albert.app.quickstart import checks
+from albert.app.quickstart.go_on import find_own_name, format_commands
+from albert.app.quickstart.pretraining import _is_exact
 from albert.training.pretrain import pretrain
+from albert.training.pretrain_facts import read_pretrain_run
 from tests.app.quickstart.conftest import (
     FEW_EVALUATIONS,
+    SIZES,
     Done,
     build_tiny,
     run_tiny,
@@ -56,6 +61,7 @@ def test_the_run_is_stopped_and_resumed_and_ends_with_the_weights_of_one_that_ne
 ) -> None:
     run = finished.result.pretraining
     (step,) = run.resumed_at
+    assert run.is_exact
     assert 0 < step < run.num_steps
     assert any(line.startswith(f"stopped by a signal at step {step}, on purpose") for line in finished.lines)
 
@@ -63,10 +69,28 @@ def test_the_run_is_stopped_and_resumed_and_ends_with_the_weights_of_one_that_ne
     assert read_weights(tmp_path / "whole") == read_weights(run.run_dir)
 
 
+@pytest.mark.parametrize(
+    ("later", "device", "is_exact"),
+    [
+        ({"step": 12, "threads": 1}, "cpu", True),
+        ({"step": 12, "threads": 2}, "cpu", False),  # sums are rounded otherwise
+        ({"step": 12, "threads": 1}, "cuda", False),
+        ({"step": 30, "threads": 2}, "cpu", True),  # nothing was left to compute
+    ],
+)
+def test_bits_are_known_to_be_the_same_on_a_cpu_with_as_many_threads(
+    later: dict[str, int], device: str, is_exact: bool, finished: Done, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("albert.model.runtime.select_device", lambda name: torch.device(device))
+    settings, _ = read_pretrain_run(finished.result.pretraining.run_dir)
+    records = [{"kind": "start", "step": 0, "threads": 1}, {"kind": "start", **later}]
+    assert _is_exact(records, settings) == is_exact
+
+
 def test_all_models_and_the_bag_of_words_answer_the_same_reviews(finished: Done) -> None:
     reviews = finished.result.reviews
     assert reviews is not None
-    assert list(reviews.scores) == ["majority", "bag_of_words", "untrained", "released"]
+    assert list(reviews.scores) == ["majority", "bag_of_words", "untrained", "pretrained"]
     assert {len(score.is_right) for score in reviews.scores.values()} == {reviews.num_test}
     # Four words tell everything, which a bag of them finds out from eighty examples.
     assert reviews.scores["bag_of_words"].accuracy.value > reviews.scores["majority"].accuracy.value
@@ -87,14 +111,14 @@ def test_models_are_asked_about_text_that_was_kept_from_learning(finished: Done)
         assert len(answers.in_order) == len(result.orders)
 
 
-def test_the_commands_of_the_report_work(finished: Done, run_albert: RunAlbert) -> None:
-    from albert.app.quickstart.go_on import find_own_name, format_commands
+def list_typed(finished: Done) -> dict[str, list[str]]:
+    """The words of the commands at the end of the report, by their first one."""
+    text = format_commands(finished.result).replace(find_own_name(), "albert")
+    return {words[0]: words for words in iter_typed(text)}
 
-    lines = format_commands(finished.result).splitlines()
-    own = find_own_name()
-    typed = {
-        words[0]: words for words in iter_typed("\n".join(line.replace(own, "albert") for line in lines))
-    }
+
+def test_the_commands_of_the_report_work(finished: Done, run_albert: RunAlbert) -> None:
+    typed = list_typed(finished)
     assert list(typed) == ["fill-mask", "doctor", "pretrain", "quickstart", "finetune"]
     for words in typed.values():
         check_typed(words)
@@ -102,8 +126,33 @@ def test_the_commands_of_the_report_work(finished: Done, run_albert: RunAlbert) 
     assert run_albert(*typed["doctor"]).code == 0
 
 
+@pytest.mark.slow
+def test_the_longer_commands_of_the_report_work_too(
+    finished: Done, stories: Path, tmp_path: Path, run_albert: RunAlbert, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    typed = list_typed(finished)
+    done = run_albert(*(word.replace("1h", "5s") for word in typed["pretrain"]))
+    assert done.code == 0, done.err
+    before, _ = read_pretrain_run(finished.result.pretraining.run_dir)
+    after, _ = read_pretrain_run(tmp_path / "longer")
+    same = {"num_steps", "schedule"}  # what a budget decides
+    assert after.model_dump(exclude=same) == before.model_dump(exclude=same)
+
+    done = run_albert(*typed["finetune"], "num_epochs=1")
+    assert done.code == 0, done.err
+
+    words = [str(stories) if word == "FOLDER" else word for word in typed["quickstart"]]
+    sizes = ["vocab_size=128", f"recipe={write_recipe(tmp_path)}", f"pretrain={json.dumps(TWELVE_STEPS)}"]
+    few = [f"{name}={number}" for name, number in SIZES.items() if name.startswith("num_")]
+    done = run_albert(*words, "--model", finished.settings.model, *sizes, *few, "finetune.num_epochs=1")
+    assert done.code == 0, done.err
+    assert (tmp_path / "mine" / "report.html").exists()
+
+
 def test_started_again_it_goes_on_with_everything(finished: Done) -> None:
     before = {path: path.stat().st_mtime_ns for path in finished.out.glob("pretrain/checkpoints/*")}
+    assert before
     again = run_tiny(finished.settings, finished.out)
     assert [line for line in again.lines if line.startswith("goes on with the ")] == [
         f"goes on with the {part} of the last time in {finished.out}"

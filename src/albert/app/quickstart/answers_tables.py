@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from albert.app.quickstart.questions import Guess
 from albert.app.quickstart.result import QuickstartResult
+from albert.inference.answers import Candidate
 from albert.pages.content import Cell, Column, Table
 from albert.study.cells import MISSING, text_cell
 
@@ -25,7 +25,7 @@ def tabulate_masks(result: QuickstartResult) -> Table:
     )
 
 
-def _show_guesses(guesses: Sequence[Sequence[Guess]] | None, number: int, word: str) -> Cell:
+def _show_guesses(guesses: Sequence[Sequence[Candidate]] | None, number: int, word: str) -> Cell:
     if guesses is None:
         return MISSING
     shown = (

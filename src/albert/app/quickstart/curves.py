@@ -1,6 +1,7 @@
 """How pretraining went comes in; charts of what was learned when go out."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from albert.app.quickstart.pretraining import Point, PretrainingResult
@@ -48,7 +49,12 @@ def _judge(held_out: Series) -> str:
     assert held_out.lows is not None
     assert held_out.highs is not None
     low, high = held_out.lows[-1], held_out.highs[-1]
-    found = "that is more than chance" if low > 50 else "from so few pairs that can't be told from chance"
+    if low > 50:
+        found = "that is more than chance"
+    elif high < 50:
+        found = "that is less than chance"
+    else:
+        found = "from so few pairs that can't be told from chance"
     return f"The interval of the last is {low:.0f} to {high:.0f}%: {found}."
 
 
@@ -60,9 +66,12 @@ def _add_intervals(series: Series, *, num_pairs: int) -> Series:
 
 
 def _draw(name: str, points: Sequence[Point], figure: str, *, scale: float = 1.0) -> Series:
-    known = [point for point in points if figure in point.figures]
-    stride = max(1, len(known) // _MAX_POINTS)
-    kept = known[::stride]
-    return Series(
-        name, xs=[float(point.step) for point in kept], ys=[scale * point.figures[figure] for point in kept]
-    )
+    return draw_series(name, ((point.step, point.figures.get(figure)) for point in points), scale=scale)
+
+
+def draw_series(name: str, points: Iterable[tuple[int, float | None]], *, scale: float = 1.0) -> Series:
+    """Figures by their steps as a line of few points: first and last are kept, None is passed over."""
+    known = [(float(step), scale * figure) for step, figure in points if figure is not None]
+    stride = max(1, math.ceil(len(known) / _MAX_POINTS))
+    kept = [*known[:-1:stride], *known[-1:]]
+    return Series(name, xs=[step for step, _ in kept], ys=[figure for _, figure in kept])

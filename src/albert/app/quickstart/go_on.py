@@ -2,39 +2,57 @@
 
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
 from albert.app.quickstart.result import QuickstartResult
+from albert.training.run_folder import SETTINGS_NAME
 
 
 def format_commands(result: QuickstartResult) -> str:
     """One command on each line, with a word on what it does."""
-    name, out = find_own_name(), result.out
-    run = shlex.quote(str(result.pretraining.run_dir))
+    name, out, run_dir = find_own_name(), result.out, result.pretraining.run_dir
+    run, settings, corpus = map(_quote, (run_dir, run_dir / SETTINGS_NAME, out / "corpus"))
     text = result.masks[0].text if result.masks else "the [MASK] was dark"
+    # A text that begins with a dash would be read as an option.
+    end_of_options = "-- " if text.startswith("-") else ""
     rows = [
-        (f"{name} fill-mask --model {run} {shlex.quote(text)}", "ask the model that was just trained"),
+        (
+            f"{name} fill-mask --model {run} {end_of_options}{shlex.quote(text)}",
+            "ask the model that was just trained",
+        ),
         (f"{name} doctor {run}", "why is the loss where it is, and what would help"),
         (
-            f"{name} pretrain nano --data {shlex.quote(str(out / 'corpus'))} --out longer --budget 1h",
+            f"{name} pretrain {settings} --data {corpus} --out longer --budget 1h",
             "the same with an hour",
         ),
         (f"{name} quickstart --data FOLDER --out mine", "all of this on your own text"),
     ]
     if result.reviews is not None:
-        tables, model = shlex.quote(str(out / "reviews")), shlex.quote(result.settings.model)
+        tables, model = _quote(out / "reviews"), shlex.quote(result.settings.model)
         rows.append(
             (
                 f"{name} finetune classification --model {model} --data {tables} --out mood --seeds 3",
-                "with three seeds",
+                "the reviews by the usual recipe, with three seeds",
             )
         )
     return "\n".join(f"{command}    # {word}" for command, word in rows)
 
 
 def find_own_name() -> str:
-    """How this command can be typed again from here."""
+    """How this command can be typed again from here, ready for a shell."""
     command = Path(sys.argv[0])
-    is_installed = command.name == "albert" and command.exists()
-    return os.path.relpath(command) if is_installed else "python -m albert"
+    if command.name == "albert" and command.exists():
+        return _shorten(sys.argv[0])
+    is_on_path = shutil.which("python") == sys.executable
+    return f"{'python' if is_on_path else _shorten(sys.executable)} -m albert"
+
+
+def _shorten(path: str) -> str:
+    """From here or from the root, whichever is shorter."""
+    return shlex.quote(min(os.path.relpath(path), os.path.abspath(path), key=len))
+
+
+def _quote(path: Path) -> str:
+    return shlex.quote(str(path))

@@ -1,22 +1,24 @@
 """What a quickstart found comes in; a page that a person reads goes out."""
 
 import math
+from collections.abc import Mapping
+from pathlib import PurePath
 
 from albert.app.quickstart.answers_tables import tabulate_masks, tabulate_orders
 from albert.app.quickstart.curves import draw_loss, draw_order
 from albert.app.quickstart.go_on import format_commands
 from albert.app.quickstart.result import QuickstartResult
-from albert.app.quickstart.scores import RELEASED, UNTRAINED, ReviewScores
+from albert.app.quickstart.scores import PRETRAINED, UNTRAINED, ReviewScores
+from albert.app.quickstart.settings import RELEASED
 from albert.pages.content import Chart, Column, Finding, Page, Section, Series, Table, Verdict
 from albert.reporting import format_seconds
 from albert.study.cells import interval_cell, text_cell
 from albert.tasks.metrics.intervals import Interval
 
-NAMES = {
-    "majority": "the more frequent answer",
-    "bag_of_words": "a bag of words",
-    UNTRAINED: "the same model, untrained",
-    RELEASED: "the released model",
+_OBJECTIVES = {
+    "none": "masked words",
+    "sop": "masked words, and the order of two pieces of text",
+    "nsp": "masked words, and whether one piece of text follows another",
 }
 
 
@@ -26,21 +28,52 @@ def build_page(result: QuickstartResult) -> Page:
         Section("What came out", findings=_list_findings(result)),
         Section("What was done", paragraphs=_tell_story(result)),
         _show_learning(result),
-        *([] if result.reviews is None else [_show_reviews(result.reviews)]),
+        *(
+            []
+            if result.reviews is None
+            else [_show_reviews(result.reviews, names=_name_answering(result.settings.model))]
+        ),
         _show_answers(result),
         _show_layers(result),
         Section("Go on", paragraphs=["From here:"], code=format_commands(result)),
     ]
-    lead = (
-        "The whole road of ALBERT, walked on this machine: a vocabulary, a corpus, a model pretrained from "
-        "nothing, stopped and resumed on the way, fine-tuning, and a look inside. "
-        f"{'What was left to do' if result.has_gone_on else 'It'} took {format_seconds(result.seconds)}."
+    return Page("ALBERT in minutes", _lead_in(result), sections)
+
+
+def _lead_in(result: QuickstartResult) -> str:
+    road = [
+        "a vocabulary",
+        "a corpus",
+        "a model pretrained from nothing",
+        *(["stopped and resumed on the way"] if result.pretraining.resumed_at else []),
+        *([] if result.reviews is None else ["fine-tuning"]),
+    ]
+    took = format_seconds(result.seconds)
+    told = (
+        f"Started again, it took {took} this time; what had been done before was kept where it could be."
+        if result.has_gone_on
+        else f"It took {took}."
     )
-    return Page("ALBERT in minutes", lead, sections)
+    return f"The road of ALBERT, walked on this machine: {', '.join(road)}, and a look inside. {told}"
 
 
-def _advise_longer(seconds: float) -> str:
-    return f"A longer run gets below that: `--minutes {max(10, math.ceil(3 * seconds / 60))}`."
+def _name_answering(model: str) -> dict[str, str]:
+    """Who answers the reviews, as a person is told; in the order of the table."""
+    own = f"the model {PurePath(model).name or model}"
+    return {
+        "majority": "the more frequent answer",
+        "bag_of_words": "a bag of words",
+        UNTRAINED: "the same model, untrained",
+        PRETRAINED: "the released model" if model == RELEASED else own,
+    }
+
+
+def _advise_longer(result: QuickstartResult) -> str:
+    """Where the steps are given, minutes would be passed over."""
+    if "num_steps" in result.settings.pretrain:
+        return ""
+    minutes = max(10, math.ceil(3 * result.pretraining.seconds / 60))
+    return f" A longer run may get below that: `--minutes {minutes}`."
 
 
 def _list_findings(result: QuickstartResult) -> list[Finding]:
@@ -52,7 +85,7 @@ def _list_findings(result: QuickstartResult) -> list[Finding]:
             "",
             f"The loss of masked words in held-out text went from {start:.3f} to {end:.3f}; who knows the "
             f"frequencies and nothing else has {level:.3f}."
-            + (f" {_advise_longer(run.seconds)}" if level <= end < start else ""),
+            + (_advise_longer(result) if level <= end < start else ""),
             "agrees" if end < level else "cannot tell" if end < start else "disagrees",
         )
     ]
@@ -63,7 +96,7 @@ def _list_findings(result: QuickstartResult) -> list[Finding]:
             Finding(
                 "A pretrained model learns a task better than the same model with fresh weights.",
                 "",
-                f"Right answers on {result.reviews.num_test:,} reviews, released minus untrained: "
+                f"Right answers on {result.reviews.num_test:,} reviews, pretrained minus untrained: "
                 f"{gain.value:+.1f} points ({gain.low:+.1f} to {gain.high:+.1f}). A bag of words has "
                 f"{words.value:.1f}%.",
                 _judge(gain),
@@ -85,14 +118,19 @@ def _tell_story(result: QuickstartResult) -> list[str]:
         f"A vocabulary of {run.vocab_size:,} pieces was trained on it. Cleaned and cut, it has "
         f"{run.num_pieces:,} pieces to learn from.",
         f"A model of {run.num_parameters:,} parameters was pretrained from fresh weights for "
-        f"{run.num_steps:,} steps ({run.num_tokens:,} pieces, {format_seconds(run.seconds)}): masked words"
-        f"{'' if draw_order(run) is None else ', and the order of sentences'}.",
+        f"{run.num_steps:,} steps ({run.num_tokens:,} pieces, {format_seconds(run.seconds)}): "
+        f"{_OBJECTIVES[run.objective]}.",
     ]
     if run.resumed_at:
         steps = " and ".join(f"{step:,}" for step in run.resumed_at)
         told.append(
-            f"At step {steps} it was stopped by a signal and resumed. That changes nothing: the weights are, "
-            "to the bit, those of a run that never stopped (the tests of the project compare them)."
+            f"On the way it was stopped, and it went on from step {steps}."
+            + (
+                " That changes nothing: the weights are, to the bit, those of a run that never stopped (the "
+                "tests of the project compare them)."
+                if run.is_exact
+                else ""
+            )
         )
     if result.reviews is not None:
         told.append(f"The reviews: {result.reviews_note}")
@@ -100,33 +138,27 @@ def _tell_story(result: QuickstartResult) -> list[str]:
 
 
 def _show_learning(result: QuickstartResult) -> Section:
-    charts = [draw_loss(result.pretraining)]
-    order = draw_order(result.pretraining)
-    late = (
+    words, order = draw_loss(result.pretraining), draw_order(result.pretraining)
+    told = (
+        "A model first learns how frequent each piece is, and stays at that level for a while; below it, "
+        "it uses what stands around the mask."
+    )
+    if order is None:
+        return Section("Learning", paragraphs=[told], charts=[words])
+    told += (
         " The order of two pieces of text is learned much later than words: minutes are too few for more "
         "than a beginning."
     )
-    return Section(
-        "Learning",
-        paragraphs=[
-            "A model first learns how frequent each piece is, and stays at that level for a while; below it, "
-            f"it uses what stands around the mask.{'' if order is None else late}",
-        ],
-        charts=charts if order is None else [*charts, order],
-    )
+    return Section("Learning", paragraphs=[told], charts=[words, order])
 
 
-def _show_reviews(reviews: ReviewScores) -> Section:
-    names = [name for name in NAMES if name in reviews.scores]
-    accuracies = [reviews.scores[name].accuracy for name in names]
+def _show_reviews(reviews: ReviewScores, *, names: Mapping[str, str]) -> Section:
+    found = {told: reviews.scores[name].accuracy for name, told in names.items() if name in reviews.scores}
     table = Table(
         "reviews",
         [Column("who"), Column("right", is_number=True, hint="in 100 test reviews, with a 95% interval")],
-        [
-            [text_cell(NAMES[name]), interval_cell(accuracy)]
-            for name, accuracy in zip(names, accuracies, strict=True)
-        ],
-        strong_rows=[names.index(RELEASED)],
+        [[text_cell(told), interval_cell(accuracy)] for told, accuracy in found.items()],
+        strong_rows=[list(found).index(names[PRETRAINED])],
         note="Intervals are over reviews, for one seed of training.",
     )
     chart = Chart(
@@ -137,15 +169,15 @@ def _show_reviews(reviews: ReviewScores) -> Section:
         series=[
             Series(
                 "test reviews",
-                xs=list(range(len(names))),
-                ys=[accuracy.value for accuracy in accuracies],
-                lows=[accuracy.low for accuracy in accuracies],
-                highs=[accuracy.high for accuracy in accuracies],
+                xs=list(range(len(found))),
+                ys=[accuracy.value for accuracy in found.values()],
+                lows=[accuracy.low for accuracy in found.values()],
+                highs=[accuracy.high for accuracy in found.values()],
             )
         ],
         kind="points",
-        x_names=[NAMES[name] for name in names],
-        told="; ".join(f"{NAMES[name]}: {reviews.scores[name].accuracy.value:.1f}%" for name in names) + ".",
+        x_names=list(found),
+        told="; ".join(f"{told}: {accuracy.value:.1f}%" for told, accuracy in found.items()) + ".",
     )
     told = (
         f"{reviews.num_train:,} reviews to learn from, {reviews.num_dev:,} to choose the best step by, and "
@@ -160,20 +192,23 @@ def _show_answers(result: QuickstartResult) -> Section:
         *([tabulate_orders(result)] if result.orders else []),
     ]
     told = (
-        "Sentences that the model just trained has never seen."
+        "Sentences of documents that were kept from the model just trained. Where a text says the same again "
+        "and again, such a sentence may stand elsewhere, too."
         if tables
-        else "The text has no short sentences to ask about."
+        else "The held-out text has no short sentence with a word to ask about."
     )
     return Section("Asked", paragraphs=[told], tables=tables)
 
 
 def _show_layers(result: QuickstartResult) -> Section:
+    charts = result.layers.charts
+    trained = charts[0].series[0].name  # it is measured first
     return Section(
         "Layer by layer",
         paragraphs=[
             "How far each layer moves each token (figure 1 of the paper). In ALBERT all layers are one "
-            "block, run again and again. `pretrain` is the model that was just trained. "
+            f"block, run again and again. `{trained}` is the model that was just trained. "
             "More is in `layers/report.html`.",
         ],
-        charts=result.layers.charts,
+        charts=charts,
     )

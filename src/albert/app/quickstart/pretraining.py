@@ -37,7 +37,7 @@ class PretrainingResult:
     """How it went: `start` is what the model knew before its first step, `resumed_at` where it was stopped.
 
     `training` are points of the text that is learned from, `held_out` of `num_asked` pairs of the
-    other.
+    other. `is_exact` where stopping is known to change no bit: on a CPU, with as many threads all along.
     """
 
     run_dir: Path
@@ -53,6 +53,8 @@ class PretrainingResult:
     start: Point
     training: tuple[Point, ...]
     held_out: tuple[Point, ...]
+    objective: str = "sop"
+    is_exact: bool = True
 
     @property
     def end(self) -> Point:
@@ -72,7 +74,7 @@ def pretrain_model(
     if stopper.has_stopped and outcome.signal == "SIGTERM":
         reporter.say(
             f"stopped by a signal at step {outcome.progress.step:,}, on purpose, and saved; now it goes on "
-            "as if it had never stopped, to the bit"
+            "as if it had never stopped"
         )
         outcome = _run(corpus_dir, run_dir, settings, reporter)
     outcome.check_finished()
@@ -183,11 +185,22 @@ def _read_result(corpus_dir: Path, run_dir: Path, outcome: Any) -> PretrainingRe
         start=_ask_untrained(corpus_dir, settings),
         training=_list_points(records, "train"),
         held_out=(*(each for each in _list_points(records, "evaluate") if each.step < end.step), end),
+        objective=settings.examples.objective,
+        is_exact=_is_exact(records, settings),
     )
 
 
 def _is_resumed(record: dict[str, Any], settings: Any) -> bool:
     return record.get("kind") == "start" and 0 < record["step"] < settings.num_steps
+
+
+def _is_exact(records: Sequence[dict[str, Any]], settings: Any) -> bool:
+    from albert.model.runtime import select_device
+
+    starts = [record for record in records if record.get("kind") == "start"]
+    # Started again at its end, a run computes nothing more.
+    threads = {record.get("threads") for record in starts if record["step"] < settings.num_steps}
+    return len(threads) <= 1 and select_device(settings.runtime.device).type == "cpu"
 
 
 def _list_points(records: Sequence[dict[str, Any]], kind: str) -> tuple[Point, ...]:

@@ -1,6 +1,6 @@
 """Held-out text comes in; words to guess and sentences to order go out, and what models say to them."""
 
-import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,14 +11,15 @@ from albert.app.quickstart.hashing import find_share
 
 if TYPE_CHECKING:
     from albert.corpus.corpus import Corpus
+    from albert.inference.answers import Candidate
     from albert.text.tokenizer import Tokenizer
 
 MASK = "[MASK]"
 NUM_QUESTIONS = 8
 _TOP = 3
-_NUM_WORDS = range(5, 21)  # of a sentence that is read at a glance
-_MIN_LETTERS = 4  # shorter words are mostly guessed without reading
-_WORD = re.compile(r"[^\W\d_]+")
+_NUM_PIECES = range(6, 26)  # of a sentence that is read at a glance, in any script
+# Shorter words are mostly guessed without reading; scripts without capitals write a word with fewer signs.
+_MIN_LETTERS, _MIN_SIGNS = 4, 2
 T = TypeVar("T")
 
 
@@ -40,21 +41,13 @@ class OrderQuestion:
 
 
 @dataclass(frozen=True)
-class Guess:
-    """A word for a mask, and how likely the model finds it."""
-
-    text: str
-    probability: float
-
-
-@dataclass(frozen=True)
 class ModelAnswers:
     """What a model says: guesses for each mask, best first, and how likely each pair is in order.
 
     None where the model has no head for it, or cannot read so long a text.
     """
 
-    guesses: tuple[tuple[Guess, ...], ...] | None
+    guesses: tuple[tuple["Candidate", ...], ...] | None
     in_order: tuple[float, ...] | None
 
 
@@ -62,16 +55,15 @@ def list_questions(
     corpus: "Corpus", tokenizer: "Tokenizer"
 ) -> tuple[list[MaskQuestion], list[OrderQuestion]]:
     """Questions from all over a text: the same text, the same questions."""
-    documents = list(iter_sentences(corpus, tokenizer))
+    documents = [
+        [_spell_short(pieces, tokenizer) for pieces in document] for document in _iter_documents(corpus)
+    ]
+    singles = [text for document in documents for text in document if text is not None]
     pairs = [
         (first, second)
         for document in documents
         for first, second in pairwise(document)
-        if _is_short(first) and _is_short(second)
-    ]
-    # Text without a pair has words to guess all the same.
-    singles = [first for first, _ in pairs] or [
-        text for document in documents for text in document if _is_short(text)
+        if first is not None and second is not None
     ]
     masks = [_mask_word(text, tokenizer) for text in spread(singles, 4 * NUM_QUESTIONS)]
     orders = [
@@ -83,13 +75,16 @@ def list_questions(
 
 def iter_sentences(corpus: "Corpus", tokenizer: "Tokenizer") -> Iterator[list[str]]:
     """The documents of a corpus as sentences of text, as the vocabulary spells them."""
+    for document in _iter_documents(corpus):
+        yield [tokenizer.decode(pieces) for pieces in document]
+
+
+def _iter_documents(corpus: "Corpus") -> Iterator[list[list[int]]]:
+    """The documents of a corpus as sentences of pieces."""
     for part in corpus.parts:
         starts = part.sentence_starts
         for first, last in zip(part.document_starts[:-1], part.document_starts[1:], strict=True):
-            yield [
-                tokenizer.decode(part.pieces[starts[number] : starts[number + 1]].tolist())
-                for number in range(first, last)
-            ]
+            yield [part.pieces[starts[number] : starts[number + 1]].tolist() for number in range(first, last)]
 
 
 def spread(items: Sequence[T], number: int) -> list[T]:
@@ -99,18 +94,39 @@ def spread(items: Sequence[T], number: int) -> list[T]:
     return [items[place * len(items) // number] for place in range(number)]
 
 
-def _is_short(text: str) -> bool:
-    return len(text.split()) in _NUM_WORDS
+def _spell_short(pieces: Sequence[int], tokenizer: "Tokenizer") -> str | None:
+    """The text of a short sentence; None for others, and where a piece is unknown and cannot be spelled."""
+    is_short = len(pieces) in _NUM_PIECES and tokenizer.unk_id not in pieces
+    return tokenizer.decode(pieces) if is_short else None
 
 
 def _mask_word(text: str, tokenizer: "Tokenizer") -> MaskQuestion | None:
     """Hide one word that is a single piece; which one goes by the text's hash."""
-    words = [match for match in _WORD.finditer(text) if len(match[0]) >= _MIN_LETTERS]
-    whole = [match for match in words if len(tokenizer.encode_ids([match[0]])[0]) == 1]
-    if not whole or MASK in text:
+    if MASK in text:
         return None
-    chosen = whole[int(find_share(text) * len(whole))]
-    return MaskQuestion(f"{text[: chosen.start()]}{MASK}{text[chosen.end() :]}", chosen[0])
+    encoding = tokenizer.encode(text)
+    whole = [
+        (start, end)
+        for piece, (start, end) in zip(encoding.ids, encoding.spans, strict=True)
+        if tokenizer.begins_word(piece)
+        and _is_worth_asking(text[start:end])
+        # A letter right behind the mask would be read as the beginning of a word.
+        and not (text[end : end + 1].isalnum() or _is_letter(text[end : end + 1]))
+    ]
+    if not whole:
+        return None
+    start, end = whole[int(find_share(text) * len(whole))]
+    return MaskQuestion(f"{text[:start]}{MASK}{text[end:]}", text[start:end])
+
+
+def _is_worth_asking(word: str) -> bool:
+    least = _MIN_LETTERS if word.lower() != word.upper() else _MIN_SIGNS
+    return len(word) >= least and all(map(_is_letter, word))
+
+
+def _is_letter(sign: str) -> bool:
+    """Letters, and the marks that are part of one: vowels of Hindi and Thai, accents."""
+    return sign != "" and unicodedata.category(sign)[0] in "LM"
 
 
 def ask_model(source: Path, masks: Sequence[MaskQuestion], orders: Sequence[OrderQuestion]) -> ModelAnswers:
@@ -125,14 +141,14 @@ def ask_model(source: Path, masks: Sequence[MaskQuestion], orders: Sequence[Orde
     )
 
 
-def _fill(predictor: Any, masks: Sequence[MaskQuestion]) -> tuple[tuple[Guess, ...], ...] | None:
+def _fill(predictor: Any, masks: Sequence[MaskQuestion]) -> tuple[tuple["Candidate", ...], ...] | None:
     from albert.errors import InputError
 
     try:
         answers = predictor.fill_mask([mask.text for mask in masks], top=_TOP)
     except InputError:  # longer than the model reads
         return None
-    return tuple(tuple(Guess(found.text, found.probability) for found in first) for first, *_ in answers)
+    return tuple(tuple(candidates) for candidates, *_ in answers)
 
 
 def _order(predictor: Any, orders: Sequence[OrderQuestion]) -> tuple[float, ...] | None:

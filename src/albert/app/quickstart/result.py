@@ -8,11 +8,16 @@ from typing import Any
 from albert.app.quickstart.pretraining import PretrainingResult
 from albert.app.quickstart.questions import MaskQuestion, ModelAnswers, OrderQuestion
 from albert.app.quickstart.scores import ReviewScores
-from albert.app.quickstart.settings import QuickstartSettings
+from albert.app.quickstart.settings import RELEASED, QuickstartSettings
 from albert.app.quickstart.sources import TextSource
 from albert.pages.content import Page
 
 TRAINED = "just trained"
+
+
+def name_model(model: str) -> str:
+    """How the pretrained model is called: a person's own is not the released one."""
+    return f"released: {model}" if model == RELEASED else f"given: {model}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from albert.app.quickstart.checks import check_data, check_settings
 from albert.app.quickstart.folder import open_quickstart
 from albert.app.quickstart.page import build_page
 from albert.app.quickstart.questions import ask_model, list_questions
-from albert.app.quickstart.result import TRAINED, QuickstartResult
+from albert.app.quickstart.result import TRAINED, QuickstartResult, name_model
 from albert.app.quickstart.settings import QuickstartSettings
 from albert.app.quickstart.stages import Stages, open_data
 from albert.pages.content import Page
@@ -41,7 +41,7 @@ def run_quickstart(
         masks, orders = list_questions(held_out.held_out, held_out.tokenizer)
         models: Mapping[str, Path] = {
             TRAINED: run.run_dir,
-            **({} if found.model is None else {f"released: {settings.model}": found.model}),
+            **({} if found.model is None else {name_model(settings.model): found.model}),
         }
         result = QuickstartResult(
             settings=settings,

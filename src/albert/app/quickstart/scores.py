@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TASK = "classification"
 TEST = "test"
-RELEASED, UNTRAINED = "released", "untrained"
+PRETRAINED, UNTRAINED = "pretrained", "untrained"
 MODELS_DIR = "models"
 # The reviews are short and few: three times over them takes a minute or two for each model.
 _OVERRIDES = ("max_length=64", "num_epochs=3", "num_evaluations=3", "has_tensorboard=false")
@@ -31,7 +31,7 @@ class ReviewScore:
 
 @dataclass(frozen=True)
 class ReviewScores:
-    """All who answered the same test reviews, and how much better the released model is than a fresh one."""
+    """All who answered the same test reviews, and how much better a pretrained model is than a fresh one."""
 
     num_train: int
     num_dev: int
@@ -70,7 +70,7 @@ def score_reviews(
         run_dir = tables / MODELS_DIR / name
         _teach(model, tables, run_dir, settings=settings, reporter=reporter)
         found[name] = _score_model(run_dir, tables, name)
-    gap = compare_means(found[RELEASED].is_right, second=found[UNTRAINED].is_right, seed=0).interval
+    gap = compare_means(found[PRETRAINED].is_right, second=found[UNTRAINED].is_right, seed=0).interval
     train, dev, test = (_count_rows(tables, name) for name in ("train", "dev", TEST))
     return ReviewScores(train, dev, test, found, gap.in_points())
 

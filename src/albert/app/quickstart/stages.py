@@ -25,7 +25,7 @@ from albert.app.quickstart.pretraining import (
 )
 from albert.app.quickstart.questions import iter_sentences, spread
 from albert.app.quickstart.reviews import ReviewSource, find_reviews, write_tables
-from albert.app.quickstart.scores import RELEASED, UNTRAINED, ReviewScores, score_reviews
+from albert.app.quickstart.scores import PRETRAINED, UNTRAINED, ReviewScores, score_reviews
 from albert.app.quickstart.settings import RECIPE_OF_RELEASED, QuickstartSettings
 from albert.app.quickstart.sources import TextSource, find_text
 from albert.app.quickstart.vocabulary import save_vocabulary, train_vocabulary
@@ -126,7 +126,7 @@ class Stages:
         settings = self.settings
         steps = settings.pretrain.get("num_steps")
         time = f"for {settings.minutes:g} minutes" if steps is None else f"for {steps} steps"
-        self.tell(3, f"pretraining from fresh weights {time}, stopped and resumed on the way")
+        self.tell(3, f"pretraining from fresh weights {time}")
         corpus, run, stamp = self.folder.path(CORPUS), self.folder.path(RUN), self._stamp_pretraining(text)
         with in_words_of_quickstart():
             if not self.folder.has("pretraining", stamp):  # refused before a run of the last time is removed
@@ -159,7 +159,7 @@ class Stages:
         if not (tables / UNTRAINED).exists():
             start = read_recipe(RECIPE_OF_RELEASED).fresh_start
             save_untrained(found.model, tables / UNTRAINED, seed=settings.seed, start=start)
-        models = {UNTRAINED: tables / UNTRAINED, RELEASED: found.model}
+        models = {UNTRAINED: tables / UNTRAINED, PRETRAINED: found.model}
         with in_words_of_quickstart():
             return score_reviews(tables, models=models, settings=settings, reporter=self.reporter)
 
