@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import Field, ValidationError, model_validator
 
 from albert.errors import AlbertError, SettingsError
-from albert.settings import Settings, apply_overrides, build_settings, parse_yaml, read_settings
+from albert.settings import Settings, add_seed, apply_overrides, build_settings, parse_yaml, read_settings
 
 
 class Optimizer(Settings):
@@ -338,3 +338,11 @@ def test_written_settings_keep_the_order_of_the_class_and_plain_letters():
     text = Training(title="Übung 中").to_yaml()
     assert "title: Übung 中" in text
     assert list(parse_yaml(text, source="text")) == list(Training.model_fields)
+
+
+def test_a_seed_is_an_override_unless_another_is_there():
+    assert add_seed(["steps=5"], 3) == ["steps=5", "seed=3"]
+    assert add_seed(["seed=5"], None) == ["seed=5"]
+    assert add_seed(["seed=5"], 3, key="first_seed") == ["seed=5", "first_seed=3"]
+    with pytest.raises(SettingsError, match=r"^seed=5 and --seed: leave seed=5 out, and give --seed$"):
+        add_seed(["seed=5"], 5)

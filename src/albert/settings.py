@@ -118,6 +118,16 @@ def apply_overrides(
     return merged
 
 
+def add_seed(overrides: Iterable[str], seed: int | None, *, key: str = "seed") -> list[str]:
+    """The overrides with what `--seed` says, if it was given; a seed that is told in two ways is refused."""
+    given = list(overrides)
+    if seed is None:
+        return given
+    if told := [override for override in given if override.partition("=")[0] == key]:
+        raise SettingsError(f"{told[-1]} and --seed: leave {told[-1]} out, and give --seed")
+    return [*given, f"{key}={seed}"]
+
+
 def _explain(cls: type[BaseModel], error: ValidationError) -> str:
     """One line for all that is wrong: each key, the value it has, and what it should be."""
     lines = "; ".join(_explain_one(cls, detail) for detail in error.errors(include_url=False))

@@ -45,6 +45,7 @@ def finetune(
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out, exactly")] = False,
 ) -> CommandResult:
     """Teach a pretrained model a task; Ctrl-C saves, and --resume goes on as if it had never been."""
+    from albert.settings import add_seed
     from albert.tasks.finetune import finetune as run
     from albert.tasks.finetune_seeds import finetune_seeds
 
@@ -60,7 +61,7 @@ def finetune(
                 out=folder,
                 dev=dev,
                 recipe=recipe,
-                overrides=[*overrides, *([] if number is None else [f"seed={number}"])],
+                overrides=add_seed(overrides, number),
                 resume=resume,
                 reporter=display,
             )
@@ -72,12 +73,12 @@ def finetune(
 
 
 def _list_seeds(number: int, *, first: int | None, overrides: list[str]) -> range:
-    """The seeds to train with; refused: none at all, and a seed that is told in two ways."""
+    """The seeds to train with; refused: none at all, and one seed for several runs."""
     if number < 1:
         raise InputError(f"--seeds is {number}; at least 1")
     told = [override for override in overrides if override.startswith("seed=")]
-    if told and (number > 1 or first is not None):
-        raise InputError(f"{told[-1]} and --seed{'s' * (number > 1)}: leave {told[-1]} out, and give --seed")
+    if told and number > 1:
+        raise InputError(f"{told[-1]} and --seeds: leave {told[-1]} out, and give --seed")
     return range(first or 0, (first or 0) + number)
 
 

@@ -39,9 +39,10 @@ def pretrain(
     seed: Annotated[int | None, typer.Option("--seed", help="of weights, examples and dropout")] = None,
 ) -> CommandResult:
     """Pretrain a model on a prepared corpus; Ctrl-C saves, and --resume goes on as if it had never been."""
+    from albert.settings import add_seed
     from albert.training.pretrain import pretrain as run
 
-    overrides = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
+    overrides = add_seed(settings or [], seed)
     with ProgressDisplay() as display:
         result = run(
             recipe,
