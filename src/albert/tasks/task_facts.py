@@ -21,12 +21,13 @@ class TaskFacts(Settings):
     `task` is a published one or the name of a kind of table. Without `labels` a text gets a number.
     `temperature` makes probabilities honest. Of questions: each window begins `stride` pieces further, an
     answer has at most `max_answer` pieces, and where `has_impossible`, a question whose odds for no answer
-    lie above `threshold` has none. Of choices: question and option keep `max_ending` pieces. Of texts: a model that `has_exits` has a classifier after each layer
-    and leaves out the rest once `patience` layers in a row agree with the one before; None runs all of them.
-    Numbers agree that are less than `exit_tolerance` apart. Of embeddings: cosines are divided by
-    `similarity_temperature` in training, and pairs whose number is below `min_similarity` teach nothing.
-    `learned_from` are hashes of the examples that were learned from, alone and with those kept from them;
-    `tuned_on` is that of the examples by which temperature and threshold were chosen.
+    lie above `threshold` has none. Of choices: question and option keep `max_ending` pieces. Of texts: a
+    model that `has_exits` has a classifier after each layer and leaves out the rest once `patience` layers in
+    a row agree with the one before; None runs all of them. Numbers agree that are less than `exit_tolerance`
+    apart. Of embeddings: cosines are divided by `similarity_temperature` in training, and pairs whose number
+    is below `min_similarity` teach nothing. `learned_from` are hashes of the examples that were learned from,
+    alone and with those kept from them; `tuned_on` is that of the examples by which temperature and threshold
+    were chosen.
     """
 
     task: str

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from albert.app.options import Revision
 from albert.app.results import CommandResult
 from albert.errors import InputError
 
@@ -17,9 +18,7 @@ def convert(
     target: Annotated[Path, typer.Argument(metavar="DST", help="the folder to write")],
     half: Annotated[bool, typer.Option("--half", help="write the weights in half precision")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the model folder DST")] = False,
-    revision: Annotated[
-        str | None, typer.Option("--revision", help="of a model on the hub: a tag, a branch or a commit")
-    ] = None,
+    revision: Revision = None,
 ) -> CommandResult:
     """Write any model we can read as a folder that albert and `transformers` open."""
     _check_target(target, overwrite)

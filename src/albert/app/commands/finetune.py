@@ -1,14 +1,14 @@
 """`albert finetune`: a pretrained folder, a task and its data come in; a scored model goes out."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from albert.app.commands.pretrain import EXIT_CODES
+from albert.app.options import Resume, Revision
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
+from albert.app.stopping import tell_stopped
 from albert.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def finetune(
         int | None,
         typer.Option("--seed", help="of the new head, the order and dropout; of several, the first"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out, exactly")] = False,
+    revision: Revision = None,
+    resume: Resume = False,
 ) -> CommandResult:
     """Teach a pretrained model a task; Ctrl-C saves, and --resume goes on as if it had never been."""
     from albert.settings import add_seed
@@ -62,6 +63,7 @@ def finetune(
                 dev=dev,
                 recipe=recipe,
                 overrides=add_seed(overrides, number),
+                revision=revision,
                 resume=resume,
                 reporter=display,
             )
@@ -97,20 +99,12 @@ def _report_run(result: "FinetuneResult") -> CommandResult:
     }
     code = 0
     if not outcome.is_finished:
-        code = _tell_stopped(result)
+        code = tell_stopped(
+            outcome.signal, step=progress.step, go_on="--resume goes on", is_silent=not result.is_main
+        )
     return CommandResult(
         values, lambda console: _render_run(console, values), exit_code=code, is_silent=not result.is_main
     )
-
-
-def _tell_stopped(result: "FinetuneResult") -> int:
-    outcome = result.outcome
-    if result.is_main:
-        print(
-            f"stopped by {outcome.signal} at step {outcome.progress.step} and saved; --resume goes on",
-            file=sys.stderr,
-        )
-    return EXIT_CODES.get(outcome.signal or "", 1)
 
 
 def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:

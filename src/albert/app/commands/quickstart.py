@@ -1,14 +1,13 @@
 """`albert quickstart`: nothing comes in, or a folder of text; the whole road and its report go out."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from albert.app.commands.pretrain import EXIT_CODES
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
+from albert.app.stopping import tell_stopped
 
 
 def quickstart(
@@ -46,8 +45,7 @@ def quickstart(
         with ProgressDisplay() as display:
             report, result = run_quickstart(chosen, data=data, out=out, reporter=display)
     except StoppedError as stopped:
-        print(f"stopped by {stopped} and saved; the same command goes on", file=sys.stderr)
-        code = EXIT_CODES.get(str(stopped), 1)
+        code = tell_stopped(str(stopped), go_on="the same command goes on")
         return CommandResult({"is_finished": False}, lambda console: None, exit_code=code)
     shown: dict[str, Any] = {"is_finished": True, "report": str(report), **result.list_values()}
     return CommandResult(shown, lambda console: _render(console, shown))
