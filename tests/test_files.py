@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from albert.files import (
     read_text,
     write_json,
     write_text,
+    writing_to,
 )
 from tests.conftest import read_tree
 
@@ -372,3 +374,22 @@ def test_a_wait_ends_when_the_other_is_done(tmp_path):
         order.append("first")
     thread.join(10)
     assert order == ["first", "second"]
+
+
+def test_a_refusal_to_write_is_told_with_the_cure_that_fits(tmp_path):
+    place = tmp_path / "out"
+    with pytest.raises(WriteError) as caught, writing_to(place, cure="go on with --resume"):
+        raise OSError(errno.ENOSPC, "No space left on device", "elsewhere")
+    assert str(caught.value) == f"{place}: cannot be written (No space left on device); go on with --resume"
+    assert caught.value.errno == errno.ENOSPC
+    # A worker's error comes from another process.
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    said = r"^out: cannot be written \(what Arrow says\); wait$"
+    with pytest.raises(WriteError, match=said), writing_to("out", cure="wait"):
+        raise OSError("what Arrow says\nand where")
+
+
+def test_without_a_cure_another_place_is_one_and_where_the_disk_is_full_room():
+    assert str(WriteError(errno.EACCES, "no", "x")) == "x: cannot be written (no); choose another place"
+    full = str(WriteError(errno.ENOSPC, "full", "x"))
+    assert full == "x: cannot be written (full); make room, or choose another place"

@@ -1,7 +1,11 @@
 """The errors that are a user's to mend: each is one line that names the value, the limit and the cure."""
 
 import difflib
+import errno
 from collections.abc import Iterable
+
+# The system's numbers for a disk, a user's share of it or a file that can grow no more.
+NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class AlbertError(Exception):
@@ -29,10 +33,18 @@ class InputError(AlbertError):
 
 
 class WriteError(AlbertError, OSError):
-    """A place that cannot be written to, by the name that was given: the system's error, in one line."""
+    """A place that cannot be written to, by the name that was given: the system's error, in one line.
+
+    Without a `cure`, another place is one; and where the disk is full, room.
+    """
+
+    def __init__(self, number: int | None, reason: str, place: str, *, cure: str | None = None) -> None:
+        super().__init__(number, reason, place)
+        self.cure = cure
 
     def __str__(self) -> str:
-        return f"{self.filename}: cannot be written ({self.strerror}); choose another place"
+        usual = "make room, or choose another place" if self.errno in NO_ROOM else "choose another place"
+        return f"{self.filename}: cannot be written ({self.strerror}); {self.cure or usual}"
 
 
 class TerminatedError(KeyboardInterrupt):

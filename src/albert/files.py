@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from albert.errors import FileFormatError, InputError, WriteError, first_line
+from albert.errors import NO_ROOM, FileFormatError, InputError, WriteError, first_line
 
 try:
     import fcntl
@@ -112,13 +112,23 @@ def _naming(path: Path, *, aside: Path | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         place = None if error.filename is None else Path(os.fsdecode(error.filename))
-        is_full = place is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        is_full = place is None and error.errno in NO_ROOM
         if aside is not None and not is_full and not (place is not None and place.is_relative_to(aside)):
             raise
         # What is in the way of a folder is a file; the system says only that it is there.
         number = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
-        reason = os.strerror(number) if number is not None else str(error)
+        reason = os.strerror(number) if number is not None else error.strerror or str(error)
         raise WriteError(number, reason, str(path)) from error
+
+
+@contextmanager
+def writing_to(place: Path | str, *, cure: str) -> Iterator[None]:
+    """Tell whatever the system refuses in the block as a refusal to write to `place`, with its cure."""
+    try:
+        yield
+    except OSError as error:
+        reason = first_line(OSError(error.strerror or str(error)))
+        raise WriteError(error.errno, reason, str(place), cure=cure) from error
 
 
 def _must_be_filled(path: Path) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from albert.errors import InputError
+from albert.files import writing_to
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import build_autocast
 from albert.pretrained.folder import load_model
@@ -182,12 +183,8 @@ def _begin_run(
     if has_run(run_dir):
         return
     known = {"num_steps": job.num_steps, "guess": score_guessing(assignment)}
-    try:
+    with writing_to(run_dir, cure="make room, or choose another --out"):
         write_run(run_dir, job.settings, facts.model_copy(update=known))
-    except OSError as error:
-        raise InputError(
-            f"{run_dir}: cannot be written ({error.strerror or error}); make room, or choose another --out"
-        ) from error
 
 
 def _check_run(run_dir: Path, settings: FinetuneSettings, facts: FinetuneFacts) -> None:
