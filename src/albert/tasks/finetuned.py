@@ -10,17 +10,15 @@ from torch import Tensor
 from albert.files import write_json, writing_to
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.card import format_card, format_rows
-from albert.pretrained.folder import save_model
 from albert.reporting import Reporter, format_seconds
 from albert.tasks.asking import ask_items
-from albert.tasks.extras import list_extras
 from albert.tasks.finetune_facts import FinetuneFacts
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_model import load_start
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.foreign_folder import PROBLEM_TYPES
+from albert.tasks.finetuned_folder import save_finetuned
 from albert.tasks.metrics.squad_threshold import format_figure
-from albert.tasks.task_facts import TASK_NAME, TaskFacts, build_kind, format_facts
+from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.tuning import tune_facts
 from albert.text.tokenizer import Tokenizer
 from albert.training.job import LoopOutcome
@@ -69,15 +67,7 @@ def write_finetuned(
     metrics = build_kind(tuned).score(answers, job.dev_examples)
     card = format_task_card(model, job.settings, facts, tuned, metrics, seconds=progress.seconds, step=step)
     with writing_to(run_dir / MODEL_DIR, cure=STEPS_ARE_SAVED):
-        save_model(
-            run_dir / MODEL_DIR,
-            model,
-            tokenizer=tokenizer,
-            labels=tuned.labels if tuned.kind in ("texts", "words") else (),
-            problem_type=PROBLEM_TYPES[tuned.label_kind] if tuned.kind == "texts" else None,
-            card=card,
-            extras={TASK_NAME: format_facts(tuned), **list_extras(model, tuned)},
-        )
+        save_finetuned(run_dir / MODEL_DIR, model, facts=tuned, tokenizer=tokenizer, card=card)
         write_json(run_dir / RESULT_NAME, {"metrics": metrics, "step": step})
     return FinetuneScores(metrics, step)
 
