@@ -7,12 +7,12 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from albert.errors import InputError
 from albert.files import format_json, read_json
+from albert.pretrained.file_names import TASK_NAME
 from albert.settings import Settings, build_settings
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.kinds.logits import LabelKind
 
 KindName = Literal["texts", "words", "spans", "choices", "embedding"]
-TASK_NAME = "task.json"
 
 
 class TaskFacts(Settings):

@@ -8,6 +8,7 @@ import typer
 from albert.app.options import Revision
 from albert.app.results import CommandResult
 from albert.errors import InputError
+from albert.pretrained.file_names import CONFIG_NAME, TASK_NAME
 
 
 def convert(
@@ -59,7 +60,7 @@ def _check_target(target: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise InputError(f"{target} exists; choose another folder, or add --overwrite")
-    if not (target / "config.json").is_file():
+    if not (target / CONFIG_NAME).is_file():
         raise InputError(f"{target} is no model folder; --overwrite replaces only those, so choose another")
 
 
@@ -67,7 +68,6 @@ def _read_extras(path: Path) -> dict[str, str]:
     """The files that say what a model was fine-tuned for: without them it would answer nothing."""
     from albert.files import read_text
     from albert.pretrained.sentence_transformers import read_sentence_files
-    from albert.tasks.task_facts import TASK_NAME
 
     folder = path if path.is_dir() else path.parent
     task = {TASK_NAME: read_text(folder / TASK_NAME)} if (folder / TASK_NAME).is_file() else {}
