@@ -57,6 +57,11 @@ def first_line(error: BaseException) -> str:
     return lines[0].strip()[:200]
 
 
+def one_line(told: object) -> str:
+    """All that an error or a text says, without its line breaks."""
+    return " ".join(str(told).split())
+
+
 def name_install(extra: str) -> str:
     """The command that installs what an optional part needs."""
     return f"pip install -c constraints.txt '.[{extra}]'"
@@ -64,12 +69,12 @@ def name_install(extra: str) -> str:
 
 def explain(error: Exception) -> str:
     """Any error in one line: ours as it is, another with its kind."""
-    text = " ".join(str(error).split())
+    text = one_line(error)
     return text if isinstance(error, AlbertError) else f"{type(error).__name__}: {text}"
 
 
-def suggest(name: str, known: Iterable[str], *, more: str = "") -> str:
+def suggest(name: str, known: Iterable[str], *, lead: str = "there are", more: str = "") -> str:
     """The known name that was perhaps meant, else all of them and what `more` there is to give."""
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}{more}"
+    return f"did you mean {close[0]}?" if close else f"{lead} {', '.join(names)}{more}"

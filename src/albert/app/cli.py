@@ -24,7 +24,7 @@ import typer
 from albert import __version__
 from albert.app.results import CommandResult, print_result
 from albert.app.stopping import INTERRUPTED, TERMINATED
-from albert.errors import AlbertError, EchoError, TerminatedError
+from albert.errors import AlbertError, EchoError, TerminatedError, one_line
 
 
 @dataclass(frozen=True)
@@ -225,8 +225,7 @@ def _abandon_output() -> None:
 def _fail(message: str, code: int, is_debugging: bool) -> int:
     if is_debugging:
         traceback.print_exc()
-    one_line = " ".join(message.split())
-    print(f"error: {one_line}", file=sys.stderr)
+    print(f"error: {one_line(message)}", file=sys.stderr)
     return code
 
 

@@ -109,7 +109,7 @@ class ChoiceKind:
 
     def _ask(self, model: AlbertModel, batch: TaskBatch[ChoiceAnswers], *, depth: int | None) -> list[Tensor]:
         """For each question the logits of its options; the last layer computes first tokens alone."""
-        tokens = batch.build_tokens(model.encoder.embeddings.word.weight.device)
+        tokens = batch.build_tokens(model.device)
         first_BD = model(tokens, depth=depth, first_only=True).last_TD
         logits_B: Tensor = model.head(HEAD)(model.pool_first(first_BD)).squeeze(1).float()
         return list(logits_B.split(batch.answers.num_options))

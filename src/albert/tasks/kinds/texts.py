@@ -115,7 +115,7 @@ class TextKind:
 
     def _ask(self, model: AlbertModel, batch: TaskBatch[Floats], *, depth: int | None) -> Tensor:
         """The last layer is computed for the first token of each sequence alone."""
-        tokens = batch.build_tokens(model.encoder.embeddings.word.weight.device)
+        tokens = batch.build_tokens(model.device)
         first_BD = model(tokens, depth=depth, first_only=True).last_TD
         logits_BK: Tensor = model.head(HEAD)(model.pool_first(first_BD)).float()
         return logits_BK

@@ -134,7 +134,7 @@ class WordKind:
 
     def _ask(self, model: AlbertModel, batch: TaskBatch[WordAnswers], *, depth: int | None) -> Tensor:
         """The last layer is computed for the first pieces of words alone."""
-        device = model.encoder.embeddings.word.weight.device
+        device = model.device
         places_P = torch.from_numpy(batch.answers.places_P).to(device, non_blocking=True)
         words_PD = model(batch.build_tokens(device), depth=depth, places_P=places_P).last_TD
         logits_PK: Tensor = model.head(HEAD)(words_PD).float()
