@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from albert import files
-from albert.errors import FileFormatError, WriteError
+from albert.errors import FileFormatError, InputError, WriteError
 from albert.files import (
     atomic_dir,
     atomic_path,
@@ -109,7 +109,7 @@ def test_an_error_while_writing_a_folder_leaves_the_old_one_and_nothing_else(tmp
 def test_a_file_is_not_replaced_by_a_folder(tmp_path):
     path = tmp_path / "note.txt"
     path.write_text("old")
-    with pytest.raises(FileFormatError, match=r"note\.txt: is a file.*choose another path"), atomic_dir(path):
+    with pytest.raises(InputError, match=r"note\.txt: is a file.*choose another path"), atomic_dir(path):
         pytest.fail("nothing is to be prepared for a place that cannot be taken")
     assert read_tree(tmp_path) == {"note.txt": b"old"}
 

@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -75,8 +75,7 @@ def atomic_dir(path: Path) -> Iterator[Path]:
     filled instead.
     """
     asked, path = path, Path(path).resolve()  # of a link, what it leads to is replaced
-    if path.exists() and not path.is_dir():
-        raise FileFormatError(f"{path}: is a file, and a folder is to be written there; choose another path")
+    require_folder(path, cure="choose another path")
     is_filled = _must_be_filled(path)
     if not is_filled and _is_stood_in(path):
         raise InputError(
@@ -191,6 +190,23 @@ def _exchange(one: Path, other: Path) -> bool:
         return False
     here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     return int(rename(here, os.fsencode(one), here, os.fsencode(other), swap)) == 0
+
+
+def require_folder(path: Path, *, cure: str = "choose another --out") -> list[str]:
+    """The names in a folder that is to be written, none where it is not there yet; refused: a file."""
+    if not path.exists():
+        return []
+    if not path.is_dir():
+        raise InputError(f"{path}: is a file, and a folder is to be written there; {cure}")
+    return sorted(entry.name for entry in path.iterdir())
+
+
+def refuse_foreign(folder: Path, others: Sequence[str], *, what: str) -> None:
+    """Refuse to begin a `what` in a folder that holds others' files, if there are any."""
+    if others:
+        raise InputError(
+            f"{folder}: holds {', '.join(others[:3])}, which is no {what}; choose an empty --out"
+        )
 
 
 def refuse_other_content(folder: Path, names: Collection[str], *, doing: str) -> None:

@@ -57,7 +57,7 @@ class Pretrained:
     """A loaded folder: the model, what its labels are called, where it lies, and which parts are fresh."""
 
     model: AlbertModel
-    folder: FolderConfig
+    folder_config: FolderConfig
     path: Path
     new_parts: tuple[str, ...] = ()
 

@@ -17,7 +17,7 @@ from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_model import load_start
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.finetuned_folder import save_finetuned
-from albert.tasks.metrics.squad_threshold import format_figure
+from albert.tasks.metrics.figures import format_figure
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.tuning import tune_facts
 from albert.text.tokenizer import Tokenizer

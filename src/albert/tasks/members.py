@@ -12,7 +12,7 @@ from albert.model.runtime import RuntimeSettings
 from albert.pretrained.hub import resolve_source
 from albert.tasks.answering import load_answerer
 from albert.tasks.evaluation_goal import Goal
-from albert.tasks.metrics.squad_threshold import find_middle
+from albert.tasks.metrics.figures import find_middle
 from albert.tasks.task_facts import TaskFacts, describe_labels, read_facts
 
 

@@ -258,6 +258,6 @@ def load(
         is_normalised=is_normalising(path),
         sentence_files=read_sentence_files(path),
         card=read_card(path),
-        labels=loaded.folder.labels,
+        labels=loaded.folder_config.labels,
         runtime=runtime,
     )
