@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from albert import files
-from albert.errors import FileFormatError, WriteError
+from albert.errors import FileFormatError, InputError, WriteError
 from albert.files import (
     atomic_dir,
     atomic_path,
@@ -27,6 +28,7 @@ from albert.files import (
     read_text,
     write_json,
     write_text,
+    writing_to,
 )
 from tests.conftest import read_tree
 
@@ -108,7 +110,7 @@ def test_an_error_while_writing_a_folder_leaves_the_old_one_and_nothing_else(tmp
 def test_a_file_is_not_replaced_by_a_folder(tmp_path):
     path = tmp_path / "note.txt"
     path.write_text("old")
-    with pytest.raises(FileFormatError, match=r"note\.txt: is a file.*choose another path"), atomic_dir(path):
+    with pytest.raises(InputError, match=r"note\.txt: is a file.*choose another path"), atomic_dir(path):
         pytest.fail("nothing is to be prepared for a place that cannot be taken")
     assert read_tree(tmp_path) == {"note.txt": b"old"}
 
@@ -382,3 +384,22 @@ def test_a_lock_is_seen_from_outside_while_it_is_held_and_looking_changes_nothin
     with hold(lock, busy="busy"):
         assert is_held(lock)
     assert not is_held(lock)
+
+
+def test_a_refusal_to_write_is_told_with_the_cure_that_fits(tmp_path):
+    place = tmp_path / "out"
+    with pytest.raises(WriteError) as caught, writing_to(place, cure="go on with --resume"):
+        raise OSError(errno.ENOSPC, "No space left on device", "elsewhere")
+    assert str(caught.value) == f"{place}: cannot be written (No space left on device); go on with --resume"
+    assert caught.value.errno == errno.ENOSPC
+    # A worker's error comes from another process.
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    said = r"^out: cannot be written \(what Arrow says\); wait$"
+    with pytest.raises(WriteError, match=said), writing_to("out", cure="wait"):
+        raise OSError("what Arrow says\nand where")
+
+
+def test_without_a_cure_another_place_is_one_and_where_the_disk_is_full_room():
+    assert str(WriteError(errno.EACCES, "no", "x")) == "x: cannot be written (no); choose another place"
+    full = str(WriteError(errno.ENOSPC, "full", "x"))
+    assert full == "x: cannot be written (full); make room, or choose another place"

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from pydantic import Field, ValidationError, model_validator
 
 from albert.errors import AlbertError, SettingsError
-from albert.settings import Settings, apply_overrides, build_settings, find_change, parse_yaml, read_settings
+from albert.settings import (
+    Settings,
+    add_seed,
+    apply_overrides,
+    build_settings,
+    find_change,
+    parse_yaml,
+    read_settings,
+)
 
 
 class Optimizer(Settings):
@@ -358,3 +366,11 @@ def test_of_several_changes_the_first_is_named_in_the_order_of_the_keys():
 def test_a_key_that_is_null_differs_from_one_that_is_not_there():
     assert str(find_change({}, {"depth": None})) == "depth is None and was not there"
     assert str(find_change({"depth": None}, {})) == "depth is not there and was None"
+
+
+def test_a_seed_is_an_override_unless_another_is_there():
+    assert add_seed(["steps=5"], 3) == ["steps=5", "seed=3"]
+    assert add_seed(["seed=5"], None) == ["seed=5"]
+    assert add_seed(["seed=5"], 3, key="first_seed") == ["seed=5", "first_seed=3"]
+    with pytest.raises(SettingsError, match=r"^seed=5 and --seed: leave seed=5 out, and give --seed$"):
+        add_seed(["seed=5"], 5)

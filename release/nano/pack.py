@@ -6,7 +6,8 @@ from pathlib import Path
 
 from albert.errors import InputError
 from albert.files import atomic_dir
-from albert.pretrained.folder import CARD_NAME, MODEL_FILES, load_model
+from albert.pretrained.file_names import CARD_NAME
+from albert.pretrained.folder import MODEL_FILES, load_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import Reporter
 from release.nano.card import FIGURES

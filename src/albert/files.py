@@ -10,12 +10,12 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from albert.errors import FileFormatError, InputError, WriteError, first_line
+from albert.errors import NO_ROOM, FileFormatError, InputError, WriteError, first_line
 
 try:
     import fcntl
@@ -75,8 +75,7 @@ def atomic_dir(path: Path) -> Iterator[Path]:
     filled instead.
     """
     asked, path = path, Path(path).resolve()  # of a link, what it leads to is replaced
-    if path.exists() and not path.is_dir():
-        raise FileFormatError(f"{path}: is a file, and a folder is to be written there; choose another path")
+    require_folder(path, cure="choose another path")
     is_filled = _must_be_filled(path)
     if not is_filled and _is_stood_in(path):
         raise InputError(
@@ -112,13 +111,23 @@ def _naming(path: Path, *, aside: Path | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         place = None if error.filename is None else Path(os.fsdecode(error.filename))
-        is_full = place is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        is_full = place is None and error.errno in NO_ROOM
         if aside is not None and not is_full and not (place is not None and place.is_relative_to(aside)):
             raise
         # What is in the way of a folder is a file; the system says only that it is there.
         number = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
-        reason = os.strerror(number) if number is not None else str(error)
+        reason = os.strerror(number) if number is not None else error.strerror or str(error)
         raise WriteError(number, reason, str(path)) from error
+
+
+@contextmanager
+def writing_to(place: Path | str, *, cure: str) -> Iterator[None]:
+    """Tell whatever the system refuses in the block as a refusal to write to `place`, with its cure."""
+    try:
+        yield
+    except OSError as error:
+        reason = first_line(OSError(error.strerror or str(error)))
+        raise WriteError(error.errno, reason, str(place), cure=cure) from error
 
 
 def _must_be_filled(path: Path) -> bool:
@@ -181,6 +190,23 @@ def _exchange(one: Path, other: Path) -> bool:
         return False
     here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     return int(rename(here, os.fsencode(one), here, os.fsencode(other), swap)) == 0
+
+
+def require_folder(path: Path, *, cure: str = "choose another --out") -> list[str]:
+    """The names in a folder that is to be written, none where it is not there yet; refused: a file."""
+    if not path.exists():
+        return []
+    if not path.is_dir():
+        raise InputError(f"{path}: is a file, and a folder is to be written there; {cure}")
+    return sorted(entry.name for entry in path.iterdir())
+
+
+def refuse_foreign(folder: Path, others: Sequence[str], *, what: str) -> None:
+    """Refuse to begin a `what` in a folder that holds others' files, if there are any."""
+    if others:
+        raise InputError(
+            f"{folder}: holds {', '.join(others[:3])}, which is no {what}; choose an empty --out"
+        )
 
 
 def refuse_other_content(folder: Path, names: Collection[str], *, doing: str) -> None:

@@ -1,6 +1,5 @@
 """Settings: a YAML file and `a.b=c` overrides come in, a frozen, checked pydantic object goes out."""
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +10,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from albert.errors import SettingsError
+from albert.errors import SettingsError, one_line, suggest
 from albert.files import read_text
 
 S = TypeVar("S", bound="Settings")
@@ -123,7 +122,7 @@ def parse_yaml(text: str, *, source: str) -> Any:
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2020-13-45
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
-        problem = " ".join(str(getattr(error, "problem", None) or error).split())
+        problem = one_line(getattr(error, "problem", None) or error)
         raise SettingsError(f"{source}: {line}not valid YAML ({problem})") from error
 
 
@@ -152,19 +151,26 @@ def apply_overrides(
     return merged
 
 
+def add_seed(overrides: Iterable[str], seed: int | None, *, key: str = "seed") -> list[str]:
+    """The overrides with what `--seed` says, if it was given; a seed that is told in two ways is refused."""
+    given = list(overrides)
+    if seed is None:
+        return given
+    if told := [override for override in given if override.partition("=")[0] == key]:
+        raise SettingsError(f"{told[-1]} and --seed: leave {told[-1]} out, and give --seed")
+    return [*given, f"{key}={seed}"]
+
+
 def _explain(cls: type[BaseModel], error: ValidationError) -> str:
     """One line for all that is wrong: each key, the value it has, and what it should be."""
-    lines = "; ".join(_explain_one(cls, detail) for detail in error.errors(include_url=False))
-    return " ".join(lines.split())
+    return one_line("; ".join(_explain_one(cls, detail) for detail in error.errors(include_url=False)))
 
 
 def _explain_one(cls: type[BaseModel], detail: Any) -> str:
     key = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
         known = _known_keys(cls, detail["loc"][:-1])
-        close = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known keys: {', '.join(known)}"
-        return f"unknown key {key}; {hint}"
+        return f"unknown key {key}; {suggest(str(detail['loc'][-1]), known, lead='known keys:')}"
     if detail["type"] == "missing":
         return f"{key} is missing"
     message = detail["msg"].removeprefix("Value error, ")

@@ -284,3 +284,20 @@ def test_an_unknown_name_in_the_package_is_refused_and_the_known_ones_are_listed
     assert {"load", "load_encoder", "Predictor", "SequenceEncoder"} <= set(dir(albert))
     with pytest.raises(AttributeError, match="module 'albert' has no attribute 'laod'"):
         albert.laod  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["pretrain", "nano", "--data", "absent"], "seed"),
+        (["finetune", "sst-2", "--model", "absent", "--data", "absent"], "seed"),
+        (["study", "sharing", "--data", "absent"], "first_seed"),
+        (["study", "agreement", "--model", "absent"], "seed"),
+        (["quickstart"], "seed"),
+    ],
+    ids=lambda words: " ".join(words[:2]) if isinstance(words, list) else words,
+)
+def test_a_seed_that_is_told_twice_is_refused_by_every_command(run_albert, tmp_path, words, key):
+    told = run_albert(*words, "--out", tmp_path / "out", f"{key}=3", "--seed", "5")
+    assert told.error == f"{key}=3 and --seed: leave {key}=3 out, and give --seed"
+    assert not (tmp_path / "out").exists()

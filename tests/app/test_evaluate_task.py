@@ -7,6 +7,7 @@ import pytest
 from albert.tasks.evaluation import evaluate
 from albert.tasks.examples import identify_examples
 from tests.conftest import read_tree
+from tests.hub_cache import put_into_hub_cache
 from tests.tasks.finetuned_folder import EARLY, SENTIMENT, write_finetuned_folder
 from tests.tasks.published import TEXTS, write_entailment, write_sentiment, write_similarity, write_squad
 from tests.tasks.tables import write_rows
@@ -213,3 +214,24 @@ def test_the_wrong_model_is_told_in_one_line(tiny_folder, run_albert, tmp_path):
     done = run_albert("evaluate", "ax", "--model", model, "--data", data, "--out", tmp_path / "out")
     assert (tmp_path / "out" / "AX.tsv").read_text().startswith("index\tprediction\n0\t")
     assert done.code == 0
+
+
+@pytest.mark.parametrize("words", [(), ("--exits",)])
+def test_a_revision_of_the_hub_is_the_one_that_is_asked(
+    run_albert, tiny_folder, tmp_path, monkeypatch, words
+):
+    facts = EARLY.model_copy(update={"metrics": ("accuracy",)})
+    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts)
+    put_into_hub_cache(
+        "someone/early", model, cache=tmp_path / "cache", revision="v2", monkeypatch=monkeypatch
+    )
+    rows = [{"text": text, "label": EARLY.labels[place % 2]} for place, text in enumerate(TEXTS)]
+    data = write_rows(tmp_path / "dev.csv", rows)
+    asked = ["evaluate", EARLY.task, "--model", "someone/early", "--data", data, *words]
+    assert "'someone/early' is not in the cache" in run_albert(*asked).error
+    done = run_albert(*asked, "--revision", "v2", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["models"] == ["someone/early"]
+    for task in (EARLY.task, "pretraining"):
+        local = ["evaluate", task, "--model", model, "--data", data, "--revision", "v2"]
+        assert "is a local path and has no revision 'v2'" in run_albert(*local).error

@@ -19,6 +19,7 @@ from albert.tasks.task_facts import read_facts
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import iter_records
 from tests.conftest import Outcome, RunAlbert
+from tests.hub_cache import put_into_hub_cache
 from tests.tasks.tables import draw_rows, write_rows, write_tables
 
 SHORT = ("num_steps=6", "batch_size=4", "num_evaluations=2", "has_tensorboard=false", "log_every=1")
@@ -155,16 +156,19 @@ def test_a_run_of_fine_tuning_is_a_model(finetune, tmp_path):
 
 def test_a_model_on_the_hub_is_known_by_its_name(finetune, tiny_folder, tmp_path, monkeypatch):
     """Offline, as it lies in the hub's cache."""
-    import huggingface_hub.constants as hub
-
-    cache = tmp_path / "cache" / "models--someone--tiny"
-    (cache / "snapshots").mkdir(parents=True)
-    (cache / "snapshots" / ("a" * 40)).symlink_to(tiny_folder)
-    (cache / "refs").mkdir()
-    (cache / "refs" / "main").write_text("a" * 40)
-    monkeypatch.setattr(hub, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", True)
+    put_into_hub_cache(
+        "someone/tiny", tiny_folder, cache=tmp_path / "cache", revision="main", monkeypatch=monkeypatch
+    )
     outcome = finetune(model="someone/tiny")
+    assert outcome.code == 0, outcome.err
+
+
+def test_a_revision_of_the_hub_is_the_one_that_is_taught(finetune, tiny_folder, tmp_path, monkeypatch):
+    put_into_hub_cache(
+        "someone/tiny", tiny_folder, cache=tmp_path / "cache", revision="v2", monkeypatch=monkeypatch
+    )
+    assert "'someone/tiny' is not in the cache" in finetune(model="someone/tiny").error
+    outcome = finetune("--revision", "v2", model="someone/tiny")
     assert outcome.code == 0, outcome.err
 
 

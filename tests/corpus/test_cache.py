@@ -12,7 +12,7 @@ import pytest
 from albert.corpus.cache import fetch_corpus
 from albert.corpus.corpus import narrow, open_corpus
 from albert.corpus.prepare import prepare_corpus
-from albert.errors import FileFormatError, InputError
+from albert.errors import FileFormatError, WriteError
 from tests.corpus.conftest import read_files, upload
 from tests.corpus.test_prepare import UNIT
 
@@ -109,7 +109,7 @@ def test_a_shard_that_is_not_its_manifests_is_refused_and_not_kept(there, cache)
 def test_a_cache_that_cannot_be_written_is_one_line(there, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "file"))
-    with pytest.raises(InputError, match=r"file cannot be written to .* set ALBERT_CACHE to another folder"):
+    with pytest.raises(WriteError, match=r"file: cannot be written \(.* set ALBERT_CACHE to another folder"):
         fetch_corpus(there)
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from albert.errors import FileFormatError, InputError
+from albert.errors import FileFormatError, InputError, WriteError
 from albert.training import pretrain_job
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.guard import TrainingStoppedError
 from albert.training.losses import PretrainLosses
 from albert.training.metrics import iter_records
 from albert.training.pretrain import pretrain
+from tests.faults.finetuning.test_no_room import no_room_for
 from tests.training.conftest import Listener, one_thread, recipe, story_corpus
 
 __all__ = ["one_thread", "recipe", "story_corpus"]
@@ -49,6 +50,18 @@ def test_a_truncated_checkpoint_is_passed_over_with_a_message(train, tmp_path):
     )
     assert "goes on at step 10 of 20" in listener.lines
     assert weights(tmp_path / "run") == weights(tmp_path / "undisturbed")
+
+
+def test_no_room_for_the_model_loses_nothing(train, tmp_path):
+    train()
+    whole = weights(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "model")
+    with no_room_for(len(whole) // 2), pytest.raises(WriteError) as caught:
+        train(resume=True)
+    said = "cannot be written (File too large); all steps are saved: make room and go on with --resume"
+    assert str(caught.value) == f"{tmp_path / 'run' / 'model'}: {said}"
+    assert train(resume=True).outcome.is_finished
+    assert weights(tmp_path / "run") == whole
 
 
 @pytest.mark.parametrize("damage", ["state.json", "tensors.safetensors"])

@@ -37,7 +37,7 @@ def build_pair(
     theirs.save_pretrained(path)
     loaded = load_model(path, heads=heads)
     assert loaded.new_parts == ()
-    return Pair(theirs, loaded.model, loaded.folder)
+    return Pair(theirs, loaded.model, loaded.folder_config)
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ def test_fine_tuned_heads_open_in_their_class_and_come_back_as_themselves(
         assert theirs.config.id2label == {0: "a", 1: "b", 2: "c"}
     loaded = load_model(tmp_path)
     assert list(loaded.model.heads) == list(heads)
-    assert loaded.folder.labels == labels
+    assert loaded.folder_config.labels == labels
     assert_same_weights(loaded.model, model)
 
 

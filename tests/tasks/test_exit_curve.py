@@ -3,12 +3,13 @@
 import pytest
 
 from albert.errors import InputError
+from albert.pretrained.file_names import TASK_NAME
 from albert.pretrained.folder import save_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.examples import TextExample
 from albert.tasks.exit_curve import ExitCurve, ExitPoint, measure_folder
 from albert.tasks.kinds.exits import ExitTextKind
-from albert.tasks.task_facts import TASK_NAME, TaskFacts, format_facts
+from albert.tasks.task_facts import TaskFacts, format_facts
 from tests.tasks.kinds.learning import load_for
 
 KIND = ExitTextKind(("no", "yes"), ("accuracy",))

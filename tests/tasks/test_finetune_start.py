@@ -14,6 +14,7 @@ CHANGED = {
     "max_length": 48,
     "class_weights": "balanced",
     "has_exits": True,
+    "max_answer": 60,
     "similarity_temperature": 0.2,
     "min_similarity": 3.0,
 }

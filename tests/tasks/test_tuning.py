@@ -6,7 +6,7 @@ import pytest
 from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample, TokenExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
 from albert.tasks.task_facts import TaskFacts, build_kind
-from albert.tasks.tuning import list_decisions, tune_facts
+from albert.tasks.tuning import list_logits, tune_facts
 
 CLASSES = TaskFacts(task="classification", kind="texts", labels=("a", "b", "c"), metrics=("accuracy",))
 SEVERAL = CLASSES.model_copy(update={"label_kind": "several"})
@@ -77,7 +77,7 @@ def test_where_every_answer_is_right_the_model_is_surer_and_not_sure():
 
 def test_numbers_are_no_decisions():
     facts = CLASSES.model_copy(update={"label_kind": "number", "labels": ()})
-    assert list_decisions(facts, [np.zeros(1)], [TextExample("0", "", None, 1.5)]) is None
+    assert list_logits(facts, [np.zeros(1)], [TextExample("0", "", None, 1.5)]) is None
     assert tune_facts(facts, [np.zeros(1)], [TextExample("0", "", None, 1.5)]) == facts
 
 

@@ -23,7 +23,8 @@ import typer
 
 from albert import __version__
 from albert.app.results import CommandResult, print_result
-from albert.errors import AlbertError, EchoError, TerminatedError
+from albert.app.stopping import INTERRUPTED, TERMINATED
+from albert.errors import AlbertError, EchoError, TerminatedError, one_line
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def _with_common_options(function: Callable[..., CommandResult], *, is_ended: bo
             with _ending_on_sigterm() if is_ended else nullcontext():
                 result = function(**arguments)
         except TerminatedError:  # here, for typer would take it for Ctrl-C
-            return _Done(_fail("stopped by SIGTERM", 143, debug))
+            return _Done(_fail("stopped by SIGTERM", TERMINATED, debug))
         if not result.is_silent:
             print_result(result, as_json=as_json)
         return _Done(result.exit_code)
@@ -184,7 +185,7 @@ def _run(words: list[str]) -> int:
     try:
         asks_for_help = " ".join(words) in ("", *GROUPS)
         code = build_app()(args=[*words, "--help"] if asks_for_help else words, standalone_mode=False)
-        if code == 130:  # typer's answer to Ctrl-C
+        if code == INTERRUPTED:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
         sys.stdout.flush()  # a reader that has gone or a full disk shows here, and not at the very end
         if isinstance(code, _Done):
@@ -197,7 +198,7 @@ def _run(words: list[str]) -> int:
     except UsageError as error:
         return _fail(f"{error.format_message()} (--help lists what there is)", 2, is_debugging)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", 130, is_debugging)
+        return _fail("interrupted", INTERRUPTED, is_debugging)
     except (BrokenPipeError, SystemExit) as error:
         # The reader has gone (`albert … | head`), for which typer has an exit of its own: not an error.
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
@@ -224,8 +225,7 @@ def _abandon_output() -> None:
 def _fail(message: str, code: int, is_debugging: bool) -> int:
     if is_debugging:
         traceback.print_exc()
-    one_line = " ".join(message.split())
-    print(f"error: {one_line}", file=sys.stderr)
+    print(f"error: {one_line(message)}", file=sys.stderr)
     return code
 
 

@@ -6,7 +6,6 @@ manifest, which has the checksum of every shard: what is there is used while it 
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,15 @@ from albert.corpus.progress import Meter
 from albert.corpus.remote import Place, is_url, to_path
 from albert.corpus.storage import LocalFolder, RemoteFolder
 from albert.corpus.vocabulary import VOCAB_DIR, fetch_vocabulary
-from albert.errors import AlbertError, FileFormatError, InputError
-from albert.files import atomic_path, default_cache_dir, hash_file, hold, read_json, write_json
+from albert.errors import AlbertError, FileFormatError
+from albert.files import atomic_path, default_cache_dir, hash_file, hold, read_json, write_json, writing_to
 from albert.reporting import Reporter, Silence
 from albert.text.folder import load_tokenizer
 
 CORPORA_DIR = "corpora"
 _CHECKED_NAME = "checked.json"
 _NUM_THREADS = 8
+_OTHER_CACHE = "free space there, or set ALBERT_CACHE to another folder"
 
 
 def fetch_corpus(place: Place, *, reporter: Reporter | None = None) -> Path:
@@ -35,9 +35,10 @@ def fetch_corpus(place: Place, *, reporter: Reporter | None = None) -> Path:
         return to_path(place)
     store = RemoteFolder(str(place).rstrip("/"))
     read_manifest(store)  # told by its URL, if there is none or a broken one
-    with store.reading(MANIFEST_NAME) as path, _writing_to_cache():
+    cache = default_cache_dir()
+    with store.reading(MANIFEST_NAME) as path, writing_to(cache, cure=_OTHER_CACHE):
         manifest = read_manifest(path.parent)
-        folder = default_cache_dir() / CORPORA_DIR / hash_file(path)[:32]
+        folder = cache / CORPORA_DIR / hash_file(path)[:32]
         with hold(folder.with_suffix(".lock"), busy=None):
             LocalFolder(folder / SHARDS_DIR).sweep()
             _fetch_shards(store, manifest, folder, reporter or Silence())
@@ -115,14 +116,3 @@ def _has_vocabulary(folder: Path, manifest: Manifest) -> bool:
         return load_tokenizer(folder / VOCAB_DIR).fingerprint == manifest.vocabulary
     except AlbertError:
         return False
-
-
-@contextmanager
-def _writing_to_cache() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"{default_cache_dir()} cannot be written to ({error.strerror or error}); free space there, or "
-            "set ALBERT_CACHE to another folder"
-        ) from error

@@ -6,9 +6,7 @@ Both are pure functions of their task: any process that sees the same files give
 import platform
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +23,11 @@ from albert.corpus.survey import measure_source
 from albert.corpus.units import RUN_NAME, HashRecord, UnitRecord, UnitTask
 from albert.corpus.vocabulary import VOCAB_DIR, load_vocabulary
 from albert.errors import FileFormatError, InputError
-from albert.files import hash_file, read_text
+from albert.files import hash_file, read_text, writing_to
 from albert.text.tokenizer import Tokenizer
 
 MAX_SHARD_PIECES = 1 << 26
+_SO_FAR_KEPT = "make room and run the same command again: what is done is kept"
 
 
 def hash_unit(task: UnitTask) -> HashRecord:
@@ -41,7 +40,7 @@ def hash_unit(task: UnitTask) -> HashRecord:
     counts: Counter[str] = Counter()
     name = task.name("text", ".zst")
     least = task.settings.min_duplicate_characters
-    with refuse_full_disk(f"{task.scratch}/{name}"), scratch.writing(name) as text_path:
+    with writing_to(f"{task.scratch}/{name}", cure=_SO_FAR_KEPT), scratch.writing(name) as text_path:
         for document in write_documents(text_path, _iter_unit(task, counts)):
             documents += hash_document(document.paragraphs)
             if not document.is_split:
@@ -94,19 +93,6 @@ def _open_scratch(task: UnitTask) -> Storage:
         f"{task.scratch}: on {platform.node()} this is not the folder of this run; give an --out that all "
         "nodes share (a network disk or a URL), and that no other run writes to"
     )
-
-
-@contextmanager
-def refuse_full_disk(path: Path | str) -> Iterator[None]:
-    """Say which file could not be written; Arrow's own errors do not."""
-    try:
-        yield
-    except OSError as error:
-        reason = (error.strerror or str(error)).splitlines()[0]
-        raise FileFormatError(
-            f"{path}: cannot be written ({reason}); make room and run the same command again: "
-            "what is done is kept"
-        ) from error
 
 
 @lru_cache(maxsize=1)
@@ -194,7 +180,7 @@ def _write_one(out: Storage, name: str, parts: Iterator[ShardPart], id_type: pa.
             totals["pieces"] += len(part.pieces)
             yield part
 
-    with refuse_full_disk(f"{out.place}/{name}"), out.writing(name) as path:
+    with writing_to(f"{out.place}/{name}", cure=_SO_FAR_KEPT), out.writing(name) as path:
         write_parts(path, watch(), id_type=id_type)
         num_bytes, sha256 = path.stat().st_size, hash_file(path)
     return ShardEntry(

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from albert.corpus.remote import Place, connect, is_url, tell_failures, to_path
-from albert.errors import InputError
-from albert.files import ASIDE_PATTERN, atomic_path, default_cache_dir, format_json, hash_file
+from albert.files import ASIDE_PATTERN, atomic_path, default_cache_dir, format_json, hash_file, require_folder
 
 
 class Storage(Protocol):
@@ -96,9 +95,7 @@ class LocalFolder:
 
     def list_names(self) -> list[str]:
         """Hidden ones, too; refused: a file where a folder should be."""
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError(f"{self.path}: is a file, and a folder is to be there; choose another")
-        return sorted(path.name for path in self.path.iterdir()) if self.path.exists() else []
+        return require_folder(self.path, cure="choose another")
 
     def remove(self, name: str) -> None:
         """Unlink it."""

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from albert.corpus.decompress import find_content, is_compressed, iter_bytes
 from albert.corpus.sources import Source
-from albert.errors import FileFormatError, InputError, name_install
+from albert.errors import FileFormatError, InputError, name_install, one_line
 
 _BATCH_ROWS = 256
 _BATCH_BYTES = 1 << 23  # of text, about: rows may be tweets or whole books
@@ -93,7 +93,7 @@ def load_dataset(source: Source) -> Any:
     try:
         return datasets.load_dataset(name, configuration or None, split=split or "train")
     except Exception as error:  # the library raises its own, the hub's and the file system's
-        reason = " ".join(str(error).split())[:300]
+        reason = one_line(error)[:300]
         raise InputError(
             f"{source.name}: cannot be loaded ({reason}); check the name and the split"
         ) from error

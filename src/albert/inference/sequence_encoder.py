@@ -43,7 +43,7 @@ class SequenceEncoder(nn.Module):
         tokens = Tokens.from_lists(
             _read_rows(ids, size=config.vocab_size, kind="id"),
             None if segments is None else _read_rows(segments, size=config.type_vocab_size, kind="segment"),
-            device=self.model.encoder.embeddings.word.weight.device,
+            device=self.model.device,
         )
         return list(self.model(tokens, depth=depth).last_TD.split(tokens.lengths))
 

@@ -63,6 +63,11 @@ class AlbertModel(nn.Module):
             }
         )
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights lie, and what is asked must lie, too."""
+        return self.encoder.embeddings.word.weight.device
+
     def forward(
         self,
         tokens: Tokens,

@@ -15,30 +15,29 @@ from albert.model.albert_model import HEADS, AlbertModel, Heads, check_head
 from albert.model.config import ModelConfig
 from albert.pretrained import tensorflow
 from albert.pretrained.card import format_card
+from albert.pretrained.file_names import (
+    CARD_NAME,
+    CONFIG_NAME,
+    PICKLED_NAME,
+    SAFETENSORS_NAME,
+    SPECIAL_TOKENS_NAME,
+    TASK_NAME,
+)
 from albert.pretrained.fill import fill_model, find_heads
 from albert.pretrained.hub import resolve_source
 from albert.pretrained.huggingface import FolderConfig, choose_layout, format_config, parse_config
 from albert.pretrained.sentence_transformers import SENTENCE_NAMES
 from albert.pretrained.translate import SHARED_CLASSIFIERS, to_ours, to_theirs
-from albert.pretrained.weights_file import (
-    PICKLED_NAME,
-    SAFETENSORS_NAME,
-    find_weights,
-    read_weights,
-    write_weights,
-)
-from albert.text.folder import VOCABULARY_NAMES, save_tokenizer
+from albert.pretrained.weights_file import find_weights, read_weights, write_weights
+from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, save_tokenizer
 from albert.text.tokenizer import Tokenizer
 
-CONFIG_NAME = "config.json"
-CARD_NAME = "README.md"
 DROPOUT_KEYS = frozenset({"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"})
 # What a model folder may hold: what we write, and what others write beside it.
 MODEL_FILES = frozenset(
     {
-        CONFIG_NAME, CARD_NAME, SAFETENSORS_NAME, PICKLED_NAME, *VOCABULARY_NAMES, "tokenizer.json",
-        "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json",
-        ".gitattributes", "task.json", *SENTENCE_NAMES,
+        CONFIG_NAME, CARD_NAME, SAFETENSORS_NAME, PICKLED_NAME, TASK_NAME, *TOKENIZER_FILES, ADDED_NAME,
+        SPECIAL_TOKENS_NAME, "generation_config.json", ".gitattributes", *SENTENCE_NAMES,
     }
 )  # fmt: skip
 
@@ -58,7 +57,7 @@ class Pretrained:
     """A loaded folder: the model, what its labels are called, where it lies, and which parts are fresh."""
 
     model: AlbertModel
-    folder: FolderConfig
+    folder_config: FolderConfig
     path: Path
     new_parts: tuple[str, ...] = ()
 

@@ -7,14 +7,20 @@ from pathlib import Path
 
 from albert.errors import FileFormatError, InputError, first_line
 from albert.files import hash_file, read_json
+from albert.pretrained.file_names import (
+    CARD_NAME,
+    CONFIG_NAME,
+    PICKLED_NAME,
+    SAFETENSORS_NAME,
+    SPECIAL_TOKENS_NAME,
+    TASK_NAME,
+)
 from albert.pretrained.released import RELEASED, find_released, suggest_released
 from albert.pretrained.sentence_transformers import SENTENCE_NAMES
 from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, VOCABULARY_FILES, has_tokenizer
 
-SAFETENSORS = "model.safetensors"
-PICKLED = "pytorch_model.bin"
 COMPANIONS = (
-    "config.json", "task.json", *TOKENIZER_FILES, ADDED_NAME, "special_tokens_map.json", "README.md",
+    CONFIG_NAME, TASK_NAME, *TOKENIZER_FILES, ADDED_NAME, SPECIAL_TOKENS_NAME, CARD_NAME,
     *SENTENCE_NAMES, *(f"{name}/*" for name in SENTENCE_NAMES if "." not in name),
 )  # fmt: skip
 
@@ -84,13 +90,13 @@ def _find_local(source: str | Path) -> Path | None:
 
 def _find_in_run(path: Path) -> Path | None:
     """The model that a run folder stands for: the one trained in it, or the best of several seeds."""
-    if (path / "config.json").exists():
+    if (path / CONFIG_NAME).exists():
         return None
     seeds = path / "seeds.json"
     values = read_json(seeds) if seeds.exists() else {}
     best = values.get("model") if isinstance(values, dict) else None
     inner = path / (best if isinstance(best, str) else "model")
-    return inner if (inner / "config.json").exists() else None
+    return inner if (inner / CONFIG_NAME).exists() else None
 
 
 def _looks_like_path(text: str) -> bool:
@@ -104,10 +110,10 @@ def _looks_like_path(text: str) -> bool:
 
 
 def _fetch(name: str, revision: str | None) -> Path:
-    folder = _snapshot(name, revision=revision, weights=SAFETENSORS)
-    if not (folder / SAFETENSORS).exists():
+    folder = _snapshot(name, revision=revision, weights=SAFETENSORS_NAME)
+    if not (folder / SAFETENSORS_NAME).exists():
         # A snapshot is named after its commit, so that both calls mean the same files.
-        folder = _snapshot(name, revision=folder.name, weights=PICKLED)
+        folder = _snapshot(name, revision=folder.name, weights=PICKLED_NAME)
     missing = _find_missing(folder)
     if missing:
         raise FileFormatError(
@@ -118,10 +124,10 @@ def _fetch(name: str, revision: str | None) -> Path:
 
 
 def _find_missing(folder: Path) -> str | None:
-    if not (folder / "config.json").exists():
-        return "config.json"
-    has_weights = (folder / SAFETENSORS).exists() or (folder / PICKLED).exists()
-    return None if has_weights else f"{SAFETENSORS} or {PICKLED}"
+    if not (folder / CONFIG_NAME).exists():
+        return CONFIG_NAME
+    has_weights = (folder / SAFETENSORS_NAME).exists() or (folder / PICKLED_NAME).exists()
+    return None if has_weights else f"{SAFETENSORS_NAME} or {PICKLED_NAME}"
 
 
 def _has_vocabulary(folder: Path) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from albert.errors import InputError
+from albert.pretrained.file_names import CONFIG_NAME
 
 RELEASED_DIR = Path(__file__).resolve().parents[1] / "released"
 RELEASED: Mapping[str, Path] = {"nano": RELEASED_DIR / "nano", "albert-nano-en": RELEASED_DIR / "nano"}
@@ -13,7 +14,7 @@ RELEASED: Mapping[str, Path] = {"nano": RELEASED_DIR / "nano", "albert-nano-en":
 def find_released(name: str) -> Path | None:
     """The folder of a released model; None for any other name. Refused: a package that was built without."""
     folder = RELEASED.get(name)
-    if folder is not None and not (folder / "config.json").exists():
+    if folder is not None and not (folder / CONFIG_NAME).exists():
         raise InputError(
             f"{name!r} comes with the package, but this one was built without it; install a release of "
             "albert-encoder, or give a local folder"

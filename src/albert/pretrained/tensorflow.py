@@ -9,6 +9,7 @@ from torch import Tensor
 from albert.errors import FileFormatError
 from albert.files import read_json
 from albert.model.config import ModelConfig
+from albert.pretrained.file_names import CONFIG_NAME
 from albert.pretrained.huggingface import FolderConfig
 from albert.pretrained.tensor_bundle import read_tensor_bundle
 from albert.settings import build_settings
@@ -37,7 +38,7 @@ def is_tensorflow_source(path: Path) -> bool:
     """Whether this is an original checkpoint: its .index file, or a folder with one and no config.json."""
     if path.suffix == _INDEX:
         return True
-    return path.is_dir() and not (path / "config.json").exists() and bool(_list(path, _WEIGHT_PATTERNS))
+    return path.is_dir() and not (path / CONFIG_NAME).exists() and bool(_list(path, _WEIGHT_PATTERNS))
 
 
 def read_tensorflow_config(path: Path) -> FolderConfig:

@@ -1,5 +1,7 @@
 """Files of tensors: a safetensors or pickled file comes in, tensors by name go out; and back again."""
 
+import os
+import re
 import warnings
 from pathlib import Path
 
@@ -10,9 +12,7 @@ from torch import Tensor
 
 from albert.errors import FileFormatError, first_line
 from albert.files import atomic_path
-
-SAFETENSORS_NAME = "model.safetensors"
-PICKLED_NAME = "pytorch_model.bin"
+from albert.pretrained.file_names import PICKLED_NAME, SAFETENSORS_NAME
 
 
 def find_weights(folder: Path) -> Path:
@@ -71,9 +71,14 @@ def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
     # Clones: safetensors refuses tensors that share memory, which repeated ones do.
     plain = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
     with atomic_path(path) as aside:
-        try:
-            save_file(plain, aside, metadata={"format": "pt"})
-        except SafetensorError as error:  # the system's errors come as its own
-            raise FileFormatError(
-                f"{path.name}: cannot be written ({first_line(error)}); free some space, or write elsewhere"
-            ) from error
+        save_tensors(aside, plain, metadata={"format": "pt"})
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], *, metadata: dict[str, str] | None = None) -> None:
+    """Write a safetensors file right there; what the system refuses is an OSError, as from any other file."""
+    try:
+        save_file(tensors, path, metadata=metadata)
+    except SafetensorError as error:  # the system's errors come as its own, with their number at the end
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        reason = first_line(error) if number is None else os.strerror(int(number[1]))
+        raise OSError(None if number is None else int(number[1]), reason, str(path)) from error

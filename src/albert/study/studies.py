@@ -8,7 +8,7 @@ from typing import TypeVar
 from albert.errors import InputError, suggest
 from albert.pages.write import write_page
 from albert.reporting import Reporter, Silence
-from albert.settings import Settings, apply_overrides, build_settings
+from albert.settings import Settings, add_seed, apply_overrides, build_settings
 from albert.study.agreement.settings import AgreementSettings
 from albert.study.agreement.study import run_agreement
 from albert.study.arms.ablation import run_ablation
@@ -45,7 +45,7 @@ def _with_seed(name: str, ask: Ask, key: str) -> Ask:
     """`--seed` as the setting that the study has for it."""
     if name in ("layers", "speed", "memory"):
         ask.refuse(name, seed=ask.seed is not None)
-    return ask if ask.seed is None else replace(ask, overrides=(*ask.overrides, f"{key}={ask.seed}"))
+    return replace(ask, overrides=tuple(add_seed(ask.overrides, ask.seed, key=key)))
 
 
 def _read(cls: type[S], name: str, ask: Ask) -> S:

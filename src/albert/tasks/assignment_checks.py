@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from albert.errors import FileFormatError, InputError
-from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, TokenExample
+from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, list_label_places
 from albert.tasks.labels import Labels
 from albert.tasks.problems import BadRow, quote
 from albert.tasks.readers.kinds import TableKind
@@ -37,7 +37,7 @@ def require_answers(table: TableKind[Any, Any]) -> TableKind[Any, Any]:
 
 
 def check_learnable(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:
-    """Refuse examples that all have the same answer: there is nothing to tell apart."""
+    """Refuse numbers that are all the same, and questions of which none has an answer."""
     check_numbers(facts, examples, source=source)
     spans = [each for each in examples if isinstance(each, SpanExample)]
     if spans and not any(each.answers for each in spans):
@@ -94,7 +94,7 @@ def list_oddities(facts: TaskFacts, train: Sequence[Example], *, source: object)
             "; if they are one, spell them alike"
         )
     if facts.labels:
-        taught = {place for example in train for place in _list_places(example)}
+        taught = {place for example in train for place in list_label_places(example)}
         missing = [name for place, name in enumerate(facts.labels) if place not in taught]
         if missing:
             yield f"{source}: no example is left to learn the label {', '.join(map(quote, missing[:5]))} from"
@@ -120,12 +120,3 @@ def list_one_sided(facts: TaskFacts, asked: Sequence[Example], *, source: object
 def _measure(example: Example) -> float:
     is_number = isinstance(example, TextExample) and isinstance(example.label, int | float)
     return abs(example.label) if is_number else 0.0  # type: ignore[union-attr, arg-type]
-
-
-def _list_places(example: Example) -> Sequence[int]:
-    """The places of an example's labels."""
-    if isinstance(example, TokenExample):
-        return example.labels or ()
-    if not isinstance(example, TextExample) or example.label is None:
-        return ()
-    return example.label if isinstance(example.label, tuple) else (int(example.label),)

@@ -52,25 +52,28 @@ def evaluate_task(
     select: bool = False,
     select_on: str | None = None,
     device: str = "auto",
+    revision: str | None = None,
     seed: int = 0,
     reporter: Reporter | None = None,
 ) -> Evaluation:
     """Ask models about a split (the development set, unless one is named), and score what they say together.
 
-    `depth` runs fewer layers, or more where they are all one; `seed` draws the intervals and the halves. With
-    `select` the members of an ensemble are chosen on one half of the examples, and the scores are of
-    the other half; with `select_on` they are chosen on another split, and all is scored. `columns` are names
-    in an own table that differ from those of the first model. A split of a published task without labels is
-    answered and not scored. Refused: models of another kind of task or with other labels, labels that they
-    do not know, an own table without the column of its labels (`albert predict` answers it), and a choice
-    among less than two models or by examples without labels.
+    `depth` runs fewer layers, or more where they are all one; `revision` is that of models on the hub; `seed`
+    draws the intervals and the halves. With `select` the members of an ensemble are chosen on one half of the
+    examples, and the scores are of the other half; with `select_on` they are chosen on another split, and all
+    is scored. `columns` are names in an own table that differ from those of the first model. A split of a
+    published task without labels is answered and not scored. Refused: models of another kind of task or with
+    other labels, labels that they do not know, an own table without the column of its labels (`albert
+    predict` answers it), and a choice among less than two models or by examples without labels.
     """
     reporter, runtime, folder = reporter or Silence(), RuntimeSettings(device=device), Path(data)
     is_selecting = select or select_on is not None
     _check_models(models, is_selecting=is_selecting)
     goal = find_goal(task)
     named = columns or {}
-    members, names = open_members(goal, models, data=folder, split=split, columns=named, runtime=runtime)
+    members, names = open_members(
+        goal, models, data=folder, split=split, columns=named, revision=revision, runtime=runtime
+    )
     labels = describe_whole(members, goal).labels
     questions = read_questions(goal, folder, split=split, columns=names, labels=labels, named=named)
     questions = replace(questions, problems=(*questions.problems, *_list_learned(members, questions)))

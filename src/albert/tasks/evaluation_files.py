@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from albert.errors import InputError
-from albert.files import atomic_dir, dump_json, read_json, refuse_other_content, write_json, write_text
+from albert.files import (
+    atomic_dir,
+    dump_json,
+    read_json,
+    refuse_other_content,
+    require_folder,
+    write_json,
+    write_text,
+)
 from albert.tasks.catalogue import TASKS
 from albert.tasks.evaluation_result import Evaluation
 from albert.tasks.glue_files import write_glue_file
@@ -45,9 +53,7 @@ def write_evaluation(folder: Path, evaluation: Evaluation) -> list[Path]:
 
 def check_folder(folder: Path, *, task: str, split: str) -> None:
     """Refuse a folder whose content would be lost: anything but an evaluation of the same split."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file, and a folder is to be written there; choose another name")
-    if not folder.exists() or not any(folder.iterdir()):
+    if not require_folder(folder, cure="choose another name"):
         return
     path = folder / SCORES_NAME
     found = read_json(path) if path.is_file() else None

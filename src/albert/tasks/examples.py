@@ -86,6 +86,20 @@ def stands_at(answer: Answer, context: str) -> bool:
     return answer.start >= 0 and answer.text != "" and context.startswith(answer.text, answer.start)
 
 
+def list_places(label: Label) -> tuple[int, ...]:
+    """The places of the classes that a label names; none where nothing is known."""
+    if label is None:
+        return ()
+    return label if isinstance(label, tuple) else (int(label),)
+
+
+def list_label_places(example: Example) -> tuple[int, ...]:
+    """The places of all labels of a text, or of its words; other examples have none."""
+    if isinstance(example, TokenExample):
+        return example.labels or ()
+    return list_places(example.label) if isinstance(example, TextExample) else ()
+
+
 def identify_examples(examples: Iterable[Example]) -> str:
     """A hash of examples, whatever their order: by it a model knows what it has learned from."""
     digests = sorted(hashlib.sha256(repr(example).encode()).digest() for example in examples)

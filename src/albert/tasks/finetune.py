@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from albert.errors import InputError
+from albert.files import writing_to
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import build_autocast
 from albert.pretrained.folder import load_model
@@ -78,6 +79,7 @@ def finetune(
     dev: str | Path | None = None,
     recipe: str | Path | None = None,
     overrides: Iterable[str] = (),
+    revision: str | None = None,
     resume: bool = False,
     reporter: Reporter | None = None,
 ) -> FinetuneResult:
@@ -87,9 +89,9 @@ def finetune(
     multilabel, regression, words, questions, choice and embedding, with a table of yours. `dev` is another
     table to be asked about; without one, a share of `data` is kept for that. `recipe` is a name or a YAML
     file, chosen by the size of the model where none is given; `overrides` change its settings
-    (`FinetuneSettings`). `model` is what `load` opens; so is `out`, the folder of the run. A `reporter` hears
-    how far it is. Refused: a folder with another run, data that cannot be read, a vocabulary that is not the
-    model's, and on resuming another model, other settings or other data.
+    (`FinetuneSettings`). `model` is what `load` opens, of the hub in that `revision`; so is `out`, the folder
+    of the run. A `reporter` hears how far it is. Refused: a folder with another run, data that cannot be
+    read, a vocabulary that is not the model's, and on resuming another model, other settings or other data.
 
     >>> done = albert.finetune("classification", model="folder", data="reviews.csv", out="mood")
     >>> print(done.scores.score)
@@ -97,7 +99,7 @@ def finetune(
     >>> print(answers[0].label, answers[0].probability)
     """
     find_teachable(task)  # refused now, if at all
-    run_dir, source = Path(out), resolve_source(model)
+    run_dir, source = Path(out), resolve_source(model, revision=revision)
     config = load_model(source, heads={}).config
     tokenizer = load_own_vocabulary(source, config)
     name = str(recipe or choose_recipe(task.lower(), hidden_size=config.hidden_size))
@@ -181,12 +183,8 @@ def _begin_run(
     if has_run(run_dir):
         return
     known = {"num_steps": job.num_steps, "guess": score_guessing(assignment)}
-    try:
+    with writing_to(run_dir, cure="make room, or choose another --out"):
         write_run(run_dir, job.settings, facts.model_copy(update=known))
-    except OSError as error:
-        raise InputError(
-            f"{run_dir}: cannot be written ({error.strerror or error}); make room, or choose another --out"
-        ) from error
 
 
 def _check_run(run_dir: Path, settings: FinetuneSettings, facts: FinetuneFacts) -> None:

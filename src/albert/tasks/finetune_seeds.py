@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from albert.errors import InputError
-from albert.files import dump_json, write_text
+from albert.files import dump_json, refuse_foreign, require_folder, write_text
 from albert.reporting import Reporter
 from albert.tasks.finetune import FinetuneResult
 from albert.tasks.finetuned import FinetuneScores
+from albert.tasks.metrics.figures import find_middle
 from albert.tasks.metrics.seeds import SeedSummary, summarise_seeds
-from albert.tasks.metrics.squad_threshold import find_middle
 from albert.training.launch import find_launcher, is_first_process, is_launched
 from albert.training.run_folder import MODEL_DIR, has_run, is_same_launch
 
@@ -77,12 +77,9 @@ def refuse_other_runs(out: Path, *, seeds: Sequence[int], resume: bool) -> None:
     """
     if has_run(out):
         raise InputError(f"{out}: holds a run of a single seed; choose another --out for several")
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file, and a folder is to be written there; choose another --out")
-    found = sorted(path.name for path in out.iterdir()) if out.exists() else []
+    found = require_folder(out)
     others = [name for name in found if not _SEED_NAME.fullmatch(name) and name != SUMMARY_NAME]
-    if others:
-        raise InputError(f"{out}: holds {', '.join(others[:3])}, which is no seed; choose an empty --out")
+    refuse_foreign(out, others, what="seed")
     begun = [seed for seed in seeds if has_run(out / f"seed-{seed}")]
     launcher = [find_launcher()] if is_launched() else []
     if begun and not resume and not is_same_launch(out / f"seed-{begun[0]}", launcher):

@@ -19,8 +19,9 @@ class FinetuneSettings(LoopSettings):
     learning them by heart. `class_weights` balanced counts the mistakes in a rare class for more. After
     `patience` evaluations without a better score the run ends. `has_exits` trains a classifier after each
     layer, so that the model can answer easy texts early. Of an own table, `columns` names the columns, and
-    `dev_share` of it is kept to be asked about where there is no other. Of embeddings,
-    `similarity_temperature` divides the cosines, and pairs with a score below `min_similarity` teach nothing.
+    `dev_share` of it is kept to be asked about where there is no other. Of questions, an answer that is given
+    has at most `max_answer` pieces. Of embeddings, `similarity_temperature` divides the cosines, and pairs
+    with a score below `min_similarity` teach nothing.
     """
 
     batch_size: PositiveInt = 32
@@ -35,6 +36,7 @@ class FinetuneSettings(LoopSettings):
     has_exits: bool = False
     columns: dict[str, Any] = Field(default_factory=dict)
     dev_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.1
+    max_answer: PositiveInt = 30
     similarity_temperature: PositiveFloat = 0.05
     min_similarity: float = 4.0
     optimizer: OptimizerSettings = OptimizerSettings(name="adamw", learning_rate=1e-4)

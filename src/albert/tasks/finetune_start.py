@@ -34,6 +34,7 @@ def complete_facts(
             **facts.fit_lengths(length),
             "class_weights": weights,
             "has_exits": settings.has_exits,
+            "max_answer": settings.max_answer,
             "similarity_temperature": settings.similarity_temperature,
             "min_similarity": settings.min_similarity,
             "learned_from": (

@@ -1,32 +1,28 @@
 """What a finished run leaves: its best weights come in; a folder that knows its task goes out, scored."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from albert.errors import FileFormatError, InputError
-from albert.files import write_json
+from albert.files import write_json, writing_to
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.card import format_card, format_rows
-from albert.pretrained.folder import save_model
 from albert.reporting import Reporter, format_seconds
 from albert.tasks.asking import ask_items
-from albert.tasks.extras import list_extras
 from albert.tasks.finetune_facts import FinetuneFacts
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_model import load_start
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.foreign_folder import PROBLEM_TYPES
-from albert.tasks.metrics.squad_threshold import format_figure
-from albert.tasks.task_facts import TASK_NAME, TaskFacts, build_kind, format_facts
+from albert.tasks.finetuned_folder import save_finetuned
+from albert.tasks.metrics.figures import format_figure
+from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.tuning import tune_facts
 from albert.text.tokenizer import Tokenizer
 from albert.training.job import LoopOutcome
-from albert.training.run_folder import MODEL_DIR
+from albert.training.run_folder import MODEL_DIR, STEPS_ARE_SAVED
 from albert.training.run_job import load_best
 
 RESULT_NAME = "result.json"
@@ -70,30 +66,10 @@ def write_finetuned(
     tuned = tune_facts(facts.task, answers, job.dev_examples).model_copy(update={"class_weights": None})
     metrics = build_kind(tuned).score(answers, job.dev_examples)
     card = format_task_card(model, job.settings, facts, tuned, metrics, seconds=progress.seconds, step=step)
-    with _surviving(run_dir / MODEL_DIR):
-        save_model(
-            run_dir / MODEL_DIR,
-            model,
-            tokenizer=tokenizer,
-            labels=tuned.labels if tuned.kind in ("texts", "words") else (),
-            problem_type=PROBLEM_TYPES[tuned.label_kind] if tuned.kind == "texts" else None,
-            card=card,
-            extras={TASK_NAME: format_facts(tuned), **list_extras(model, tuned)},
-        )
+    with writing_to(run_dir / MODEL_DIR, cure=STEPS_ARE_SAVED):
+        save_finetuned(run_dir / MODEL_DIR, model, facts=tuned, tokenizer=tokenizer, card=card)
         write_json(run_dir / RESULT_NAME, {"metrics": metrics, "step": step})
     return FinetuneScores(metrics, step)
-
-
-@contextmanager
-def _surviving(place: Path) -> Iterator[None]:
-    """Where there is no room for the model, say that nothing is lost but the writing of it."""
-    kept = "all steps are saved: make room and go on with --resume"
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{place}: cannot be written ({error.strerror or error}); {kept}") from error
-    except FileFormatError as error:
-        raise InputError(f"{place}: {str(error).partition(';')[0]}; {kept}") from error
 
 
 def format_task_card(

@@ -44,7 +44,7 @@ def _read_label_kind(loaded: Pretrained) -> LabelKind | None:
     """What the folder says; where it does not, a single output is a number, as there."""
     is_number = count_outputs(loaded.model, "classification") == 1
     kinds = {name: kind for kind, name in PROBLEM_TYPES.items()}
-    return kinds.get(loaded.folder.problem_type or "", "number" if is_number else None)
+    return kinds.get(loaded.folder_config.problem_type or "", "number" if is_number else None)
 
 
 def refuse_other_labels(source: str, loaded: Pretrained, task: TaskFacts) -> None:
@@ -77,7 +77,7 @@ def adapt_facts(loaded: Pretrained, task: TaskFacts) -> TaskFacts:
 
 
 def _choose_labels(loaded: Pretrained, task: TaskFacts) -> tuple[str, ...]:
-    names = loaded.folder.labels
+    names = loaded.folder_config.labels
     if task.labels and (not names or all(name.startswith("LABEL_") for name in names)):
         return task.labels
     if not names:

@@ -25,7 +25,7 @@ from albert.tasks.metrics.squad_threshold import (
 )
 from albert.tasks.selection import halve_examples
 from albert.tasks.task_facts import TaskFacts
-from albert.tasks.tuning import Table, list_decisions
+from albert.tasks.tuning import Table, list_logits
 
 
 def measure_calibration(
@@ -43,7 +43,7 @@ def measure_calibration(
     together. Where a temperature was chosen on these very examples (`is_tuned_here`), it would flatter: of
     each half, every model's answers are taken at the temperature that is best for it on the other.
     """
-    found = list_decisions(facts, answers, examples)
+    found = list_logits(facts, answers, examples)
     if found is None:
         return None
     logits, golds = found
@@ -68,7 +68,7 @@ def _list_given(
     facts: TaskFacts, members: Sequence[tuple[Sequence[Any], float]], examples: Sequence[Any]
 ) -> list[Table]:
     """The decisions of each model as it gave them, before its temperature."""
-    found = [(list_decisions(facts, answers, examples), heat) for answers, heat in members]
+    found = [(list_logits(facts, answers, examples), heat) for answers, heat in members]
     return [decisions[0] * heat for decisions, heat in found if decisions is not None]
 
 

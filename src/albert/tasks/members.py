@@ -12,7 +12,7 @@ from albert.model.runtime import RuntimeSettings
 from albert.pretrained.hub import resolve_source
 from albert.tasks.answering import load_answerer
 from albert.tasks.evaluation_goal import Goal
-from albert.tasks.metrics.squad_threshold import find_middle
+from albert.tasks.metrics.figures import find_middle
 from albert.tasks.task_facts import TaskFacts, describe_labels, read_facts
 
 
@@ -30,12 +30,19 @@ class Member:
     places: tuple[int, ...] | None = None
 
 
-def read_member(source: str | Path, goal: Goal, *, names: Sequence[str], runtime: RuntimeSettings) -> Member:
+def read_member(
+    source: str | Path,
+    goal: Goal,
+    *,
+    names: Sequence[str],
+    runtime: RuntimeSettings,
+    revision: str | None = None,
+) -> Member:
     """What a folder was fine-tuned for; one that does not say is taken to be for the task, with `names`.
 
     Refused: a model of another kind of task.
     """
-    path = resolve_source(source)
+    path = resolve_source(source, revision=revision)
     facts = read_facts(path)
     if facts is None:
         wanted = goal.facts.model_copy(update={"labels": tuple(names)})

@@ -60,6 +60,7 @@ def open_members(
     data: Path,
     split: str | None,
     columns: Mapping[str, Any],
+    revision: str | None,
     runtime: RuntimeSettings,
 ) -> tuple[tuple[Member, ...], dict[str, Any]]:
     """The models of an evaluation, fitted to each other, and the names of an own table's columns.
@@ -69,13 +70,13 @@ def open_members(
     if goal.published is not None and columns:
         raise InputError(f"{goal.name} has files of its own; leave columns out, or name a task of own tables")
     _, path = find_questions(goal, data, split=split)
-    known = [read_facts(resolve_source(model)) for model in models]
+    known = [read_facts(resolve_source(model, revision=revision)) for model in models]
     # A model of embeddings may be asked about a table of pairs: its own columns are others.
     is_own = known[0] is not None and known[0].task == goal.name
     names = {**(known[0].columns if is_own and known[0] is not None else {}), **columns}
     # Folders of others may not name their labels: then they are those of the table, in its order.
     labels = find_names(goal, path, columns=names) if None in known else ()
-    members = [read_member(model, goal, names=labels, runtime=runtime) for model in models]
+    members = [read_member(model, goal, names=labels, revision=revision, runtime=runtime) for model in models]
     return fit_members(members, goal), names
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from albert.tasks.examples import ChoiceExample, Example, SpanExample, TokenExample
 from albert.tasks.kinds.kind import Kind
-from albert.tasks.metrics.squad_threshold import halve
+from albert.tasks.metrics.halves import halve
 
 AnyKind = Kind[Any, Any, Any, Any, Any]
 

@@ -7,26 +7,27 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from albert.errors import InputError
 from albert.files import format_json, read_json
+from albert.pretrained.file_names import TASK_NAME
 from albert.settings import Settings, build_settings
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.kinds.logits import LabelKind
 
 KindName = Literal["texts", "words", "spans", "choices", "embedding"]
-TASK_NAME = "task.json"
 
 
 class TaskFacts(Settings):
     """All that is needed to ask a model what it was fine-tuned for, and to score it.
 
     `task` is a published one or the name of a kind of table. Without `labels` a text gets a number.
-    `temperature` makes probabilities honest. Of questions: each window begins `stride` pieces further, and
-    where `has_impossible`, one whose odds for no answer lie above `threshold` has none. Of choices: question
-    and option keep `max_ending` pieces. Of texts: a model that `has_exits` has a classifier after each layer
-    and leaves out the rest once `patience` layers in a row agree with the one before; None runs all of them.
-    Numbers agree that are less than `exit_tolerance` apart. Of embeddings: cosines are divided by
-    `similarity_temperature` in training, and pairs whose number is below `min_similarity` teach nothing.
-    `learned_from` are hashes of the examples that were learned from, alone and with those kept from them;
-    `tuned_on` is that of the examples by which temperature and threshold were chosen.
+    `temperature` makes probabilities honest. Of questions: each window begins `stride` pieces further, an
+    answer has at most `max_answer` pieces, and where `has_impossible`, a question whose odds for no answer
+    lie above `threshold` has none. Of choices: question and option keep `max_ending` pieces. Of texts: a
+    model that `has_exits` has a classifier after each layer and leaves out the rest once `patience` layers in
+    a row agree with the one before; None runs all of them. Numbers agree that are less than `exit_tolerance`
+    apart. Of embeddings: cosines are divided by `similarity_temperature` in training, and pairs whose number
+    is below `min_similarity` teach nothing. `learned_from` are hashes of the examples that were learned from,
+    alone and with those kept from them; `tuned_on` is that of the examples by which temperature and threshold
+    were chosen.
     """
 
     task: str

@@ -20,17 +20,15 @@ from albert.pretrained.sentence_transformers import (
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.answering import Answerer, check_heads
 from albert.tasks.examples import Example, TokenExample
-from albert.tasks.extras import list_extras
-from albert.tasks.foreign_folder import PROBLEM_TYPES, guess_facts
+from albert.tasks.finetuned_folder import save_finetuned
+from albert.tasks.foreign_folder import guess_facts
 from albert.tasks.kinds.logits import LabelKind
 from albert.tasks.predicted import Choice, Classification, ContextAnswer, LabelSet, Tagging
 from albert.tasks.python_questions import TextOrPair, read_choices, read_questions, read_texts, read_words
 from albert.tasks.task_facts import (
-    TASK_NAME,
     KindName,
     TaskFacts,
     build_kind,
-    format_facts,
     read_facts,
 )
 from albert.text.encoding import Encoding, InputSequence
@@ -172,14 +170,14 @@ class TaskPredictor(Predictor):
         if facts is None:
             save_model(Path(folder), self.model, tokenizer=self.tokenizer, card=self._card, extras=extras)
             return
-        save_model(
+        save_finetuned(
             Path(folder),
             self.model,
+            facts=facts,
             tokenizer=self.tokenizer,
-            labels=(facts.labels or self._labels) if facts.kind in ("texts", "words") else (),
-            problem_type=PROBLEM_TYPES[facts.label_kind] if facts.kind == "texts" else None,
             card=self._card,
-            extras={**extras, TASK_NAME: format_facts(facts), **list_extras(self.model, facts)},
+            labels=self._labels,
+            extras=extras,
         )
 
     def _frame_text(self, encoding: Encoding) -> InputSequence:
@@ -260,6 +258,6 @@ def load(
         is_normalised=is_normalising(path),
         sentence_files=read_sentence_files(path),
         card=read_card(path),
-        labels=loaded.folder.labels,
+        labels=loaded.folder_config.labels,
         runtime=runtime,
     )

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, TokenExample
+from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, TokenExample, list_places
 from albert.tasks.kinds.span_scores import build_part
 from albert.tasks.metrics.calibration import fit_temperature
+from albert.tasks.metrics.multilabel import mark_labels
 from albert.tasks.metrics.squad_threshold import choose_threshold
 from albert.tasks.task_facts import TaskFacts
 
@@ -23,7 +24,7 @@ def tune_facts(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Exam
             return facts
         spans = [example for example in examples if isinstance(example, SpanExample)]
         return facts.model_copy(update={"threshold": _choose_threshold(answers, spans)})
-    found = list_decisions(facts, answers, examples)
+    found = list_logits(facts, answers, examples)
     if found is None:
         return facts
     logits, golds = found
@@ -37,7 +38,7 @@ def _choose_threshold(answers: Sequence[Any], examples: Sequence[SpanExample]) -
     return choose_threshold(build_part(answers, examples))
 
 
-def list_decisions(
+def list_logits(
     facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Example]
 ) -> tuple[Table, NDArray[np.int64]] | None:
     """Every decision between classes as a row of logits, and the right class of each; None: there is none.
@@ -58,8 +59,6 @@ def list_decisions(
     logits = np.stack(answers)
     if facts.label_kind == "one":
         return logits, np.array(golds, dtype=np.int64)
-    marks = np.zeros(logits.shape, dtype=np.int64)
-    for row, gold in zip(marks, golds, strict=True):
-        row[list(gold or ())] = 1  # type: ignore[arg-type]
+    marks = mark_labels([list_places(gold) for gold in golds], num_labels=logits.shape[1])
     flat = logits.ravel()
-    return np.stack([np.zeros_like(flat), flat], axis=1), marks.ravel()
+    return np.stack([np.zeros_like(flat), flat], axis=1), marks.ravel().astype(np.int64)

@@ -10,9 +10,9 @@ from albert.model.config import ModelConfig
 from albert.pretrained.folder import check_vocabulary
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.kinds.kind import Kind
+from albert.text.folder import JSON_NAME
 from albert.text.tokenizer import Tokenizer
 
-_JSON_NAME = "tokenizer.json"
 _ASKED = 256  # items are enough to know
 _MANY_UNKNOWN, _TOO_MANY_UNKNOWN = 0.2, 0.9
 _MAX_OTHERS = 0.5  # of the pieces; programs spell a few of the special ones in ways of their own
@@ -26,14 +26,14 @@ def load_own_vocabulary(path: Path, config: ModelConfig) -> Tokenizer:
     except WeightsError as error:
         raise WeightsError(f"{path}: {error}") from error
     folder = path if path.is_dir() else path.parent
-    if (folder / _JSON_NAME).exists() and (folder / tokenizer.vocab_name).exists():
+    if (folder / JSON_NAME).exists() and (folder / tokenizer.vocab_name).exists():
         _compare(tokenizer, folder)
     return tokenizer
 
 
 def _compare(tokenizer: Tokenizer, folder: Path) -> None:
     """Refuse a folder whose two vocabulary files are of two models: one of them was exchanged."""
-    content = read_json(folder / _JSON_NAME)
+    content = read_json(folder / JSON_NAME)
     model = content.get("model") if isinstance(content, dict) else None
     others = _list_pieces(model.get("vocab") if isinstance(model, dict) else None)
     number = min(len(others), tokenizer.vocab_size)
@@ -41,7 +41,7 @@ def _compare(tokenizer: Tokenizer, folder: Path) -> None:
     if num_others > _MAX_OTHERS * number:
         raise WeightsError(
             f"{folder}: {num_others:,} of {number:,} pieces in {tokenizer.vocab_name} are others than in "
-            f"{_JSON_NAME}; put the vocabulary back that the model was trained with"
+            f"{JSON_NAME}; put the vocabulary back that the model was trained with"
         )
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from albert.errors import InputError
-from albert.tasks.examples import Example, TextExample, TokenExample
+from albert.tasks.examples import Example, list_label_places
 from albert.tasks.task_facts import TaskFacts
 
 
@@ -15,16 +15,9 @@ def count_class_weights(examples: Sequence[Example], facts: TaskFacts) -> tuple[
             f"class_weights=balanced for {facts.task}: only classes of which one is right can be weighed; "
             "leave it out"
         )
-    counts = Counter(label for example in examples for label in _list_labels(example))
+    counts = Counter(label for example in examples for label in list_label_places(example))
     total, num_classes = counts.total(), len(facts.labels)
     # A class that nothing teaches cannot be mistaken in training either.
     return tuple(
         total / (num_classes * counts[place]) if counts[place] else 1.0 for place in range(num_classes)
     )
-
-
-def _list_labels(example: Example) -> Sequence[int]:
-    if isinstance(example, TokenExample):
-        return example.labels or ()
-    assert isinstance(example, TextExample)
-    return (example.label,) if isinstance(example.label, int) else ()

@@ -19,7 +19,7 @@ from albert.text.wordpiece_tokenizer import WordPieceOptions, WordPieceTokenizer
 VOCABULARY_NAMES = (
     SentencePieceTokenizer.vocab_name, WordPieceTokenizer.vocab_name, SymbolTokenizer.vocab_name,
 )  # fmt: skip
-_JSON_NAME = "tokenizer.json"
+JSON_NAME = "tokenizer.json"
 ADDED_NAME = "added_tokens.json"
 _CONFIG_NAME = "tokenizer_config.json"
 # Classes of `transformers` without rules of their own: they do what tokenizer.json says.
@@ -31,7 +31,7 @@ _JAPANESE: dict[str, Callable[[Any], bool]] = {
     "tokenizer_class": lambda value: value == "BertJapaneseTokenizer",
 }
 # One of these makes a tokenizer; with its options, these are all that `save_tokenizer` may write.
-VOCABULARY_FILES = (*VOCABULARY_NAMES, _JSON_NAME)
+VOCABULARY_FILES = (*VOCABULARY_NAMES, JSON_NAME)
 TOKENIZER_FILES = (*VOCABULARY_FILES, _CONFIG_NAME)
 
 
@@ -50,10 +50,10 @@ def load_tokenizer(path: Path) -> Tokenizer:
     for name in VOCABULARY_NAMES:
         if (path / name).exists():
             return _check_added(_open_vocab(path / name, config=config), path, config=config)
-    if (path / _JSON_NAME).exists():
-        return _check_added(_open_json(path / _JSON_NAME, config=config), path, config=config)
+    if (path / JSON_NAME).exists():
+        return _check_added(_open_json(path / JSON_NAME, config=config), path, config=config)
     raise FileFormatError(
-        f"{path}: has no {', '.join(VOCABULARY_NAMES)} or {_JSON_NAME}; "
+        f"{path}: has no {', '.join(VOCABULARY_NAMES)} or {JSON_NAME}; "
         "give the folder of a model or of a vocabulary, or a vocabulary file"
     )
 
@@ -63,7 +63,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     config = _read_if_there(folder / _CONFIG_NAME)
     if config.get("tokenizer_class") not in _PLAIN_CLASSES or config.get("do_lower_case") is not None:
         return config
-    path = folder / _JSON_NAME
+    path = folder / JSON_NAME
     said = {key: value for key, value in config.items() if value is not None}
     return {**read_rules(_read_if_there(path), path), **said}
 
@@ -73,7 +73,7 @@ def _check_added(tokenizer: Tokenizer, folder: Path, *, config: Mapping[str, Any
         tokenizer,
         folder=folder,
         config=config,
-        tokenizer_json=_read_if_there(folder / _JSON_NAME),
+        tokenizer_json=_read_if_there(folder / JSON_NAME),
         added=_read_if_there(folder / ADDED_NAME),
     )
     return tokenizer
@@ -81,7 +81,7 @@ def _check_added(tokenizer: Tokenizer, folder: Path, *, config: Mapping[str, Any
 
 def has_tokenizer(folder: Path) -> bool:
     """Whether `load_tokenizer` would find a vocabulary in the folder."""
-    return any((Path(folder) / name).exists() for name in (*VOCABULARY_NAMES, _JSON_NAME))
+    return any((Path(folder) / name).exists() for name in (*VOCABULARY_NAMES, JSON_NAME))
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int = 512) -> None:
@@ -92,7 +92,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int 
     for name in VOCABULARY_NAMES:
         if name != tokenizer.vocab_name:  # another tokenizer's, which would be opened instead
             (folder / name).unlink(missing_ok=True)
-    write_text(folder / _JSON_NAME, tokenizer.to_tokenizer_json())
+    write_text(folder / JSON_NAME, tokenizer.to_tokenizer_json())
     special = tokenizer.special_tokens
     config = {
         **tokenizer.to_tokenizer_config(),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import Thread
 from typing import IO, Any
 
-from albert.errors import AlbertError
+from albert.errors import AlbertError, one_line
 from albert.fresh_process import build_command
 
 _FAILED = "failed: "
@@ -79,7 +79,7 @@ def main() -> None:
             sentence_iterator=_iter_lines(), model_writer=writer, **json.loads(sys.argv[1])
         )
     except (RuntimeError, OSError, MemoryError) as error:
-        print(_FAILED + " ".join(str(error).split()), file=sys.stderr, flush=True)
+        print(_FAILED + one_line(error), file=sys.stderr, flush=True)
         sys.exit(1)
     sys.stdout.buffer.write(writer.getvalue())
 

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from albert.errors import AlbertError, FileFormatError
 from albert.files import atomic_dir, hash_file, read_json, write_json
+from albert.pretrained.weights_file import save_tensors
 
 TENSORS_NAME = "tensors.safetensors"
 STATE_NAME = "state.json"
@@ -48,7 +49,7 @@ class CheckpointFolder:
     def save(self, checkpoint: Checkpoint, *, best_step: int | None = None) -> None:
         """Write one and remove those that are no longer wanted; never before the new one is on the disk."""
         with atomic_dir(self.place(checkpoint.step)) as aside:
-            _write_tensors(checkpoint.tensors, aside / TENSORS_NAME)
+            save_tensors(aside / TENSORS_NAME, checkpoint.tensors)
             write_state(aside, checkpoint.step, checkpoint.state)
         self.prune(checkpoint.step, best_step=best_step)
 
@@ -113,13 +114,6 @@ def _read_tensors(place: Path) -> dict[str, Tensor]:
         return load_file(path)
     except SafetensorError as error:
         raise FileFormatError(f"{path}: damaged ({error})") from error
-
-
-def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    try:
-        save_file(tensors, path)
-    except SafetensorError as error:  # its own name for a full disk
-        raise OSError(f"{path.name}: {error}") from error
 
 
 def _hash_state(state: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
+from albert.errors import one_line
 from albert.files import sync
 from albert.training.checkpoints import CheckpointFolder, write_state
 from albert.training.state import Saver
@@ -83,7 +84,7 @@ class AsyncSaver(Saver):
         if failures:
             if self._world.is_main and self._aside is not None:
                 shutil.rmtree(self._aside, ignore_errors=True)  # half a checkpoint must not fill the disk
-            raise OSError(" ".join(failures[0].split()))
+            raise OSError(one_line(failures[0]))
 
     def _finish(
         self, writing: "Future[Any]", step: int, aside: Path, state: dict[str, Any], best_step: int | None

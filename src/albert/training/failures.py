@@ -10,7 +10,7 @@ from typing import Any
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.elastic.multiprocessing.errors import ErrorHandler
 
-from albert.errors import AlbertError, EchoError, InputError
+from albert.errors import AlbertError, EchoError, InputError, one_line
 
 _CAUSE = "albert/cause"
 _PATIENCE = 3.0  # seconds in which one that fails has told why
@@ -84,4 +84,4 @@ def is_loss(error: BaseException) -> bool:
 
 
 def _flatten(error: Any) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return one_line(error) or type(error).__name__

@@ -12,7 +12,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 import torch
 from torch import nn
 
-from albert.errors import AlbertError, EchoError, FileFormatError, InputError
+from albert.errors import AlbertError, EchoError, FileFormatError, InputError, one_line
 from albert.examples.randomness import derive, seed_key
 from albert.reporting import Reporter, format_seconds
 from albert.training.checkpoints import Checkpoint, CheckpointFolder
@@ -84,7 +84,7 @@ class TrainingLoop(Generic[B]):
             try:
                 self._train(log, stop)
             except BaseException as error:
-                log.write("end", self.progress.step, is_finished=False, error=" ".join(str(error).split()))
+                log.write("end", self.progress.step, is_finished=False, error=one_line(error))
                 raise
             is_finished = self._is_finished
             self._save(log, is_last=True)

@@ -60,7 +60,7 @@ def compute_pretraining_losses(
 
     The total loss is the sum of both means, unweighted; whoever calls divides by the counts.
     """
-    device = model.encoder.embeddings.word.weight.device
+    device = model.device
     tokens = build_tokens(batch, device)
     is_paired = pair_head is not None and batch.has_labels
     # [CLS] is never masked, so no place comes twice; nothing else is read of the last layer.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from albert.files import writing_to
 from albert.model.runtime import RuntimeSettings, build_autocast
 from albert.pretrained.folder import save_model
 from albert.reporting import Reporter, Silence
@@ -19,7 +20,7 @@ from albert.training.pretrain_facts import PretrainFacts, read_pretrain_run
 from albert.training.pretrain_job import PretrainJob
 from albert.training.pretrain_model import build_pretrain_model, format_training_card
 from albert.training.recipes import read_recipe
-from albert.training.run_folder import BEST_DIR, MODEL_DIR
+from albert.training.run_folder import BEST_DIR, MODEL_DIR, STEPS_ARE_SAVED
 from albert.training.run_job import fetch_weights, load_best, load_newest, run_job
 from albert.training.settings import PretrainSettings
 from albert.training.start import keep_free, start_run
@@ -112,11 +113,13 @@ def _write_models(
     model = build_pretrain_model(plain, is_resumed=True).eval()
     model.load_state_dict(state)
     card = format_training_card(model, settings, facts, outcome.progress)
-    save_model(run_dir / MODEL_DIR, model, tokenizer=data.tokenizer, card=card)
+    with writing_to(run_dir / MODEL_DIR, cure=STEPS_ARE_SAVED):
+        save_model(run_dir / MODEL_DIR, model, tokenizer=data.tokenizer, card=card)
     best = outcome.progress.best_step
     if best is None or best == outcome.progress.step:
         return
     weights = load_best(run_dir, best, names=state, reporter=reporter)
     if weights is not None:
         model.load_state_dict(weights)
-        save_model(run_dir / BEST_DIR, model, tokenizer=data.tokenizer, card=card)
+        with writing_to(run_dir / BEST_DIR, cure=STEPS_ARE_SAVED):
+            save_model(run_dir / BEST_DIR, model, tokenizer=data.tokenizer, card=card)

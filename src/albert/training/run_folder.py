@@ -12,7 +12,7 @@ from pydantic import Field
 
 from albert import __version__
 from albert.errors import InputError
-from albert.files import read_json, write_json, write_text
+from albert.files import read_json, refuse_foreign, require_folder, write_json, write_text
 from albert.settings import Settings, build_settings, find_change, read_settings
 
 SETTINGS_NAME = "settings.yaml"
@@ -21,6 +21,8 @@ LOCK_NAME = "lock"
 LAUNCH_NAME = ".launch.json"
 CHECKPOINTS_DIR = "checkpoints"
 MODEL_DIR = "model"
+# What to do where there is no room for the model at a run's end.
+STEPS_ARE_SAVED = "all steps are saved: make room and go on with --resume"
 BEST_DIR = "best"
 # What may differ when a run goes on: it changes no weight.
 FREE_KEYS = frozenset({"strategy", "log_every", "save_minutes", "num_checkpoints", "has_tensorboard"})
@@ -92,15 +94,10 @@ def refuse_strangers(run_dir: Path) -> None:
 
     That is a lock, and perhaps settings; settings without a lock are somebody's own.
     """
-    if run_dir.exists() and not run_dir.is_dir():
-        raise InputError(f"{run_dir}: is a file, and a folder is to be written there; choose another --out")
-    found = [path.name for path in run_dir.iterdir()] if run_dir.exists() else []
+    found = require_folder(run_dir)
     known = {LOCK_NAME, SETTINGS_NAME} if LOCK_NAME in found else set()
     others = [name for name in found if name not in known and not name.startswith(".")]
-    if others:
-        raise InputError(
-            f"{run_dir}: holds {', '.join(sorted(others)[:3])}, which is no run; choose an empty --out"
-        )
+    refuse_foreign(run_dir, others, what="run")
 
 
 def refuse_changes(

@@ -7,6 +7,8 @@ import random
 import pytest
 
 from albert.errors import InputError
+from albert.tasks.metrics.figures import find_middle, format_figure
+from albert.tasks.metrics.halves import halve
 from albert.tasks.metrics.squad import score_questions, summarise_squad
 from albert.tasks.metrics.squad_threshold import (
     ANSWER_NOTHING,
@@ -14,9 +16,6 @@ from albert.tasks.metrics.squad_threshold import (
     apply_threshold,
     choose_threshold,
     find_best_thresholds,
-    find_middle,
-    format_figure,
-    halve,
     report_elsewhere,
     select_questions,
 )

@@ -8,18 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from albert.app.options import Depth, Device, PrecisionName, Revision, Texts
 from albert.app.results import CommandResult
 from albert.app.standard_input import read_texts
 from albert.errors import InputError
 
 Model = Annotated[str, typer.Option("--model", "-m", help="a folder, a weights file, nano, or a hub name")]
-Texts = Annotated[list[str], typer.Argument(metavar="TEXT…", help="texts, or - to read one from each line")]
-Depth = Annotated[int | None, typer.Option("--depth", help="layers to run; fewer is faster")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps")]
-PrecisionOption = Annotated[
-    str, typer.Option("--precision", help="float32, or bf16 where the hardware has it")
-]
-Revision = Annotated[str | None, typer.Option("--revision", help="of a hub name: a tag, branch or commit")]
 
 
 def fill_mask(
@@ -28,7 +22,7 @@ def fill_mask(
     top: Annotated[int, typer.Option("--top", help="candidates for each mask")] = 5,
     depth: Depth = None,
     device: Device = "auto",
-    precision: PrecisionOption = "float32",
+    precision: PrecisionName = "float32",
     revision: Revision = None,
 ) -> CommandResult:
     """Guess the words at each [MASK] of the texts."""
@@ -55,7 +49,7 @@ def sentence_order(
     model: Model,
     depth: Depth = None,
     device: Device = "auto",
-    precision: PrecisionOption = "float32",
+    precision: PrecisionName = "float32",
     revision: Revision = None,
 ) -> CommandResult:
     """Tell whether the second text of each pair follows the first, or came before it."""
@@ -95,7 +89,7 @@ def embed(
     ] = None,
     depth: Depth = None,
     device: Device = "auto",
-    precision: PrecisionOption = "float32",
+    precision: PrecisionName = "float32",
     revision: Revision = None,
 ) -> CommandResult:
     """Turn each text into one vector."""

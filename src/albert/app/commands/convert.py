@@ -5,8 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
+from albert.app.options import Revision
 from albert.app.results import CommandResult
 from albert.errors import InputError
+from albert.pretrained.file_names import CONFIG_NAME, TASK_NAME
 
 
 def convert(
@@ -17,9 +19,7 @@ def convert(
     target: Annotated[Path, typer.Argument(metavar="DST", help="the folder to write")],
     half: Annotated[bool, typer.Option("--half", help="write the weights in half precision")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the model folder DST")] = False,
-    revision: Annotated[
-        str | None, typer.Option("--revision", help="of a model on the hub: a tag, a branch or a commit")
-    ] = None,
+    revision: Revision = None,
 ) -> CommandResult:
     """Write any model we can read as a folder that albert and `transformers` open."""
     _check_target(target, overwrite)
@@ -35,8 +35,8 @@ def convert(
         target,
         loaded.model,
         tokenizer=tokenizer,
-        labels=loaded.folder.labels if set(loaded.model.heads) & _LABELLED else (),
-        problem_type=loaded.folder.problem_type,
+        labels=loaded.folder_config.labels if set(loaded.model.heads) & _LABELLED else (),
+        problem_type=loaded.folder_config.problem_type,
         dtype=torch.float16 if half else torch.float32,
         card=read_card(loaded.path),
         extras=_read_extras(loaded.path),
@@ -60,7 +60,7 @@ def _check_target(target: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise InputError(f"{target} exists; choose another folder, or add --overwrite")
-    if not (target / "config.json").is_file():
+    if not (target / CONFIG_NAME).is_file():
         raise InputError(f"{target} is no model folder; --overwrite replaces only those, so choose another")
 
 
@@ -68,7 +68,6 @@ def _read_extras(path: Path) -> dict[str, str]:
     """The files that say what a model was fine-tuned for: without them it would answer nothing."""
     from albert.files import read_text
     from albert.pretrained.sentence_transformers import read_sentence_files
-    from albert.tasks.task_facts import TASK_NAME
 
     folder = path if path.is_dir() else path.parent
     task = {TASK_NAME: read_text(folder / TASK_NAME)} if (folder / TASK_NAME).is_file() else {}

@@ -7,17 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
+from albert.app.options import Sources, TextKey, Vocabulary
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
 from albert.errors import InputError
 
 
 def prepare(
-    corpus: Annotated[
-        list[str],
-        typer.Argument(metavar="CORPUS…", help="files, folders or URLs of text, or hf:NAME[@CONFIG][:SPLIT]"),
-    ],
-    vocab: Annotated[str, typer.Option("--vocab", help="the folder or file of a vocabulary, or a model")],
+    corpus: Sources,
+    vocab: Vocabulary,
     out: Annotated[str, typer.Option("--out", help="the folder to write, or a URL as s3://bucket/corpus")],
     engine: Annotated[str, typer.Option("--engine", help="local, or ray for a cluster")] = "local",
     address: Annotated[
@@ -27,7 +25,7 @@ def prepare(
         int | None, typer.Option("--workers", help="processes [default: one for each core]")
     ] = None,
     language: Annotated[str, typer.Option("--language", help="en, de, fr, zh, or xx for any other")] = "en",
-    text_key: Annotated[str, typer.Option("--text-key", help="the key or column of the text")] = "text",
+    text_key: TextKey = "text",
     layout: Annotated[
         str | None,
         typer.Option("--layout", help="sentences, paragraphs, spaced, wrapped or dense [default: detected]"),
@@ -89,8 +87,8 @@ def show(
     example: Annotated[
         int | None, typer.Option("--example", help="show this pretraining example instead")
     ] = None,
-    epoch: Annotated[int | None, typer.Option("--epoch", help="of the example; 0")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="of the example; 0")] = None,
+    epoch: Annotated[int | None, typer.Option("--epoch", help="of the example [default: 0]")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="of the example [default: 0]")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Argument(metavar="[key=value…]", help="of the example, as in objective=nsp max_length=128"),

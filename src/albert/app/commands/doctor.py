@@ -25,7 +25,7 @@ def doctor(
         typer.Argument(metavar="[RUN]", help="the folder of a run, at work or not; without, the machine"),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help=f"the picture of its curves; RUN/{PLOT_NAME} if not given")
+        Path | None, typer.Option("--plot", help=f"the picture of its curves [default: RUN/{PLOT_NAME}]")
     ] = None,
 ) -> CommandResult:
     """Why is it slow, why is the loss stuck, what is damaged: each with its figures and its cure."""

@@ -8,6 +8,7 @@ import typer
 
 from albert.app.commands.evaluate_pretraining import evaluate_pretrained
 from albert.app.commands.evaluate_task import TaskRequest, evaluate_finetuned
+from albert.app.options import Depth, Device, Revision
 from albert.app.results import CommandResult
 from albert.errors import InputError
 
@@ -53,14 +54,15 @@ def evaluate(
         bool, typer.Option("--exits", help="also time early exit: accuracy against speed")
     ] = False,
     num_examples: Annotated[
-        int | None, typer.Option("--examples", help="of pretraining: how many to ask about (2000)")
+        int | None, typer.Option("--examples", help="of pretraining: how many to ask about [default: 2000]")
     ] = None,
     held_out: Annotated[
         bool, typer.Option("--held-out", help="of pretraining: ask about the last documents of --data")
     ] = False,
-    depth: Annotated[int | None, typer.Option("--depth", help="run so many layers")] = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps")] = "auto",
-    seed: Annotated[int | None, typer.Option("--seed", help="of halves and intervals (0)")] = None,
+    depth: Depth = None,
+    device: Device = "auto",
+    revision: Revision = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="of halves and intervals [default: 0]")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Argument(
@@ -85,6 +87,7 @@ def evaluate(
             held_out=held_out,
             depth=depth,
             device=device,
+            revision=revision,
             overrides=settings or [],
         )
     _refuse(task, {"--examples": num_examples, "--held-out": held_out or None})
@@ -100,6 +103,7 @@ def evaluate(
         has_exits=exits,
         depth=depth,
         device=device,
+        revision=revision,
         seed=seed or 0,
         overrides=tuple(settings or ()),
     )

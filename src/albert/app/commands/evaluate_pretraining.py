@@ -19,13 +19,14 @@ def evaluate_pretrained(
     held_out: bool,
     depth: int | None,
     device: str,
+    revision: str | None,
     overrides: list[str],
 ) -> CommandResult:
     """Masked words, sentence order, next sentence: whatever the model has a head for."""
     number = NUM_EXAMPLES if num_examples is None else num_examples
     if number < 1:
         raise InputError(f"--examples is {number}; at least 1")
-    scores = _evaluate(model, data, number, held_out, depth, device, overrides)
+    scores = _evaluate(model, data, number, held_out, depth, device, revision, overrides)
     values = {
         "model": model,
         "data": data,
@@ -43,6 +44,7 @@ def _evaluate(
     held_out: bool,
     depth: int | None,
     device: str,
+    revision: str | None,
     overrides: list[str],
 ) -> dict[str, Any]:
     from albert.corpus.corpus import open_corpus
@@ -55,7 +57,7 @@ def _evaluate(
     from albert.training.evaluation_settings import HeldOutSettings
     from albert.training.pretrain_data import open_data
 
-    found = load_model(model, device=select_device(device))
+    found = load_model(model, revision=revision, device=select_device(device))
     tokenizer = load_vocabulary(found.path)
     check_vocabulary(found.config, tokenizer)
     found.model.head("mlm")

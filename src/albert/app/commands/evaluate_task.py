@@ -29,6 +29,7 @@ class TaskRequest:
     has_exits: bool
     depth: int | None
     device: str
+    revision: str | None
     seed: int
     overrides: tuple[str, ...]
 
@@ -52,11 +53,12 @@ def evaluate_finetuned(request: TaskRequest) -> CommandResult:
             select=request.select,
             select_on=request.select_on,
             device=request.device,
+            revision=request.revision,
             seed=request.seed,
             reporter=display,
         )
         files = [] if request.out is None else write_evaluation(request.out, found)
-        curve = _measure_exits(found, display) if request.has_exits else None
+        curve = _measure_exits(request, found, display) if request.has_exits else None
     if request.report is not None and not found.scores:
         raise InputError(f"--report: {found.data} has no labels, so that there are no errors to show")
     if request.out is not None and curve is not None:
@@ -97,28 +99,30 @@ def _check_request(request: TaskRequest) -> None:
     if request.report is not None and request.report.is_dir():
         raise InputError(f"--report {request.report}: is a folder; give the name of an HTML file")
     if request.has_exits:
-        _check_exits(request.models)
+        _check_exits(request)
 
 
-def _check_exits(models: tuple[str, ...]) -> None:
+def _check_exits(request: TaskRequest) -> None:
     from albert.pretrained.hub import resolve_source
     from albert.tasks.task_facts import read_facts
 
+    models = request.models
     if len(models) > 1:
         raise InputError(f"--exits: {len(models)} models, and the curve is that of one; give one --model")
-    facts = read_facts(resolve_source(models[0]))
+    facts = read_facts(resolve_source(models[0], revision=request.revision))
     if facts is None or not facts.has_exits:
         raise InputError(f"--exits: {models[0]} has none; fine-tune a model with has_exits=true")
 
 
-def _measure_exits(found: "Evaluation", display: ProgressDisplay) -> "ExitCurve":
+def _measure_exits(request: TaskRequest, found: "Evaluation", display: ProgressDisplay) -> "ExitCurve":
     from albert.pretrained.hub import resolve_source
     from albert.tasks.exit_curve import measure_folder
 
     if not found.scores:
         raise InputError(f"--exits: {found.data} has no labels to be right about")
     display.show("exits", "every depth and every patience, by the clock")
-    return measure_folder(resolve_source(found.models[0]), found.examples)  # type: ignore[arg-type]
+    path = resolve_source(found.models[0], revision=request.revision)
+    return measure_folder(path, found.examples)  # type: ignore[arg-type]
 
 
 def _render(console: Any, found: "Evaluation", curve: "ExitCurve | None", files: list[Path]) -> None:

@@ -1,14 +1,14 @@
 """`albert finetune`: a pretrained folder, a task and its data come in; a scored model goes out."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from albert.app.commands.pretrain import EXIT_CODES
+from albert.app.options import Resume, Revision
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
+from albert.app.stopping import tell_stopped
 from albert.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,9 +42,11 @@ def finetune(
         int | None,
         typer.Option("--seed", help="of the new head, the order and dropout; of several, the first"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out, exactly")] = False,
+    revision: Revision = None,
+    resume: Resume = False,
 ) -> CommandResult:
     """Teach a pretrained model a task; Ctrl-C saves, and --resume goes on as if it had never been."""
+    from albert.settings import add_seed
     from albert.tasks.finetune import finetune as run
     from albert.tasks.finetune_seeds import finetune_seeds
 
@@ -60,7 +62,8 @@ def finetune(
                 out=folder,
                 dev=dev,
                 recipe=recipe,
-                overrides=[*overrides, *([] if number is None else [f"seed={number}"])],
+                overrides=add_seed(overrides, number),
+                revision=revision,
                 resume=resume,
                 reporter=display,
             )
@@ -72,12 +75,12 @@ def finetune(
 
 
 def _list_seeds(number: int, *, first: int | None, overrides: list[str]) -> range:
-    """The seeds to train with; refused: none at all, and a seed that is told in two ways."""
+    """The seeds to train with; refused: none at all, and one seed for several runs."""
     if number < 1:
         raise InputError(f"--seeds is {number}; at least 1")
     told = [override for override in overrides if override.startswith("seed=")]
-    if told and (number > 1 or first is not None):
-        raise InputError(f"{told[-1]} and --seed{'s' * (number > 1)}: leave {told[-1]} out, and give --seed")
+    if told and number > 1:
+        raise InputError(f"{told[-1]} and --seeds: leave {told[-1]} out, and give --seed")
     return range(first or 0, (first or 0) + number)
 
 
@@ -96,20 +99,12 @@ def _report_run(result: "FinetuneResult") -> CommandResult:
     }
     code = 0
     if not outcome.is_finished:
-        code = _tell_stopped(result)
+        code = tell_stopped(
+            outcome.signal, step=progress.step, go_on="--resume goes on", is_silent=not result.is_main
+        )
     return CommandResult(
         values, lambda console: _render_run(console, values), exit_code=code, is_silent=not result.is_main
     )
-
-
-def _tell_stopped(result: "FinetuneResult") -> int:
-    outcome = result.outcome
-    if result.is_main:
-        print(
-            f"stopped by {outcome.signal} at step {outcome.progress.step} and saved; --resume goes on",
-            file=sys.stderr,
-        )
-    return EXIT_CODES.get(outcome.signal or "", 1)
 
 
 def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
@@ -135,7 +130,7 @@ def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
 def _render_run(console: Any, values: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from albert.tasks.metrics.squad_threshold import format_figure
+    from albert.tasks.metrics.figures import format_figure
 
     table = Table(show_header=False, box=None)
     table.add_row("model", values["model"] or f"not finished: {values['run']} is at step {values['step']:,}")
@@ -150,7 +145,7 @@ def _render_run(console: Any, values: dict[str, Any]) -> None:
 def _render_seeds(console: Any, found: "SeedRuns", model: Any) -> None:
     from rich.table import Table
 
-    from albert.tasks.metrics.squad_threshold import format_figure
+    from albert.tasks.metrics.figures import format_figure
 
     metrics = list(next(iter(found.scores.values())).metrics)
     table = Table("seed", *(name.replace("_", " ") for name in metrics))

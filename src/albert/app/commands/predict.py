@@ -10,6 +10,7 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
+from albert.app.options import Depth, Device, PrecisionName
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
 from albert.errors import InputError
@@ -41,17 +42,17 @@ def predict(
         ),
     ] = None,
     split: Annotated[
-        str | None, typer.Option("--split", help="of a task's folder: the split to answer (test)")
+        str | None, typer.Option("--split", help="of a task's folder: the split to answer [default: test]")
     ] = None,
-    depth: Annotated[int | None, typer.Option("--depth", help="layers to run; fewer is faster")] = None,
+    depth: Depth = None,
     patience: Annotated[
         int | None,
         typer.Option(
             "--patience", help="of a model with exits: stop once so many layers agree with the one before"
         ),
     ] = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps")] = "auto",
-    precision: Annotated[str, typer.Option("--precision", help="float32 or bf16")] = "float32",
+    device: Device = "auto",
+    precision: PrecisionName = "float32",
 ) -> CommandResult:
     """Answer every question of a file or of standard input, of any size, as lines of JSON."""
     from albert.model.runtime import build_runtime

@@ -1,15 +1,14 @@
 """`albert pretrain`: a recipe and a prepared corpus come in; a run folder with a trained model goes out."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from albert.app.options import Budget, Resume
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
-
-EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
+from albert.app.stopping import tell_stopped
 
 
 def pretrain(
@@ -28,10 +27,8 @@ def pretrain(
         list[str] | None,
         typer.Argument(metavar="[key=value…]", help="as in num_steps=5000 optimizer.learning_rate=1e-3"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out, exactly")] = False,
-    budget: Annotated[
-        str | None, typer.Option("--budget", help="as many steps as fit into 20m, 2h or 1h30m")
-    ] = None,
+    resume: Resume = False,
+    budget: Budget = None,
     batch_size: Annotated[
         int | None,
         typer.Option("--batch-size", help="another batch size; learning rate and steps are rescaled to it"),
@@ -39,9 +36,10 @@ def pretrain(
     seed: Annotated[int | None, typer.Option("--seed", help="of weights, examples and dropout")] = None,
 ) -> CommandResult:
     """Pretrain a model on a prepared corpus; Ctrl-C saves, and --resume goes on as if it had never been."""
+    from albert.settings import add_seed
     from albert.training.pretrain import pretrain as run
 
-    overrides = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
+    overrides = add_seed(settings or [], seed)
     with ProgressDisplay() as display:
         result = run(
             recipe,
@@ -66,12 +64,11 @@ def pretrain(
         "held_out": progress.figures,
         "best_step": progress.best_step,
     }
-    if not outcome.is_finished and result.is_main:
-        print(
-            f"stopped by {outcome.signal} at step {progress.step} and saved; --resume goes on",
-            file=sys.stderr,
+    code = 0
+    if not outcome.is_finished:
+        code = tell_stopped(
+            outcome.signal, step=progress.step, go_on="--resume goes on", is_silent=not result.is_main
         )
-    code = 0 if outcome.is_finished else EXIT_CODES.get(outcome.signal or "", 1)
     return CommandResult(
         values, lambda console: _render(console, values), exit_code=code, is_silent=not result.is_main
     )

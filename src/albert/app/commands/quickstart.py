@@ -1,14 +1,13 @@
 """`albert quickstart`: nothing comes in, or a folder of text; the whole road and its report go out."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from albert.app.commands.pretrain import EXIT_CODES
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
+from albert.app.stopping import tell_stopped
 
 
 def quickstart(
@@ -26,22 +25,27 @@ def quickstart(
     ] = Path("quickstart"),
     minutes: Annotated[float, typer.Option("--minutes", help="of pretraining")] = 3.0,
     model: Annotated[str, typer.Option("--model", help="the pretrained model to fine-tune")] = "nano",
-    seed: Annotated[int, typer.Option("--seed", help="of weights, examples and dropout")] = 0,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="of weights, examples and dropout [default: 0]")
+    ] = None,
 ) -> CommandResult:
     """See all of it work in about ten minutes: pretrain, stop, resume, fine-tune, look inside; a report."""
     from albert.app.quickstart.run import run_quickstart
     from albert.app.quickstart.settings import QuickstartSettings
-    from albert.settings import build_settings
+    from albert.settings import add_seed, build_settings
     from albert.training.job import StoppedError
 
-    values = {"minutes": minutes, "model": model, "seed": seed}
-    chosen = build_settings(QuickstartSettings, values=values, overrides=settings or (), source="quickstart")
+    chosen = build_settings(
+        QuickstartSettings,
+        values={"minutes": minutes, "model": model},
+        overrides=add_seed(settings or [], seed),
+        source="quickstart",
+    )
     try:
         with ProgressDisplay() as display:
             report, result = run_quickstart(chosen, data=data, out=out, reporter=display)
     except StoppedError as stopped:
-        print(f"stopped by {stopped} and saved; the same command goes on", file=sys.stderr)
-        code = EXIT_CODES.get(str(stopped), 1)
+        code = tell_stopped(str(stopped), go_on="the same command goes on")
         return CommandResult({"is_finished": False}, lambda console: None, exit_code=code)
     shown: dict[str, Any] = {"is_finished": True, "report": str(report), **result.list_values()}
     return CommandResult(shown, lambda console: _render(console, shown))

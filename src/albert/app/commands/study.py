@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from albert.app.commands.pretrain import EXIT_CODES
+from albert.app.options import Budget
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
+from albert.app.stopping import tell_stopped
 
 if TYPE_CHECKING:
     from albert.study.asking import StudyOutcome
@@ -42,9 +43,7 @@ def study(
     arms: Annotated[
         str, typer.Option("--arms", help="these, the base and what they start from, as in all,none")
     ] = "",
-    budget: Annotated[
-        str | None, typer.Option("--budget", help="as many steps as fit into 20m, 2h or 1h30m")
-    ] = None,
+    budget: Budget = None,
     seed: Annotated[
         int | None,
         typer.Option("--seed", help="the first seed of every arm; or that of agreement's sentences"),
@@ -92,11 +91,9 @@ def _report(outcome: "StudyOutcome") -> CommandResult:
         "failures": dict(outcome.failures),
         "is_finished": outcome.signal is None and not outcome.failures,
     }
-    if outcome.signal is not None:
-        print(f"stopped by {outcome.signal} and saved; the same command goes on", file=sys.stderr)
     code = 2 if outcome.failures else 0
     if outcome.signal is not None:
-        code = EXIT_CODES.get(outcome.signal, 1)
+        code = tell_stopped(outcome.signal, go_on="the same command goes on")
     return CommandResult(values, lambda console: _render(console, values), exit_code=code)
 
 

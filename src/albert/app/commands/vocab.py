@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from albert.app.options import Sources, TextKey, Texts, Vocabulary
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
 from albert.app.standard_input import read_texts
@@ -18,10 +19,7 @@ KINDS = ("sentencepiece", "symbols")
 
 
 def train(
-    corpus: Annotated[
-        list[str],
-        typer.Argument(metavar="CORPUS…", help="files, folders or URLs of text, or hf:NAME[@CONFIG][:SPLIT]"),
-    ],
+    corpus: Sources,
     out: Annotated[Path, typer.Option("--out", help="the folder to write")],
     size: Annotated[
         int | None, typer.Option("--size", help="pieces, special tokens too [default: 30000; symbols: all]")
@@ -47,7 +45,7 @@ def train(
     min_count: Annotated[
         int | None, typer.Option("--min-count", min=1, help="leave out rarer symbols [default: 1]")
     ] = None,
-    text_key: Annotated[str, typer.Option("--text-key", help="the key or column of the text")] = "text",
+    text_key: TextKey = "text",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the vocabulary in --out")] = False,
 ) -> CommandResult:
     """Train a vocabulary on a corpus; the defaults are the published settings, on a sample of 100 MB."""
@@ -87,10 +85,8 @@ def train(
 
 
 def tokenize(
-    texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT…", help="texts, or - to read one from each line")
-    ],
-    vocab: Annotated[str, typer.Option("--vocab", help="the folder or file of a vocabulary, or a model")],
+    texts: Texts,
+    vocab: Vocabulary,
 ) -> CommandResult:
     """Show the pieces of each text, their ids, and where in the text each is from."""
     from albert.pretrained.hub import find_vocabulary_place

@@ -9,6 +9,7 @@ from albert.app.doctor.reading import FinetuneRun, PretrainRun
 from albert.app.doctor.run import Run
 from albert.corpus.remote import is_url
 from albert.errors import AlbertError
+from albert.pretrained.file_names import CONFIG_NAME
 from albert.training.metrics import METRICS_NAME
 from albert.training.pretrain_facts import identify_corpus
 from albert.training.run_folder import BEST_DIR, MODEL_DIR, RUN_NAME, SETTINGS_NAME
@@ -175,7 +176,7 @@ def _check_folders(
 ) -> Finding | None:
     """Of a finished run: at work, it may be writing them."""
     for place in (run.path / name for name in names):
-        if not run.is_finished or not (place / "config.json").exists():
+        if not run.is_finished or not (place / CONFIG_NAME).exists():
             continue
         try:
             load(place)
@@ -187,7 +188,7 @@ def _check_folders(
 
 def check_end(run: Run) -> Finding | None:
     """A run that is not at its end and that no process is at work on."""
-    has_model = (run.path / MODEL_DIR / "config.json").exists()
+    has_model = (run.path / MODEL_DIR / CONFIG_NAME).exists()
     if run.is_held or run.is_stopped_by_guard or (run.is_finished and has_model):
         return None
     ends = run.list_records("end")

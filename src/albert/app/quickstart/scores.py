@@ -78,7 +78,7 @@ def score_reviews(
 def _teach(
     model: Path, tables: Path, run_dir: Path, *, settings: QuickstartSettings, reporter: Reporter
 ) -> None:
-    from albert.pretrained.folder import CONFIG_NAME
+    from albert.pretrained.file_names import CONFIG_NAME
     from albert.tasks.finetune import finetune
     from albert.training.run_folder import MODEL_DIR, has_run
 

@@ -201,7 +201,7 @@ def _find_word(encoding: Encoding, start: int, end: int) -> tuple[int, int]:
 
 def _ask(model: AlbertModel, questions: Sequence[Question], *, depth: int | None) -> list[float]:
     """The margins of one batch."""
-    device = model.encoder.embeddings.word.weight.device
+    device = model.device
     tokens = Tokens.from_lists([question.ids for question in questions], device=device)
     counts = [len(question.good) for question in questions]
     places: list[int] = []

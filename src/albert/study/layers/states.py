@@ -89,7 +89,7 @@ def sum_distances(
 ) -> dict[Distance, Floats]:
     """Sums over the tokens of each sequence, [S, L]; the first layer reads the embeddings, mapped to H."""
     sums_SL = {name: np.zeros((len(sequences), depth)) for name in DISTANCES}
-    device = model.encoder.embeddings.word.weight.device
+    device = model.device
     for batch in iter_batches([len(each.ids) for each in sequences], max_tokens=_MAX_BATCH_TOKENS):
         rows = [sequences[i] for i in batch]
         tokens = Tokens.from_lists([row.ids for row in rows], [row.segments for row in rows], device=device)

@@ -11,7 +11,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from albert.tasks.assignment import Assignment
 from albert.tasks.baselines.features import Floats, find_cosines, fit_features, fit_vectorizer
-from albert.tasks.examples import Label, TextExample
+from albert.tasks.examples import Label, TextExample, list_places
+from albert.tasks.metrics.multilabel import mark_labels
 from albert.tasks.task_facts import TaskFacts, build_kind
 
 # How far weights may go from 0: 1 / penalty. The best on a part of the training examples is taken.
@@ -96,7 +97,8 @@ def _answer(tables: _Tables, facts: TaskFacts, strength: float) -> list[Floats]:
         return list(model.predict(tables.asked)[:, None])
     if facts.label_kind == "one":
         return list(_classify(tables, np.array(tables.labels), len(facts.labels), strength))
-    columns = [_classify(tables, marks, 2, strength) for marks in _mark(tables.labels, len(facts.labels)).T]
+    table = mark_labels([list_places(label) for label in tables.labels], num_labels=len(facts.labels))
+    columns = [_classify(tables, marks, 2, strength) for marks in table.astype(np.int64).T]
     return list(np.column_stack([column[:, 1] - column[:, 0] for column in columns]))
 
 
@@ -111,13 +113,6 @@ def _classify(tables: _Tables, labels: NDArray[np.int64], num_labels: int, stren
     decided = model.decision_function(tables.asked)
     logits[:, found] = np.column_stack([-decided, decided]) / 2 if decided.ndim == 1 else decided
     return logits
-
-
-def _mark(labels: Sequence[Label], num_labels: int) -> NDArray[np.int64]:
-    marks = np.zeros((len(labels), num_labels), dtype=np.int64)
-    for row, label in zip(marks, labels, strict=True):
-        row[list(label or ())] = 1  # type: ignore[arg-type]
-    return marks
 
 
 def _list_texts(examples: Sequence[Any]) -> list[TextExample]:

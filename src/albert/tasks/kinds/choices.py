@@ -19,14 +19,13 @@ from albert.tasks.batches import Ints, TaskBatch, lay_out
 from albert.tasks.encoding.choices import MAX_QUESTION_AND_OPTION, EncodedChoice, iter_encoded_choices
 from albert.tasks.examples import ChoiceExample
 from albert.tasks.kinds.kind import Terms
-from albert.tasks.kinds.logits import Floats, find_probabilities, merge_logits
+from albert.tasks.kinds.logits import UNKNOWN_LABEL, Floats, find_probabilities, merge_logits
 from albert.tasks.metrics.race import LEVELS, score_race
 from albert.tasks.metrics.task_score import score_task
 from albert.text.tokenizer import Tokenizer
 
 HEAD = "choice"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_UNKNOWN = -100  # the label that cross-entropy passes over
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class ChoiceKind:
 
     def build_batch(self, items: Sequence[EncodedChoice]) -> TaskBatch[ChoiceAnswers]:
         """The options of the first question, then those of the next."""
-        labels = [_UNKNOWN if item.label is None else item.label for item in items]
+        labels = [UNKNOWN_LABEL if item.label is None else item.label for item in items]
         answers = ChoiceAnswers(
             labels_Q=np.array(labels, dtype=np.int64),
             num_options=tuple(len(item.endings) for item in items),
@@ -95,7 +94,7 @@ class ChoiceKind:
 
     def count(self, batch: TaskBatch[ChoiceAnswers]) -> Mapping[str, int]:
         """The questions whose right option is known."""
-        return {"task": int((batch.answers.labels_Q != _UNKNOWN).sum())}
+        return {"task": int((batch.answers.labels_Q != UNKNOWN_LABEL).sum())}
 
     def compute_terms(
         self, model: AlbertModel, batch: TaskBatch[ChoiceAnswers], *, depth: int | None = None
@@ -105,12 +104,12 @@ class ChoiceKind:
         # An option that is not there has the probability 0, and no gradient.
         logits_QC = pad_sequence(options, batch_first=True, padding_value=-torch.inf)
         labels_Q = torch.from_numpy(batch.answers.labels_Q).to(logits_QC.device, non_blocking=True)
-        total = F.cross_entropy(logits_QC, labels_Q, ignore_index=_UNKNOWN, reduction="sum")
+        total = F.cross_entropy(logits_QC, labels_Q, ignore_index=UNKNOWN_LABEL, reduction="sum")
         return {"task": (total, (logits_QC.argmax(1) == labels_Q).sum())}
 
     def _ask(self, model: AlbertModel, batch: TaskBatch[ChoiceAnswers], *, depth: int | None) -> list[Tensor]:
         """For each question the logits of its options; the last layer computes first tokens alone."""
-        tokens = batch.build_tokens(model.encoder.embeddings.word.weight.device)
+        tokens = batch.build_tokens(model.device)
         first_BD = model(tokens, depth=depth, first_only=True).last_TD
         logits_B: Tensor = model.head(HEAD)(model.pool_first(first_BD)).squeeze(1).float()
         return list(logits_B.split(batch.answers.num_options))

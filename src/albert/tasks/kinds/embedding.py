@@ -123,7 +123,7 @@ class EmbeddingKind:
 
     def _embed(self, model: AlbertModel, batch: TaskBatch[PairTexts], *, depth: int | None) -> Tensor:
         """The vector of each sequence, at length 1."""
-        tokens = batch.build_tokens(model.encoder.embeddings.word.weight.device)
+        tokens = batch.build_tokens(model.device)
         parts = model(tokens, depth=depth).last_TD.float().split(tokens.lengths)
         return F.normalize(torch.stack([part_TD.mean(0) for part_TD in parts]), dim=1)
 

@@ -39,7 +39,7 @@ class ExitTextKind(TextKind):
 
         The hits are those of the last layer, so that records compare with those of a model without exits.
         """
-        tokens = batch.build_tokens(model.encoder.embeddings.word.weight.device)
+        tokens = batch.build_tokens(model.device)
         layers = classify_every_layer(model, tokens, depth=depth)
         totals, hits = zip(*(self._compare(logits_BK, batch) for logits_BK in layers), strict=True)
         weights_L = torch.arange(1.0, len(layers) + 1, device=totals[0].device)
@@ -49,7 +49,7 @@ class ExitTextKind(TextKind):
         self, model: AlbertModel, batch: TaskBatch[Floats], *, depth: int | None = None
     ) -> EarlyAnswers:
         """The logits of each sequence, and how many layers they took; `depth` layers are the most."""
-        tokens = batch.build_tokens(model.encoder.embeddings.word.weight.device)
+        tokens = batch.build_tokens(model.device)
         if self.patience is not None:
             return answer_early(model, tokens, patience=self.patience, agree=self._agree, depth=depth)
         num_layers = depth or model.config.num_hidden_layers

@@ -10,6 +10,8 @@ from scipy.special import expit, log_softmax, logit, logsumexp
 # One label of several, any of several, or a number: what a row of outputs means.
 LabelKind = Literal["one", "several", "number"]
 Floats = NDArray[np.float64]
+# What stands for a label that nobody knows: cross-entropy passes over it.
+UNKNOWN_LABEL = -100
 _LIMIT = 1e-12  # as sure as a mean of probabilities can be said to be
 
 

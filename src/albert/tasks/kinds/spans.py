@@ -180,7 +180,7 @@ class SpanKind:
 
 
 def _read(model: AlbertModel, batch: TaskBatch[SpanPlaces], *, depth: int | None) -> tuple[Tokens, Tensor]:
-    tokens = batch.build_tokens(model.encoder.embeddings.word.weight.device)
+    tokens = batch.build_tokens(model.device)
     return tokens, model(tokens, depth=depth).last_TD
 
 

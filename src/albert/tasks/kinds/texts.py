@@ -16,9 +16,10 @@ from torch import Tensor
 from albert.model.albert_model import AlbertModel, Heads
 from albert.tasks.batches import TaskBatch, lay_out
 from albert.tasks.encoding.texts import EncodedText, iter_encoded_texts
-from albert.tasks.examples import Label, TextExample
+from albert.tasks.examples import Label, TextExample, list_places
 from albert.tasks.kinds.kind import Terms
 from albert.tasks.kinds.logits import LabelKind, decide, find_probabilities, merge_logits
+from albert.tasks.metrics.multilabel import mark_labels
 from albert.tasks.metrics.task_score import score_task
 from albert.text.tokenizer import Tokenizer
 
@@ -85,10 +86,8 @@ class TextKind:
     def _tabulate(self, labels: Sequence[Label]) -> Floats:
         if self.label_kind != "several":
             return np.array([label or 0 for label in labels], dtype=np.float32)
-        table = np.zeros((len(labels), self.num_labels), dtype=np.float32)
-        for row, label in zip(table, labels, strict=True):
-            row[list(label or ())] = 1.0  # type: ignore[arg-type]
-        return table
+        places = [list_places(label) for label in labels]
+        return mark_labels(places, num_labels=self.num_labels).astype(np.float32)
 
     def count(self, batch: TaskBatch[Floats]) -> Mapping[str, int]:
         """One answer a sequence."""
@@ -116,7 +115,7 @@ class TextKind:
 
     def _ask(self, model: AlbertModel, batch: TaskBatch[Floats], *, depth: int | None) -> Tensor:
         """The last layer is computed for the first token of each sequence alone."""
-        tokens = batch.build_tokens(model.encoder.embeddings.word.weight.device)
+        tokens = batch.build_tokens(model.device)
         first_BD = model(tokens, depth=depth, first_only=True).last_TD
         logits_BK: Tensor = model.head(HEAD)(model.pool_first(first_BD)).float()
         return logits_BK

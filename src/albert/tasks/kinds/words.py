@@ -19,7 +19,7 @@ from albert.tasks.batches import Ints, TaskBatch, lay_out
 from albert.tasks.encoding.words import WordWindow, iter_encoded_words
 from albert.tasks.examples import TokenExample
 from albert.tasks.kinds.kind import Terms
-from albert.tasks.kinds.logits import Floats, find_probabilities, merge_logits
+from albert.tasks.kinds.logits import UNKNOWN_LABEL, Floats, find_probabilities, merge_logits
 from albert.tasks.metrics.classification import macro_f1
 from albert.tasks.metrics.entities import Entity, find_entities, score_entities, word_accuracy
 from albert.tasks.metrics.task_score import combine
@@ -28,7 +28,6 @@ from albert.text.tokenizer import Tokenizer
 HEAD = "token_classification"
 WORD_METRICS = ("word_accuracy", "macro_f1")
 ENTITY_METRICS = ("entity_f1", "entity_precision", "entity_recall")
-_UNKNOWN = -100  # the label that cross-entropy passes over
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ class WordKind:
         places = [start + p for start, item in zip(starts, items, strict=False) for p in item.positions]
         num_words = tuple(len(item.words) for item in items)
         labels = [
-            (_UNKNOWN,) * number if item.labels is None else item.labels
+            (UNKNOWN_LABEL,) * number if item.labels is None else item.labels
             for item, number in zip(items, num_words, strict=True)
         ]
         answers = WordAnswers(
@@ -119,7 +118,7 @@ class WordKind:
 
     def count(self, batch: TaskBatch[WordAnswers]) -> Mapping[str, int]:
         """The words that have labels."""
-        return {"task": int((batch.answers.labels_P != _UNKNOWN).sum())}
+        return {"task": int((batch.answers.labels_P != UNKNOWN_LABEL).sum())}
 
     def compute_terms(
         self, model: AlbertModel, batch: TaskBatch[WordAnswers], *, depth: int | None = None
@@ -128,12 +127,14 @@ class WordKind:
         logits_PK = self._ask(model, batch, depth=depth)
         labels_P = torch.from_numpy(batch.answers.labels_P).to(logits_PK.device, non_blocking=True)
         weights_K = None if self.class_weights is None else logits_PK.new_tensor(self.class_weights)
-        total = F.cross_entropy(logits_PK, labels_P, weight=weights_K, ignore_index=_UNKNOWN, reduction="sum")
+        total = F.cross_entropy(
+            logits_PK, labels_P, weight=weights_K, ignore_index=UNKNOWN_LABEL, reduction="sum"
+        )
         return {"task": (total, (logits_PK.argmax(1) == labels_P).sum())}
 
     def _ask(self, model: AlbertModel, batch: TaskBatch[WordAnswers], *, depth: int | None) -> Tensor:
         """The last layer is computed for the first pieces of words alone."""
-        device = model.encoder.embeddings.word.weight.device
+        device = model.device
         places_P = torch.from_numpy(batch.answers.places_P).to(device, non_blocking=True)
         words_PD = model(batch.build_tokens(device), depth=depth, places_P=places_P).last_TD
         logits_PK: Tensor = model.head(HEAD)(words_PD).float()

@@ -10,18 +10,15 @@ are. `choose_threshold` counts what a threshold really does to all questions: us
 """
 
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median_high, median_low
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from albert.errors import InputError
 from albert.tasks.metrics.pairs import check_finite, check_pairs
 from albert.tasks.metrics.squad import QuestionScores, SquadScores, summarise_squad
-from albert.tasks.metrics.streams import Stream, build_generator
 
 Measure = Literal["exact", "f1"]
 ANSWER_NOTHING = -sys.float_info.max  # finite, so that it can be written as JSON
@@ -105,31 +102,10 @@ def choose_threshold(part: SquadPart, *, measure: Measure = "f1") -> float:
     return middle if middle < following else last  # between neighbouring floats there is no middle
 
 
-def find_middle(values: Sequence[float]) -> float:
-    """The median of thresholds or other figures; beside `ANSWER_NOTHING`, which has no mean, the other."""
-    low, high = median_low(values), median_high(values)
-    return high if low == ANSWER_NOTHING else (low + high) / 2
-
-
-def format_figure(value: float, spec: str = ".2f") -> str:
-    """A figure as a person reads it; a threshold that no odds lie below is words."""
-    return "nothing is answered" if value == ANSWER_NOTHING else format(value, spec)
-
-
 def report_elsewhere(reported: SquadPart, *, chosen_on: SquadPart) -> ChosenThreshold:
     """The scores of one part under the threshold that is best on another."""
     threshold = choose_threshold(chosen_on)
     return ChosenThreshold(threshold, summarise_squad(apply_threshold(reported, threshold=threshold)))
-
-
-def halve(groups: Sequence[Hashable], *, seed: int) -> tuple[bool, ...]:
-    """Which questions are in the first half; what shares a group (an article, a passage) stays together."""
-    names = list(dict.fromkeys(groups))
-    if len(names) < 2:
-        raise InputError(f"{len(names)} group of questions cannot be halved; there must be at least 2")
-    order = build_generator(seed, stream=Stream.HALVING).permutation(len(names))
-    first = {names[place] for place in order[: len(names) // 2]}
-    return tuple(group in first for group in groups)
 
 
 def select_questions(part: SquadPart, *, is_kept: Sequence[bool]) -> SquadPart:

@@ -7,10 +7,9 @@ from typing import Any
 from albert.errors import FileFormatError
 from albert.files import read_json
 from albert.tasks.examples import ChoiceExample, Numbered
+from albert.tasks.metrics.race import LEVELS
 from albert.tasks.problems import BadRow, Problems
 from albert.tasks.readers.kinds import place_letter
-
-LEVELS = ("middle", "high")
 
 
 def iter_race(
