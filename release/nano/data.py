@@ -17,6 +17,7 @@ from albert.corpus.units import PrepareSettings
 from albert.errors import FileFormatError, InputError
 from albert.files import atomic_dir, write_json, write_text
 from albert.reporting import Reporter
+from albert.settings import build_settings
 from albert.tasks.catalogue import find_split, find_task
 from albert.tasks.metrics.glue import AVERAGED
 from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
@@ -103,7 +104,7 @@ def _train_vocabulary(text: Path, out: Path, *, size: int, reporter: Reporter) -
 def _prepare(
     out: Path, *, text: Path, vocab: Path, passages: int | None, workers: int, reporter: Reporter
 ) -> Manifest:
-    settings = PrepareSettings(passage_characters=passages)
+    settings = build_settings(PrepareSettings, values={"passage_characters": passages}, source="data")
     return prepare_corpus(
         [text], vocab=vocab, out=out, settings=settings, num_workers=workers, reporter=reporter
     )

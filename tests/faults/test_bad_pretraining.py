@@ -58,7 +58,7 @@ def test_no_room_for_the_model_loses_nothing(train, tmp_path):
     shutil.rmtree(tmp_path / "run" / "model")
     with no_room_for(len(whole) // 2), pytest.raises(WriteError) as caught:
         train(resume=True)
-    said = "cannot be written (File too large); all steps are saved: make room and go on with --resume"
+    said = "cannot be written (File too large); all steps are saved: mend that and go on with --resume"
     assert str(caught.value) == f"{tmp_path / 'run' / 'model'}: {said}"
     assert train(resume=True).outcome.is_finished
     assert weights(tmp_path / "run") == whole

@@ -22,7 +22,7 @@ LAUNCH_NAME = ".launch.json"
 CHECKPOINTS_DIR = "checkpoints"
 MODEL_DIR = "model"
 # What to do where there is no room for the model at a run's end.
-STEPS_ARE_SAVED = "all steps are saved: make room and go on with --resume"
+STEPS_ARE_SAVED = "all steps are saved: mend that and go on with --resume"
 BEST_DIR = "best"
 # What may differ when a run goes on: it changes no weight.
 FREE_KEYS = frozenset({"strategy", "log_every", "save_minutes", "num_checkpoints", "has_tensorboard"})

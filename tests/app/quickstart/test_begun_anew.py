@@ -88,26 +88,32 @@ def test_a_model_that_was_only_touched_is_the_same_model(tiny_copy: Path) -> Non
     assert stamp_model(tiny_copy) != before
 
 
-def test_a_longer_run_is_not_replaced_by_a_shorter_one(place: Place) -> None:
+def test_a_long_run_is_not_replaced(place: Place) -> None:
     (state,) = (place.out / "pretrain" / "checkpoints").glob("step-4/state.json")
     values = json.loads(state.read_text(encoding="utf-8"))
     values["progress"]["seconds"] = 36_000.0
     write_json(state, values)
     before, text, run = read_tree(place.out), place.find_text(), place.out / "pretrain"
     place.open().refuse_loss(text)  # the same goes on
+    place.open(minutes=1.0).refuse_loss(text)  # steps are given, and minutes not looked at
+    place.open(pretrain={**place.settings.pretrain, "log_every": 7}).refuse_loss(text)
     with pytest.raises(InputError) as caught:
-        place.open(minutes=1.0).refuse_loss(text)
+        place.open(seed=1).refuse_loss(text)
     assert str(caught.value) == (
-        f"{run}: holds a run of 10h 00m that would be lost, since minutes is not what it began with; give "
+        f"{run}: holds a run of 10h 00m that would be lost, since seed is not what it began with; give "
         f"that again to go on, choose another --out, or delete {run} to begin anew"
     )
     write_stories(place.data / "stories.txt", seed=4)
     with pytest.raises(InputError, match="that would be lost, since text is not what it began with"):
         place.open().refuse_loss(place.find_text())
-    place.open(pretrain=FEW_EVALUATIONS, minutes=600.0).refuse_loss(text)  # as long
+    with pytest.raises(InputError, match=r"lost, since settings\.num_steps is not what it began with"):
+        place.open(pretrain=FEW_EVALUATIONS, minutes=600.0).refuse_loss(text)
     assert read_tree(place.out) == before
+    write_json(place.out / "quickstart.json", {})
+    with pytest.raises(InputError, match="that would be lost, since its mark is not what it began with"):
+        place.open().refuse_loss(text)
     shutil.rmtree(run)
-    place.open(minutes=1.0).refuse_loss(text)
+    place.open(seed=1).refuse_loss(text)
 
 
 def test_other_text_begins_corpus_and_run_anew(place: Place) -> None:
@@ -143,23 +149,30 @@ def test_documents_of_one_sentence_are_refused_before_training_with_the_cure(pla
     rows = [json.dumps({"text": f"{chapter[0].partition('.')[0]} {number}."}) for number, chapter in chapters]
     (place.data / "stories.txt").unlink()
     (place.data / "rows.jsonl").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
-    stages, text = place.open(), place.find_text()
-    stages.prepare(text)
+    text, before = place.find_text(), read_tree(place.out)
     with pytest.raises(
         InputError, match=r"asks about pairs; add pretrain\.examples\.objective=none, or give"
     ):
-        stages.pretrain(text)
-    assert (place.out / "pretrain" / "model").exists()  # of the text before
-    steps = {**place.settings.pretrain, "examples": {"objective": "none"}}
-    run = place.open(pretrain=steps).pretrain(text)
+        place.open().prepare(text)
+    assert read_tree(place.out) == before
+    stages = place.open(pretrain={**place.settings.pretrain, "examples": {"objective": "none"}})
+    stages.prepare(text)
+    run = stages.pretrain(text)
     assert "sop_accuracy" not in run.end.figures
 
 
 def test_a_batch_that_the_text_does_not_fill_is_told_in_words_of_a_quickstart(place: Place) -> None:
-    steps = {**place.settings.pretrain, "batch_size": 4096}
+    steps, before = {**place.settings.pretrain, "batch_size": 4096}, read_tree(place.out)
     with pytest.raises(InputError, match=r"use a pretrain\.batch_size of at most \d+, or more text"):
-        place.open(pretrain=steps).pretrain(place.find_text())
-    assert (place.out / "pretrain" / "model").exists()  # of the batches before
+        place.open(pretrain=steps).prepare(place.find_text())
+    assert read_tree(place.out) == before
+
+
+def test_a_run_for_which_there_is_no_time_leaves_the_last_one(place: Place) -> None:
+    before = read_tree(place.out)
+    with pytest.raises(InputError, match="give more --minutes"):
+        place.open(pretrain=FEW_EVALUATIONS, minutes=1e-4).pretrain(place.find_text())
+    assert read_tree(place.out) == before
 
 
 def test_text_of_many_characters_gets_a_vocabulary_that_has_them(place: Place) -> None:

@@ -46,6 +46,16 @@ def test_a_long_curve_is_thinned_and_keeps_its_ends() -> None:
     assert list(draw_series("none", []).xs) == []
 
 
+def test_a_run_with_next_sentences_shows_what_it_was_taught() -> None:
+    """At its end it is asked about the order of sentences, too, which is no curve."""
+    run = build_result(0.5, num_asked=160)
+    points = [Point(0, {"nsp_accuracy": 0.5}), Point(9, {"nsp_accuracy": 0.8, "sop_accuracy": 0.5})]
+    chart = draw_order(replace(run, start=points[0], held_out=(points[1],), objective="nsp"))
+    assert chart is not None
+    assert chart.title == "Whether one piece of text follows another"
+    assert chart.told.startswith("Held-out text, 160 pairs: from 50.0% to 80.0%")
+
+
 def test_without_sentence_order_there_is_no_chart() -> None:
     run = build_result(0.5, num_asked=160)
     bare = replace(run, start=Point(0, {}), held_out=(Point(1, {"mlm_loss": 5.0}),))

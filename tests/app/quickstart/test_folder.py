@@ -1,6 +1,7 @@
 """The folder of a quickstart: what stays, what goes and in which order, and what a killed process left."""
 
 import multiprocessing
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,18 @@ import pytest
 from albert.app.quickstart import folder as folder_module
 from albert.app.quickstart.folder import open_quickstart
 from albert.errors import AlbertError, FileFormatError, InputError, WriteError
-from albert.files import read_json
+from albert.files import format_json, read_json
+from tests.conftest import read_tree
 from tests.training.conftest import Listener
 
 
 def begin(out: Path, *, seed: int = 0, part: str = "fine-tuning") -> list[str]:
     listener = Listener()
-    with open_quickstart(out) as folder:
-        folder.begin(part, {"seed": seed}, folders=["reviews"], reporter=listener)
+    with (
+        open_quickstart(out) as folder,
+        folder.begin(part, {"seed": seed}, folders=["reviews"], reporter=listener),
+    ):
+        pass
     return listener.lines
 
 
@@ -39,7 +44,8 @@ def test_a_setting_that_is_null_now_and_was_not_there_before_is_named(tmp_path: 
     with open_quickstart(tmp_path / "out") as folder:
         stamps: list[dict[str, Any]] = [{"settings": {"dropout": None}}, {"settings": {}}]
         for stamp in stamps:
-            folder.begin("fine-tuning", stamp, folders=[], reporter=listener)
+            with folder.begin("fine-tuning", stamp, folders=[], reporter=listener):
+                pass
     (told,) = listener.lines
     assert told == "begins the fine-tuning anew: settings.dropout is not what it was the last time"
 
@@ -66,9 +72,54 @@ def test_what_was_removed_in_part_is_never_gone_on_with(
         patch.setattr(shutil, "rmtree", interrupt)
         with pytest.raises(KeyboardInterrupt):
             begin(tmp_path, seed=1)
-    assert "fine-tuning" not in read_json(tmp_path / "quickstart.json")
+    assert read_json(tmp_path / "quickstart.json") == {"fine-tuning": {"seed": 1}}
     begin(tmp_path)  # with the first seed again
     assert list_names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("error", [InputError("too little text"), KeyboardInterrupt()], ids=type)
+def test_what_is_refused_or_stopped_before_it_is_under_way_costs_nothing(
+    error: BaseException, tmp_path: Path
+) -> None:
+    def begin_in_vain(*, is_under_way: bool) -> None:
+        with open_quickstart(tmp_path) as folder:
+            begun = folder.begin(
+                "fine-tuning",
+                {"seed": 1},
+                folders=["reviews"],
+                reporter=Listener(),
+                is_under_way=lambda: is_under_way,
+            )
+            with begun:
+                (tmp_path / "reviews").mkdir()
+                (tmp_path / "reviews" / "new").touch()
+                raise error
+
+    begin(tmp_path)
+    write_results(tmp_path)
+    before = read_tree(tmp_path)
+    with pytest.raises(type(error)):
+        begin_in_vain(is_under_way=False)
+    assert read_tree(tmp_path) == before
+    with pytest.raises(type(error)):
+        begin_in_vain(is_under_way=True)
+    assert list_names(tmp_path) == {"reviews"}
+    assert read_json(tmp_path / "quickstart.json") == {"fine-tuning": {"seed": 1}}
+
+
+def test_a_part_that_began_for_the_first_time_is_gone_on_with_after_an_interrupt(tmp_path: Path) -> None:
+    def begin_and_stop() -> None:
+        with (
+            open_quickstart(tmp_path) as folder,
+            folder.begin("corpus", {"seed": 0}, folders=["corpus"], reporter=Listener()),
+        ):
+            (tmp_path / "corpus").mkdir()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        begin_and_stop()
+    assert begin(tmp_path, part="corpus") == [f"goes on with the corpus of the last time in {tmp_path}"]
+    assert list_names(tmp_path) == {"corpus"}
 
 
 def test_what_cannot_be_removed_is_told_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,20 +128,31 @@ def test_what_cannot_be_removed_is_told_by_its_name(tmp_path: Path, monkeypatch:
 
     begin(tmp_path)
     write_results(tmp_path)
-    monkeypatch.setattr("os.replace", refuse)
-    monkeypatch.setattr(folder_module, "write_json", lambda *_: None)
-    with pytest.raises(WriteError, match="reviews: cannot be written"):
-        begin(tmp_path, seed=1)
-    assert (tmp_path / "reviews" / "file").exists()
+    before = read_tree(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", refuse)
+        patch.setattr(folder_module, "write_json", write_plainly)
+        with pytest.raises(WriteError, match="reviews: cannot be written"):
+            begin(tmp_path, seed=1)
+    assert read_tree(tmp_path) == before
+    assert begin(tmp_path) == [f"goes on with the fine-tuning of the last time in {tmp_path}"]
+
+
+def write_plainly(path: Path, values: Any) -> None:
+    """Without a file aside that is moved into place."""
+    path.write_text(format_json(values), encoding="utf-8")
 
 
 def test_what_a_killed_process_left_is_swept_and_a_users_files_are_not(tmp_path: Path) -> None:
     left = (".quickstart.json.abcd_123", ".report.html.12345678")
     for name in left:
         (tmp_path / name).touch()
-    (tmp_path / ".reviews.old.zzzzzzzz").mkdir()
+    (tmp_path / ".before.zzzzzzzz").mkdir()
     begin(tmp_path)
     assert list_names(tmp_path) == set()
+    (tmp_path / "text" / ".king-james.txt.12345678").mkdir(parents=True)
+    begin(tmp_path)
+    (tmp_path / "text").rmdir()
     (tmp_path / ".bashrc.original").touch()
     begin(tmp_path)
     assert list_names(tmp_path) == {".bashrc.original"}

@@ -9,7 +9,8 @@ import pytest
 from albert.app.quickstart.go_on import find_own_name, format_commands
 from albert.app.quickstart.questions import MaskQuestion
 from albert.app.quickstart.result import QuickstartResult
-from tests.app.quickstart.made_up import make_result, make_run
+from albert.pretrained.released import find_released
+from tests.app.quickstart.made_up import make_result, make_reviews, make_run
 from tests.guides.typed_commands import check_typed, iter_typed
 
 
@@ -41,6 +42,25 @@ def test_the_same_with_an_hour_takes_the_settings_of_the_run() -> None:
 
 def test_without_a_question_there_is_a_sentence_to_ask_about() -> None:
     assert list_typed(make_result(masks=[]))[0][-1] == "the [MASK] was dark"
+
+
+def test_a_folder_here_with_the_name_of_the_released_model_is_not_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = make_result(reviews=make_reviews(0.5, 1.0, 1.5))
+    words = list_typed(result)[-1]
+    assert words[words.index("--model") + 1] == "nano"
+    (tmp_path / "nano").mkdir()
+    words = list_typed(result)[-1]
+    assert Path(words[words.index("--model") + 1]) == find_released("nano")
+
+
+def test_a_command_beside_us_is_no_bare_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "albert").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["albert"])
+    assert find_own_name() == "./albert"
 
 
 def test_an_installed_command_is_named_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,12 @@ def test_only_what_was_asked_of_the_model_is_told(objective: str, told: str) -> 
     assert told in tell_story(make_result(pretraining=make_run(objective=objective)))
 
 
+def test_a_model_that_began_with_anothers_weights_is_not_from_nothing() -> None:
+    result = make_result(pretraining=make_run(is_warm=True))
+    assert "from nothing" not in build_page(result).lead
+    assert "was pretrained from the weights of another for" in tell_story(result)
+
+
 def test_without_sentence_order_the_page_has_no_word_of_it() -> None:
     run = make_run(objective="none")
     start, end = (replace(point, figures={"mlm_loss": 6.5}) for point in (run.start, run.end))
@@ -157,7 +163,7 @@ def test_a_model_without_a_head_has_no_column() -> None:
 
 def test_held_out_sentences_are_not_told_as_never_seen() -> None:
     (told,) = find_section(make_result(), "Asked").paragraphs
-    assert told.startswith("Sentences of documents that were kept from the model just trained.")
+    assert told.startswith("Sentences of text that was kept from the model just trained.")
 
 
 def test_without_questions_the_page_says_so() -> None:

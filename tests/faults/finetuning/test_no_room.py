@@ -52,7 +52,7 @@ def test_no_room_for_the_model_loses_nothing(finetune, data, tmp_path):
     assert outcome.code == 2
     error = outcome.err.splitlines()[-1]
     assert error.startswith(f"error: {run / 'model'}: cannot be written (File too large); ")
-    assert error.endswith("all steps are saved: make room and go on with --resume")
+    assert error.endswith("all steps are saved: mend that and go on with --resume")
     assert not [name for name in read_tree(run) if "model" in name or "result" in name]
     assert finetune("classification", data, "--resume").code == 0
     again = {name: content for name, content in read_tree(run).items() if name.startswith("model/")}

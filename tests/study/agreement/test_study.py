@@ -1,5 +1,6 @@
 """The whole study on tiny models: what it writes, what it finds again, and what it refuses."""
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from albert.errors import AlbertError, InputError
+from albert.errors import AlbertError, InputError, WriteError
 from albert.model.albert_model import build_model
 from albert.pages.content import Page
 from albert.pretrained.folder import save_model
@@ -19,7 +20,7 @@ from albert.study.agreement.pairs import generate_pairs
 from albert.study.agreement.results import ModelAnswers
 from albert.study.agreement.settings import AgreementSettings
 from albert.study.agreement.study import run_agreement
-from albert.study.results import open_results
+from albert.study.results import StudyResults, open_results
 from tests.study.agreement.conftest import SMALL, build_tiny
 
 
@@ -264,6 +265,18 @@ def test_who_cannot_be_asked_is_told_and_the_rest_go_on(make_folder, tiny_folder
     assert not any("\n" in line for line in notes.said)
     assert [each["source"] for each in read_models(tmp_path / "out")] == [str(good)]
     assert len(page.sections[1].paragraphs) == 5
+
+
+def test_answers_that_cannot_be_kept_end_the_study(make_folder, tmp_path, monkeypatch):
+    """A full disk says nothing of the model that was asked."""
+
+    def refuse(_: StudyResults) -> None:
+        raise WriteError(errno.ENOSPC, "No space left on device", "results.json")
+
+    folder = make_folder("all")
+    monkeypatch.setattr(StudyResults, "write", refuse)
+    with pytest.raises(WriteError, match="No space left on device"):
+        run(tmp_path / "out", folder)
 
 
 def test_without_anybody_to_ask_there_is_no_page(tiny_folder, tmp_path):

@@ -9,6 +9,11 @@ from albert.pages.content import Chart, Level, Series
 from albert.study.agreement.significance import find_wilson
 
 _MAX_POINTS = 200
+# By objective: the figure of what it asks about pairs, and what that is called.
+_PAIRS = {
+    "sop": ("sop_accuracy", "The order of two pieces of text"),
+    "nsp": ("nsp_accuracy", "Whether one piece of text follows another"),
+}
 
 
 def draw_loss(run: PretrainingResult) -> Chart:
@@ -28,14 +33,17 @@ def draw_loss(run: PretrainingResult) -> Chart:
 
 
 def draw_order(run: PretrainingResult) -> Chart | None:
-    """How many pairs are put in order, and how far so few pairs may err; None without such an objective."""
-    drawn = _draw("held-out text", [run.start, *run.held_out], "sop_accuracy", scale=100.0)
+    """How many pairs are told right, and how far so few pairs may err; None without such an objective."""
+    if run.objective not in _PAIRS:
+        return None
+    figure, title = _PAIRS[run.objective]
+    drawn = _draw("held-out text", [run.start, *run.held_out], figure, scale=100.0)
     if not drawn.xs:
         return None
     held_out = _add_intervals(drawn, num_pairs=run.num_asked)
     return Chart(
         name="order",
-        title="The order of two pieces of text",
+        title=title,
         x_label="step",
         y_label="right answers, %",
         series=[held_out],

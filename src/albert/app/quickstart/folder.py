@@ -4,14 +4,14 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from albert.errors import FileFormatError, InputError, WriteError
-from albert.files import hold, read_json, write_json
+from albert.files import ASIDE_PATTERN, hold, read_json, write_json
 from albert.reporting import Reporter
 from albert.settings import find_change
 
@@ -21,7 +21,8 @@ TEXT, VOCAB, CORPUS, RUN, REVIEWS, LAYERS = "text", "vocab", "corpus", "pretrain
 SAMPLE_NAME = "sample.txt"
 # What is told of all parts together: it is no longer true as soon as one of them begins anew.
 _TOLD = ("report.html", "report.md", "figures", "tables", LAYERS)
-_NAMES = (MARK_NAME, TEXT, VOCAB, CORPUS, RUN, REVIEWS, SAMPLE_NAME, *_TOLD)
+_BEFORE = "before"  # where what is replaced waits until that is under way
+_NAMES = (MARK_NAME, TEXT, VOCAB, CORPUS, RUN, REVIEWS, SAMPLE_NAME, _BEFORE, *_TOLD)
 # A killed process may leave what it was writing, or removing. A user's own file may be called
 # `.bashrc.original`: only names of ours count.
 _ASIDE = re.compile(rf"\.({'|'.join(map(re.escape, _NAMES))})(\.old)?\.[a-z0-9_]{{8}}")
@@ -48,25 +49,48 @@ class QuickstartFolder:
         change = None if before is None else find_change(before, dict(stamp))
         return None if change is None else change.key
 
+    @contextmanager
     def begin(
-        self, part: str, stamp: Mapping[str, Any], *, folders: Sequence[str], reporter: Reporter
-    ) -> None:
-        """Keep the folders of a part that was begun with the same stamp; else say why, and remove them.
+        self,
+        part: str,
+        stamp: Mapping[str, Any],
+        *,
+        folders: Sequence[str],
+        reporter: Reporter,
+        is_under_way: Callable[[], bool] = lambda: False,
+    ) -> Iterator[None]:
+        """Keep the folders of a part that was begun with the same stamp; else say why, and replace them.
 
-        The report goes with them: it tells of what was there.
+        The report goes with them: it tells of what was there. Where the block is left by an error before the
+        new part is under way, all comes back: what is refused costs nothing.
         """
         if self.has(part, stamp):
             reporter.say(f"goes on with the {part} of the last time in {self.out}")
+            yield
             return
         changed = self.find_change(part, stamp)
         if changed is not None:
             reporter.say(f"begins the {part} anew: {changed} is not what it was the last time")
-        others = {name: known for name, known in _read_mark(self.out).items() if name != part}
-        # The mark goes first and comes last: half of what was removed is never taken for the whole.
+        known = _read_mark(self.out)
+        others = {name: value for name, value in known.items() if name != part}
+        # The mark goes first and comes last: half of what was moved is never taken for the whole.
         write_json(self.out / MARK_NAME, others)
-        for name in (*folders, *_TOLD):
-            _remove(self.path(name))
-        write_json(self.out / MARK_NAME, {**others, part: dict(stamp)})
+        aside = Path(tempfile.mkdtemp(prefix=f".{_BEFORE}.", dir=self.out))
+        replaced: Sequence[str] = ()
+        try:
+            for name in (*folders, *_TOLD):
+                _move(self.path(name), aside / name)
+            replaced = folders
+            write_json(self.out / MARK_NAME, {**others, part: dict(stamp)})
+            yield
+        except BaseException:
+            if part in known and not is_under_way():
+                write_json(self.out / MARK_NAME, others)
+                _put_back(aside, self.out, replaced)
+                write_json(self.out / MARK_NAME, known)
+            raise
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)  # what is left of it is swept the next time
 
 
 @contextmanager
@@ -76,7 +100,10 @@ def open_quickstart(out: Path) -> Iterator[QuickstartFolder]:
         raise InputError(f"{out}: is a file, and a folder is to be written there; choose another --out")
     if not (out / MARK_NAME).exists():
         names = (path.name for path in out.iterdir()) if out.exists() else ()
-        found = sorted(name for name in names if name != LOCK_NAME and not _ASIDE.fullmatch(name))
+        # Another one, just begun, may have written its mark since we looked.
+        found = sorted(
+            name for name in names if name not in (LOCK_NAME, MARK_NAME) and not _ASIDE.fullmatch(name)
+        )
         if found:
             raise InputError(f"{out}: holds {found[0]}, which is no quickstart; choose another --out")
     busy = f"{out}: another quickstart is at work there; wait for it, or choose another --out"
@@ -89,23 +116,28 @@ def open_quickstart(out: Path) -> Iterator[QuickstartFolder]:
         yield QuickstartFolder(out, is_new)
 
 
-def _remove(path: Path) -> None:
-    """Take a file or a folder away in one step, and then apart; it is gone or, if that is refused, whole."""
+def _move(path: Path, place: Path) -> None:
+    """In one step: it is there or, if that is refused, where it was."""
     if not os.path.lexists(path):
         return
     try:
-        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        os.replace(path, aside / path.name)
+        os.replace(path, place)
     except OSError as error:
         raise WriteError(error.errno, error.strerror or str(error), str(path)) from error
-    shutil.rmtree(aside, ignore_errors=True)  # what is left of it is swept the next time
+
+
+def _put_back(aside: Path, out: Path, replaced: Sequence[str]) -> None:
+    """What was moved aside takes the place of what began instead."""
+    for name in {*replaced, *(path.name for path in aside.iterdir())}:
+        shutil.rmtree(out / name, ignore_errors=True)
+        _move(aside / name, out / name)
 
 
 def _sweep(out: Path) -> None:
-    """Remove what a killed process was writing or removing."""
-    for path in out.iterdir():
-        if not _ASIDE.fullmatch(path.name):
-            continue
+    """Remove what a killed process was writing or replacing."""
+    inside = [path for name in (TEXT, VOCAB, REVIEWS, LAYERS) for path in (out / name).glob(".*")]
+    left = [path for path in inside if ASIDE_PATTERN.fullmatch(path.name)]
+    for path in [*left, *(path for path in out.iterdir() if _ASIDE.fullmatch(path.name))]:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:

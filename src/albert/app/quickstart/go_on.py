@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 from albert.app.quickstart.result import QuickstartResult
+from albert.app.quickstart.settings import RELEASED
+from albert.pretrained.released import find_released
 from albert.training.run_folder import SETTINGS_NAME
 
 
@@ -30,7 +32,7 @@ def format_commands(result: QuickstartResult) -> str:
         (f"{name} quickstart --data FOLDER --out mine", "all of this on your own text"),
     ]
     if result.reviews is not None:
-        tables, model = _quote(out / "reviews"), shlex.quote(result.settings.model)
+        tables, model = _quote(out / "reviews"), _name_model(result.settings.model)
         rows.append(
             (
                 f"{name} finetune classification --model {model} --data {tables} --out mood --seeds 3",
@@ -49,9 +51,16 @@ def find_own_name() -> str:
     return f"{'python' if is_on_path else _shorten(sys.executable)} -m albert"
 
 
+def _name_model(model: str) -> str:
+    """As it was given; where a folder here is called as the released model is, that one by its path."""
+    found = find_released(model) if model == RELEASED and Path(model).exists() else None
+    return shlex.quote(model if found is None else str(found))
+
+
 def _shorten(path: str) -> str:
-    """From here or from the root, whichever is shorter."""
-    return shlex.quote(min(os.path.relpath(path), os.path.abspath(path), key=len))
+    """From here or from the root, whichever is shorter; never a bare name, which a shell looks up."""
+    here = os.path.relpath(path)
+    return shlex.quote(min(here if os.sep in here else f"./{here}", os.path.abspath(path), key=len))
 
 
 def _quote(path: Path) -> str:

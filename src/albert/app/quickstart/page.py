@@ -44,7 +44,9 @@ def _lead_in(result: QuickstartResult) -> str:
     road = [
         "a vocabulary",
         "a corpus",
-        "a model pretrained from nothing",
+        "a model trained on from another's weights"
+        if result.pretraining.is_warm
+        else "a model pretrained from nothing",
         *(["stopped and resumed on the way"] if result.pretraining.resumed_at else []),
         *([] if result.reviews is None else ["fine-tuning"]),
     ]
@@ -117,7 +119,8 @@ def _tell_story(result: QuickstartResult) -> list[str]:
         f"The text: {result.text.note}",
         f"A vocabulary of {run.vocab_size:,} pieces was trained on it. Cleaned and cut, it has "
         f"{run.num_pieces:,} pieces to learn from.",
-        f"A model of {run.num_parameters:,} parameters was pretrained from fresh weights for "
+        f"A model of {run.num_parameters:,} parameters was pretrained from "
+        f"{'the weights of another' if run.is_warm else 'fresh weights'} for "
         f"{run.num_steps:,} steps ({run.num_tokens:,} pieces, {format_seconds(run.seconds)}): "
         f"{_OBJECTIVES[run.objective]}.",
     ]
@@ -146,8 +149,8 @@ def _show_learning(result: QuickstartResult) -> Section:
     if order is None:
         return Section("Learning", paragraphs=[told], charts=[words])
     told += (
-        " The order of two pieces of text is learned much later than words: minutes are too few for more "
-        "than a beginning."
+        " What stands between two pieces of text is learned much later than words: minutes are too few for "
+        "more than a beginning."
     )
     return Section("Learning", paragraphs=[told], charts=[words, order])
 
@@ -192,7 +195,7 @@ def _show_answers(result: QuickstartResult) -> Section:
         *([tabulate_orders(result)] if result.orders else []),
     ]
     told = (
-        "Sentences of documents that were kept from the model just trained. Where a text says the same again "
+        "Sentences of text that was kept from the model just trained. Where a text says the same again "
         "and again, such a sentence may stand elsewhere, too."
         if tables
         else "The held-out text has no short sentence with a word to ask about."

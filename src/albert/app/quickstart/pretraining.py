@@ -38,6 +38,7 @@ class PretrainingResult:
 
     `training` are points of the text that is learned from, `held_out` of `num_asked` pairs of the
     other. `is_exact` where stopping is known to change no bit: on a CPU, with as many threads all along.
+    `is_warm` where it began with the weights of another model.
     """
 
     run_dir: Path
@@ -55,6 +56,7 @@ class PretrainingResult:
     held_out: tuple[Point, ...]
     objective: str = "sop"
     is_exact: bool = True
+    is_warm: bool = False
 
     @property
     def end(self) -> Point:
@@ -83,7 +85,15 @@ def pretrain_model(
 
 def describe_pretraining(settings: QuickstartSettings) -> dict[str, Any]:
     """All that a run is begun with; refused: a recipe that is not there, or is at odds with itself."""
-    return {"minutes": settings.minutes, "settings": _resolve(settings).model_dump(mode="json")}
+    described = {"settings": drop_free_keys(_resolve(settings).model_dump(mode="json"))}
+    return described if "num_steps" in settings.pretrain else {"minutes": settings.minutes, **described}
+
+
+def drop_free_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what may differ when a run goes on."""
+    from albert.training.run_folder import FREE_KEYS
+
+    return {key: value for key, value in settings.items() if key not in FREE_KEYS | {"num_workers"}}
 
 
 def check_corpus(corpus_dir: Path, *, settings: QuickstartSettings, text_name: str) -> None:
@@ -176,22 +186,25 @@ def _read_result(corpus_dir: Path, run_dir: Path, outcome: Any) -> PretrainingRe
         num_pieces=facts.num_pieces,
         vocab_size=settings.model.vocab_size,
         num_parameters=count_parameters(settings.model).backbone,
-        num_steps=settings.num_steps,
+        num_steps=progress.step,
         num_tokens=progress.num_tokens,
         seconds=progress.seconds,
         unigram_loss=facts.unigram_loss,
         num_asked=facts.num_asked or settings.held_out.num_examples,
-        resumed_at=tuple(sorted({record["step"] for record in records if _is_resumed(record, settings)})),
+        resumed_at=tuple(
+            sorted({record["step"] for record in records if _is_resumed(record, progress.step)})
+        ),
         start=_ask_untrained(corpus_dir, settings),
         training=_list_points(records, "train"),
         held_out=(*(each for each in _list_points(records, "evaluate") if each.step < end.step), end),
         objective=settings.examples.objective,
         is_exact=_is_exact(records, settings),
+        is_warm=settings.init_from is not None,
     )
 
 
-def _is_resumed(record: dict[str, Any], settings: Any) -> bool:
-    return record.get("kind") == "start" and 0 < record["step"] < settings.num_steps
+def _is_resumed(record: dict[str, Any], num_steps: int) -> bool:
+    return record.get("kind") == "start" and 0 < record["step"] < num_steps
 
 
 def _is_exact(records: Sequence[dict[str, Any]], settings: Any) -> bool:

@@ -75,6 +75,13 @@ def score_reviews(
     return ReviewScores(train, dev, test, found, gap.in_points())
 
 
+def has_begun_teaching(tables: Path) -> bool:
+    """Whether some model has begun to learn the reviews."""
+    from albert.training.run_folder import has_run
+
+    return any(has_run(run_dir) for run_dir in (tables / MODELS_DIR).glob("*"))
+
+
 def _teach(
     model: Path, tables: Path, run_dir: Path, *, settings: QuickstartSettings, reporter: Reporter
 ) -> None:

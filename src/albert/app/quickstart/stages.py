@@ -1,6 +1,7 @@
 """The stages of a quickstart: each says a line, does what is left of it, and hands on what it found."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,19 @@ from albert.app.quickstart.pretraining import (
     PretrainingResult,
     check_corpus,
     describe_pretraining,
+    drop_free_keys,
     find_spent,
     pretrain_model,
 )
 from albert.app.quickstart.questions import iter_sentences, spread
 from albert.app.quickstart.reviews import ReviewSource, find_reviews, write_tables
-from albert.app.quickstart.scores import PRETRAINED, UNTRAINED, ReviewScores, score_reviews
+from albert.app.quickstart.scores import (
+    PRETRAINED,
+    UNTRAINED,
+    ReviewScores,
+    has_begun_teaching,
+    score_reviews,
+)
 from albert.app.quickstart.settings import RECIPE_OF_RELEASED, QuickstartSettings
 from albert.app.quickstart.sources import TextSource, find_text
 from albert.app.quickstart.vocabulary import save_vocabulary, train_vocabulary
@@ -45,7 +53,7 @@ _NUM_STAGES = 6
 _NUM_SAMPLES = 200
 # A run that took so many seconds is made anew without asking: that is what a quickstart takes.
 _REPLACED_SECONDS = 600
-_SLACK = 1.1  # a run takes a little more than it is given
+_CHANGES = {"albert": "the version of albert"}
 
 
 @dataclass(frozen=True)
@@ -85,14 +93,14 @@ class Stages:
             return self._leave_out(Found(text, None, model, (why,)))
 
     def refuse_loss(self, text: TextSource) -> None:
-        """Refuse to replace a run that took much longer than the new one will, before anything is removed."""
-        run, settings = self.folder.path(RUN), self.settings
-        changed = self.folder.find_change("pretraining", self._stamp_pretraining(text))
-        spent = 0.0 if changed is None else find_spent(run)
-        is_timed = "num_steps" not in settings.pretrain
-        if spent > max(_REPLACED_SECONDS, _SLACK * 60 * settings.minutes if is_timed else 0.0):
+        """Refuse to replace a run that took long, before anything is removed."""
+        run, stamp = self.folder.path(RUN), self._stamp_pretraining(text)
+        spent = 0.0 if self.folder.has("pretraining", stamp) else find_spent(run)
+        if spent > _REPLACED_SECONDS:
+            changed = self.folder.find_change("pretraining", stamp) or "its mark"
             raise InputError(
-                f"{run}: holds a run of {format_seconds(spent)} that would be lost, since {changed} is not "
+                f"{run}: holds a run of {format_seconds(spent)} that would be lost, since "
+                f"{_CHANGES.get(changed, changed)} is not "
                 "what it began with; give that again to go on, choose another --out, or delete "
                 f"{run} to begin anew"
             )
@@ -109,29 +117,31 @@ class Stages:
             # It reads all of the text: what is refused is refused while all of the last time is there.
             with in_words_of_quickstart():
                 tokenizer = train_vocabulary(text, settings=self.settings, reporter=self.reporter)
-        self._begin("corpus", stamp, VOCAB, CORPUS)
-        if tokenizer is not None:
-            save_vocabulary(tokenizer, vocab)
-        with in_words_of_quickstart():
+        corpus = self.folder.path(CORPUS)
+        with in_words_of_quickstart(), self._begin("corpus", stamp, VOCAB, CORPUS):
+            if tokenizer is not None:
+                save_vocabulary(tokenizer, vocab)
             prepare_corpus(
                 text.places,
                 vocab=vocab,
-                out=self.folder.path(CORPUS),
+                out=corpus,
                 settings=_choose_settings(text),
                 reporter=self.reporter,
             )
+            if not self.folder.has("pretraining", self._stamp_pretraining(text)):
+                check_corpus(corpus, settings=self.settings, text_name=text.name)
 
     def pretrain(self, text: TextSource) -> PretrainingResult:
         """A model from fresh weights, stopped and resumed on the way."""
+        from albert.training.run_folder import has_run
+
         settings = self.settings
         steps = settings.pretrain.get("num_steps")
         time = f"for {settings.minutes:g} minutes" if steps is None else f"for {steps} steps"
         self.tell(3, f"pretraining from fresh weights {time}")
         corpus, run, stamp = self.folder.path(CORPUS), self.folder.path(RUN), self._stamp_pretraining(text)
-        with in_words_of_quickstart():
-            if not self.folder.has("pretraining", stamp):  # refused before a run of the last time is removed
-                check_corpus(corpus, settings=settings, text_name=text.name)
-            self._begin("pretraining", stamp, RUN)
+        begun = self._begin("pretraining", stamp, RUN, is_under_way=lambda: has_run(run))
+        with in_words_of_quickstart(), begun:
             return pretrain_model(corpus, run, settings=settings, reporter=self.reporter)
 
     def score(self, found: Found) -> ReviewScores | None:
@@ -151,16 +161,16 @@ class Stages:
             "reviews": found.reviews.stamp,
             "model": stamp_model(found.model),
             "seed": settings.seed,
-            "finetune": settings.finetune,
+            "finetune": drop_free_keys(settings.finetune),
             **sizes,
         }
-        self._begin("fine-tuning", stamp, REVIEWS)
-        write_tables(found.reviews.reviews, tables, settings=settings)
-        if not (tables / UNTRAINED).exists():
-            start = read_recipe(RECIPE_OF_RELEASED).fresh_start
-            save_untrained(found.model, tables / UNTRAINED, seed=settings.seed, start=start)
-        models = {UNTRAINED: tables / UNTRAINED, PRETRAINED: found.model}
-        with in_words_of_quickstart():
+        begun = self._begin("fine-tuning", stamp, REVIEWS, is_under_way=lambda: has_begun_teaching(tables))
+        with in_words_of_quickstart(), begun:
+            write_tables(found.reviews.reviews, tables, settings=settings)
+            if not (tables / UNTRAINED).exists():
+                start = read_recipe(RECIPE_OF_RELEASED).fresh_start
+                save_untrained(found.model, tables / UNTRAINED, seed=settings.seed, start=start)
+            models = {UNTRAINED: tables / UNTRAINED, PRETRAINED: found.model}
             return score_reviews(tables, models=models, settings=settings, reporter=self.reporter)
 
     def draw_layers(self, found: Found, *, has_untrained: bool) -> Page:
@@ -183,8 +193,16 @@ class Stages:
             self.reporter.say(f"left out: {reason}")
         return found
 
-    def _begin(self, part: str, stamp: Mapping[str, Any], *folders: str) -> None:
-        self.folder.begin(part, stamp, folders=folders, reporter=self.reporter)
+    def _begin(
+        self,
+        part: str,
+        stamp: Mapping[str, Any],
+        *folders: str,
+        is_under_way: Callable[[], bool] = lambda: False,
+    ) -> AbstractContextManager[None]:
+        return self.folder.begin(
+            part, stamp, folders=folders, reporter=self.reporter, is_under_way=is_under_way
+        )
 
     def _stamp_corpus(self, text: TextSource) -> dict[str, Any]:
         return {

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from albert.errors import AlbertError, InputError
+from albert.errors import AlbertError, InputError, WriteError
 from albert.files import write_text
 from albert.model.parameters import count_parameters
 from albert.model.runtime import select_device
@@ -47,6 +47,8 @@ def run_agreement(
             reporter.show(STUDY, f"{source}, {number} of {len(sources)}")
             try:
                 found.append(_answer(source, pairs, settings=settings, results=results, reporter=reporter))
+            except WriteError:  # what was answered is lost, and so would be the next one's
+                raise
             except AlbertError as error:
                 reason = str(error) if source in str(error) else f"{source}: {error}"
                 refused.append(Refusal(source, reason))
