@@ -66,7 +66,7 @@ RunAlbert = Callable[..., Outcome]
 
 
 @pytest.fixture
-def run_albert(capsys) -> RunAlbert:
+def run_albert(capsys) -> Iterator[RunAlbert]:
     """`albert WORD…` in this process."""
 
     def run(*words: object) -> Outcome:
@@ -75,7 +75,10 @@ def run_albert(capsys) -> RunAlbert:
         captured = capsys.readouterr()
         return Outcome(code, captured.out, captured.err)
 
-    return run
+    # Ray, once used in a process, answers SIGTERM there for ever; a command that is typed is a new process.
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield run
+    signal.signal(signal.SIGTERM, before)
 
 
 def read_tree(folder: Path) -> dict[str, bytes | None]:

@@ -126,4 +126,6 @@ def test_a_pipe_is_answered_line_by_line_and_a_reader_may_go_away(model):
         # The input stays open: it is enough that an answer finds no reader.
         process.stdin.write('{"text": "the sea"}\n')
         process.stdin.flush()
-        assert (process.wait(), process.stderr.read()) == (0, "")
+        assert process.wait() == 0
+        # Nothing is said but, where that took seconds, how far it is.
+        assert all(line.startswith("predict: ") for line in process.stderr.read().splitlines())

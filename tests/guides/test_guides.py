@@ -23,7 +23,7 @@ RESULTS = {
     "question-answering": ("reader/model/task.json", "scores/report.html", "answers.jsonl"),
     "phonemes-for-speech": ("vocab/symbols.txt", "run/model/symbols.txt", "frontend.pt"),
     "many-machines": tuple(f"{run}/model/model.safetensors" for run in ("run", "moved", "both")),
-    "bring-a-published-model": ("base/spiece.model", "from-tensorflow/config.json", "mood/model/task.json"),
+    "bring-a-published-model": ("base/spiece.model", "from-tensorflow/config.json", "rooms/model/task.json"),
     "add-a-task": ("tickets/model/task.json", "scores/report.html"),
 }
 SEEN = {
