@@ -107,6 +107,27 @@ def test_what_is_refused_or_stopped_before_it_is_under_way_costs_nothing(
     assert read_json(tmp_path / "quickstart.json") == {"fine-tuning": {"seed": 1}}
 
 
+def test_what_cannot_be_put_back_is_not_removed_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin_in_vain() -> None:
+        with (
+            open_quickstart(tmp_path) as folder,
+            folder.begin("fine-tuning", {"seed": 1}, folders=["reviews"], reporter=Listener()),
+        ):
+            monkeypatch.setattr(folder_module, "_put_back", refuse)
+            raise InputError("too little text")
+
+    def refuse(*_: object) -> None:
+        raise WriteError(13, "Permission denied", "reviews")
+
+    begin(tmp_path)
+    write_results(tmp_path)
+    with pytest.raises(WriteError):
+        begin_in_vain()
+    assert len(list(tmp_path.glob(".before.*/reviews/file"))) == 1
+
+
 def test_a_part_that_began_for_the_first_time_is_gone_on_with_after_an_interrupt(tmp_path: Path) -> None:
     def begin_and_stop() -> None:
         with (

@@ -88,9 +88,10 @@ class QuickstartFolder:
                 write_json(self.out / MARK_NAME, others)
                 _put_back(aside, self.out, replaced)
                 write_json(self.out / MARK_NAME, known)
+            # Not where putting back fails: what waits there is then all that there is of it.
+            shutil.rmtree(aside, ignore_errors=True)
             raise
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)  # what is left of it is swept the next time
+        shutil.rmtree(aside, ignore_errors=True)  # what is left of it is swept the next time
 
 
 @contextmanager
@@ -127,9 +128,9 @@ def _move(path: Path, place: Path) -> None:
 
 
 def _put_back(aside: Path, out: Path, replaced: Sequence[str]) -> None:
-    """What was moved aside takes the place of what began instead."""
+    """What was moved aside takes the place of what began instead: by names alone, which takes no time."""
     for name in {*replaced, *(path.name for path in aside.iterdir())}:
-        shutil.rmtree(out / name, ignore_errors=True)
+        _move(out / name, aside / f"{name}.new")
         _move(aside / name, out / name)
 
 
