@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 
 from albert.files import read_json, write_text
-from albert.pages.charts import draw_chart
-from albert.pages.content import Page
-from albert.pages.markdown import format_markdown
 from albert.pretrained.file_names import CARD_NAME
+from albert.report.charts import draw_chart
+from albert.report.content import Page
+from albert.report.markdown import format_markdown
 from albert.reporting import Reporter, format_seconds
 from release.nano.card_answers import describe_answers
 from release.nano.card_data import describe_data

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from albert.pages.content import Cell, Column, Section, Table
+from albert.report.content import Cell, Column, Section, Table
 
 
 def describe_answers(answers: Mapping[str, Any]) -> list[Section]:

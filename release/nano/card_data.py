@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from albert.pages.content import Cell, Column, Section, Table
+from albert.report.content import Cell, Column, Section, Table
 
 _NAMES = {"train": "to learn from", "held-out": "held out"}
 _CORPORA = {"train": "corpus", "held-out": "held-out"}

@@ -1,6 +1,6 @@
 """What the card says that no file of figures can: what the hub wants to know, limits, licence."""
 
-from albert.pages.content import Section
+from albert.report.content import Section
 
 FRONT_MATTER = """---
 license: apache-2.0

@@ -11,7 +11,7 @@ from albert.app.quickstart.curves import draw_series
 from albert.errors import InputError
 from albert.files import read_json
 from albert.model.parameters import count_parameters
-from albert.pages.content import Cell, Chart, Column, Level, Section, Series, Table
+from albert.report.content import Cell, Chart, Column, Level, Section, Series, Table
 from albert.reporting import format_seconds
 from albert.training.checkpoints import STATE_NAME, CheckpointFolder
 from albert.training.metrics import iter_records

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert.pages.content import Cell, Chart, Column, Section, Series, Table
+from albert.report.content import Cell, Chart, Column, Section, Series, Table
 from release.nano.card_run import format_share
 from release.nano.score import list_depths
 

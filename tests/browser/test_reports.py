@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from albert.pages.content import Cell, Column, Page, Section, Table
-from albert.pages.write import write_page
-from tests.pages.samples import CURVES, POINTS, SPEED
+from albert.report.content import Cell, Column, Page, Section, Table
+from albert.report.write import write_page
+from tests.report.samples import CURVES, POINTS, SPEED
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian's package chromium)")

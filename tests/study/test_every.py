@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from albert.errors import InputError
-from albert.pages.content import Finding, Page, Section
+from albert.report.content import Finding, Page, Section
 from albert.study.asking import Ask, StudyOutcome
 from albert.study.every import _build_ask, _Clock, _find_trained, _tell_outcome, order_studies, run_all
 from albert.study.studies import list_studies

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from albert.errors import InputError
-from albert.pages.content import Page
+from albert.report.content import Page
 
 
 @dataclass(frozen=True)

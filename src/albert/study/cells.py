@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import median
 
-from albert.pages.content import Cell
+from albert.report.content import Cell
 from albert.tasks.metrics.intervals import Interval
 
 MISSING = Cell("")

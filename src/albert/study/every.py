@@ -8,8 +8,8 @@ from pathlib import Path
 
 from albert.errors import InputError, explain
 from albert.files import read_json, write_json
-from albert.pages.content import Cell, Column, Page, Section, Table
-from albert.pages.write import write_page
+from albert.report.content import Cell, Column, Page, Section, Table
+from albert.report.write import write_page
 from albert.reporting import Reporter, Silence, format_seconds
 from albert.study.arms.folder import has_plan, read_plan
 from albert.study.arms.results import PRETRAIN_DIR, Unit

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from albert.errors import InputError, suggest
-from albert.pages.write import write_page
+from albert.report.write import write_page
 from albert.reporting import Reporter, Silence
 from albert.settings import Settings, add_seed, apply_overrides, build_settings
 from albert.study.agreement.settings import AgreementSettings

@@ -10,7 +10,7 @@ from albert.app.quickstart.scores import ReviewScore, ReviewScores
 from albert.app.quickstart.settings import QuickstartSettings
 from albert.app.quickstart.sources import TextSource
 from albert.inference.answers import Candidate
-from albert.pages.content import Chart, Page, Section, Series
+from albert.report.content import Chart, Page, Section, Series
 from albert.tasks.metrics.intervals import Interval
 
 MASKS = [MaskQuestion("The [MASK] was dark.", "night"), MaskQuestion("A [MASK] of gold.", "ring")]

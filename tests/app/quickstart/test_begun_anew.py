@@ -16,8 +16,8 @@ from albert.app.quickstart.stages import Stages
 from albert.app.quickstart.vocabulary import train_vocabulary
 from albert.errors import InputError
 from albert.files import write_json
-from albert.pages.content import Column, Page, Section, Table
 from albert.pretrained.hub import stamp_model
+from albert.report.content import Column, Page, Section, Table
 from tests.app.quickstart.conftest import FEW_EVALUATIONS, build_tiny, tell_chapters, write_recipe
 from tests.conftest import read_tree
 from tests.training.conftest import Listener

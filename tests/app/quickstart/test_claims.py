@@ -9,7 +9,7 @@ from albert.app.quickstart.page import build_page
 from albert.app.quickstart.reviews import find_reviews
 from albert.app.quickstart.settings import QuickstartSettings
 from albert.errors import AlbertError, InputError
-from albert.pages.content import Finding
+from albert.report.content import Finding
 from tests.app.quickstart.conftest import Done, run_tiny
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]

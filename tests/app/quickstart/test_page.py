@@ -9,7 +9,7 @@ from albert.app.quickstart.questions import ModelAnswers
 from albert.app.quickstart.result import QuickstartResult
 from albert.app.quickstart.settings import QuickstartSettings
 from albert.app.quickstart.sources import TextSource
-from albert.pages.content import Finding, Section, Table
+from albert.report.content import Finding, Section, Table
 from tests.app.quickstart.made_up import MASKS, make_answers, make_layers, make_result, make_reviews, make_run
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from albert.errors import AlbertError, InputError, WriteError
 from albert.model.albert_model import build_model
-from albert.pages.content import Page
 from albert.pretrained.folder import save_model
+from albert.report.content import Page
 from albert.reporting import Silence
 from albert.study.agreement import scoring, study
 from albert.study.agreement.answered import collect

@@ -7,9 +7,9 @@ import pytest
 
 from albert.errors import AlbertError, InputError
 from albert.model.albert_model import build_model
-from albert.pages.write import write_page
 from albert.pretrained.folder import load_model, save_model
 from albert.pretrained.vocabulary import load_vocabulary
+from albert.report.write import write_page
 from albert.reporting import Silence
 from albert.settings import build_settings
 from albert.study.layers import study as layers

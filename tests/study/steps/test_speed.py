@@ -6,7 +6,7 @@ import pytest
 
 from albert.errors import AlbertError
 from albert.model.parameters import count_parameters
-from albert.pages.write import write_page
+from albert.report.write import write_page
 from albert.reporting import Silence
 from albert.settings import build_settings
 from albert.study.steps import speed

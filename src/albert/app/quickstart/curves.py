@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from albert.app.quickstart.pretraining import Point, PretrainingResult
-from albert.pages.content import Chart, Level, Series
+from albert.report.content import Chart, Level, Series
 from albert.study.agreement.significance import find_wilson
 
 _MAX_POINTS = 200

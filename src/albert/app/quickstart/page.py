@@ -10,7 +10,7 @@ from albert.app.quickstart.go_on import format_commands
 from albert.app.quickstart.result import QuickstartResult
 from albert.app.quickstart.scores import PRETRAINED, UNTRAINED, ReviewScores
 from albert.app.quickstart.settings import RELEASED
-from albert.pages.content import Chart, Column, Finding, Page, Section, Series, Table, Verdict
+from albert.report.content import Chart, Column, Finding, Page, Section, Series, Table, Verdict
 from albert.reporting import format_seconds
 from albert.study.cells import interval_cell, text_cell
 from albert.tasks.metrics.intervals import Interval

@@ -10,7 +10,7 @@ from albert.app.quickstart.questions import MaskQuestion, ModelAnswers, OrderQue
 from albert.app.quickstart.scores import ReviewScores
 from albert.app.quickstart.settings import RELEASED, QuickstartSettings
 from albert.app.quickstart.sources import TextSource
-from albert.pages.content import Page
+from albert.report.content import Page
 
 TRAINED = "just trained"
 

@@ -11,8 +11,8 @@ from albert.app.quickstart.questions import ask_model, list_questions
 from albert.app.quickstart.result import TRAINED, QuickstartResult, name_model
 from albert.app.quickstart.settings import QuickstartSettings
 from albert.app.quickstart.stages import Stages, open_data
-from albert.pages.content import Page
-from albert.pages.write import FIGURES, TABLES, write_page
+from albert.report.content import Page
+from albert.report.write import FIGURES, TABLES, write_page
 from albert.reporting import Reporter
 
 

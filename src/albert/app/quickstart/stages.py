@@ -40,9 +40,9 @@ from albert.app.quickstart.vocabulary import save_vocabulary, train_vocabulary
 from albert.app.quickstart.wording import in_words_of_quickstart
 from albert.errors import AlbertError, InputError
 from albert.files import write_text
-from albert.pages.content import Page
-from albert.pages.write import write_page
 from albert.pretrained.hub import stamp_model
+from albert.report.content import Page
+from albert.report.write import write_page
 from albert.reporting import Reporter, format_seconds
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from albert.pages.content import Cell
+from albert.report.content import Cell
 from albert.study.agreement.pairs import Pair
 from albert.study.agreement.phenomena import PHENOMENA
 from albert.study.agreement.results import ModelAnswers

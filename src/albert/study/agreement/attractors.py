@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from albert.pages.content import Cell, Chart, Column, Level, Section, Series, Table
+from albert.report.content import Cell, Chart, Column, Level, Section, Series, Table
 from albert.study.agreement.answered import Answered, Share, share_by
 from albert.study.agreement.pairs import Pair
 from albert.study.cells import MISSING

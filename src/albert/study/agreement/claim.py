@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from albert.pages.content import Finding, Verdict
+from albert.report.content import Finding, Verdict
 from albert.study.agreement.answered import Answered
 from albert.study.agreement.pairs import Pair
 from albert.study.agreement.phenomena import PHENOMENA

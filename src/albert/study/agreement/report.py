@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from albert.pages.content import Cell, Chart, Column, Level, Page, Section, Table
+from albert.report.content import Cell, Chart, Column, Level, Page, Section, Table
 from albert.study.agreement.answered import Answered, Share, collect, count_share
 from albert.study.agreement.attractors import describe_attractors, draw_shares
 from albert.study.agreement.claim import judge_sharing

@@ -11,8 +11,8 @@ from albert.errors import AlbertError, InputError, WriteError
 from albert.files import write_text
 from albert.model.parameters import count_parameters
 from albert.model.runtime import select_device
-from albert.pages.content import Page
 from albert.pretrained.folder import NewWeightsWarning, Pretrained, load_model
+from albert.report.content import Page
 from albert.reporting import Reporter
 from albert.study.agreement.pairs import Pair, format_pairs, generate_pairs, identify_pairs
 from albert.study.agreement.report import build_page

@@ -9,7 +9,7 @@ from pathlib import Path
 from albert.corpus.workers import Engine, WorkerError, build_engine
 from albert.errors import InputError, TerminatedError, explain
 from albert.files import hold, read_json, write_json
-from albert.pages.write import write_page
+from albert.report.write import write_page
 from albert.reporting import Reporter, Silence
 from albert.study.arms.binding import bind_plan, bind_questions, list_twins
 from albert.study.arms.budget import Crew, freeze_study

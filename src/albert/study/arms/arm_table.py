@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from albert.pages.content import Cell, Column, Table
+from albert.report.content import Cell, Column, Table
 from albert.study.arms.figures import FIGURES, name_figure
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import StudySettings

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from statistics import fmean
 
-from albert.pages.content import Chart, Level, Series
+from albert.report.content import Chart, Level, Series
 from albert.study.arms.figures import name_figure
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import StudySettings

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from albert.pages.content import Finding, Verdict
+from albert.report.content import Finding, Verdict
 from albert.study.arms.figures import is_better_high, name_figure
 from albert.study.arms.plan import ClaimSettings, StudySettings
 from albert.study.arms.results import ArmSummary

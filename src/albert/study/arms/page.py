@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from albert.pages.content import Cell, Column, Page, Section, Table
+from albert.report.content import Cell, Column, Page, Section, Table
 from albert.reporting import format_seconds
 from albert.study.arms.arm_table import build_arm_table
 from albert.study.arms.charts import draw_charts

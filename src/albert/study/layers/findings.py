@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from albert.pages.content import Finding, Verdict
+from albert.report.content import Finding, Verdict
 from albert.study.cells import format_number
 from albert.study.layers.shape import MIN_LAYERS, Course, name_course
 from albert.study.layers.states import Curve, Distance, ModelCurves

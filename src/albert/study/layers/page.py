@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from albert.pages.content import Cell, Chart, Column, Level, Page, Section, Series, Table
+from albert.report.content import Cell, Chart, Column, Level, Page, Section, Series, Table
 from albert.study.cells import count_cell, interval_cell, number_cell, text_cell
 from albert.study.layers.findings import list_findings
 from albert.study.layers.shape import DRIFTING_CHANGE, MIN_LAYERS, NOTHING, SETTLING_CHANGE

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from albert.model.parameters import count_parameters
 from albert.model.presets import build_preset
-from albert.pages.content import Finding, Verdict
+from albert.report.content import Finding, Verdict
 from albert.study.parameters import PAPER_SIZES
 from albert.study.steps.memory_results import ShapeMemory
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from albert.pages.content import Cell, Chart, Column, Page, Section, Series, Table
+from albert.report.content import Cell, Chart, Column, Page, Section, Series, Table
 from albert.study.cells import (
     MISSING,
     count_cell,

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from albert.model.config import ModelConfig
-from albert.pages.content import Page
+from albert.report.content import Page
 from albert.reporting import Reporter
 from albert.study.results import StudyResults, open_results
 from albert.study.steps.equal_shapes import FAMILIES, Family, Shape

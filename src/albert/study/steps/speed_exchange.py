@@ -6,7 +6,7 @@ Every process takes the measured batch, and all exchange the gradients of every 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from albert.pages.content import Chart, Column, Level, Section, Series, Table
+from albert.report.content import Chart, Column, Level, Section, Series, Table
 from albert.study.cells import number_cell, seconds_cell, size_cell, text_cell
 from albert.study.steps.equal_shapes import FAMILIES, Family, count_pair
 from albert.study.steps.exchange import BYTES_EACH, Job, Link, StepTime, list_buckets, predict_ddp

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from albert.pages.content import Finding, Verdict
+from albert.report.content import Finding, Verdict
 from albert.study.cells import format_bytes, format_number, summarise_ratios
 from albert.study.steps.equal_shapes import Family
 from albert.study.steps.exchange import BYTES_EACH

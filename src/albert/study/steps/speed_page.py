@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from albert.pages.content import Chart, Column, Level, Page, Section, Series, Table
+from albert.report.content import Chart, Column, Level, Page, Section, Series, Table
 from albert.study.cells import (
     count_cell,
     format_time,

@@ -1,7 +1,7 @@
 """How sure a model is comes in with how right it is; what to make of it goes out, in words and a picture."""
 
-from albert.pages.html_tables import build_table
-from albert.pages.markup import Html, section, tag
+from albert.report.html_tables import build_table
+from albert.report.markup import Html, section, tag
 from albert.tasks.evaluation_result import Calibration, Evaluation, ThresholdReport
 from albert.tasks.metrics.calibration import ReliabilityBin
 from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING

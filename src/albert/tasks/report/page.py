@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from albert.files import write_text
-from albert.pages.frame import frame_page
-from albert.pages.markup import Html, join, section, tag
+from albert.report.frame import frame_page
+from albert.report.markup import Html, join, section, tag
 from albert.tasks.evaluation_result import Evaluation
 from albert.tasks.report.honesty import show_calibration, show_numbers, show_threshold
 from albert.tasks.report.style import SCRIPT, STYLE

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from albert.pages.markup import Html, join, tag
+from albert.report.markup import Html, join, tag
 from albert.tasks.metrics.calibration import ReliabilityBin
 from albert.tasks.metrics.intervals import Interval
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from albert.pages.html_tables import build_table
-from albert.pages.markup import Html, join, section, tag
+from albert.report.html_tables import build_table
+from albert.report.markup import Html, join, section, tag
 from albert.tasks.evaluation_result import Evaluation
 from albert.tasks.metrics.classification import Confusion
 from albert.tasks.metrics.intervals import Interval

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from albert.pages.markup import Html, join, section, show_long, tag
+from albert.report.markup import Html, join, section, show_long, tag
 from albert.tasks.evaluation_result import Evaluation, Verdict
 
 NUM_WORST = 200

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Mapping
 
-from albert.pages.charts import draw_chart
-from albert.pages.content import Chart, Finding, Page, Section
-from albert.pages.frame import frame_page
-from albert.pages.html_tables import show_table
-from albert.pages.markup import Html, join, section, tag
-from albert.pages.sorting import SCRIPT
-from albert.pages.style import CONTENT_STYLE
+from albert.report.charts import draw_chart
+from albert.report.content import Chart, Finding, Page, Section
+from albert.report.frame import frame_page
+from albert.report.html_tables import show_table
+from albert.report.markup import Html, join, section, tag
+from albert.report.sorting import SCRIPT
+from albert.report.style import CONTENT_STYLE
 
 _MANY = 4  # sections from which on a page has a list of them
 _CODE = re.compile(r"`([^`]+)`")

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from albert.pages.content import Cell, Column, Page, Section, Table
-from albert.pages.markdown import format_markdown
-from tests.pages.samples import PAGE, SPEED
+from albert.report.content import Cell, Column, Page, Section, Table
+from albert.report.markdown import format_markdown
+from tests.report.samples import PAGE, SPEED
 
 
 def format_section(**parts):

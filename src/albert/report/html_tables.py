@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from albert.pages.content import Cell, Column, Table
-from albert.pages.markup import Html, join, tag
+from albert.report.content import Cell, Column, Table
+from albert.report.markup import Html, join, tag
 
 MISSING = "–"
 

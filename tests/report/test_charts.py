@@ -6,12 +6,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from albert.pages.charts import draw_chart
-from albert.pages.content import Chart, Level, Series
-from albert.pages.drawing.names import spread
-from albert.pages.drawing.numbers import tell_number
-from albert.pages.drawing.series_styles import choose_styles
-from tests.pages.samples import CURVES, LAYERS, POINTS, SPEED
+from albert.report.charts import draw_chart
+from albert.report.content import Chart, Level, Series
+from albert.report.drawing.names import spread
+from albert.report.drawing.numbers import tell_number
+from albert.report.drawing.series_styles import choose_styles
+from tests.report.samples import CURVES, LAYERS, POINTS, SPEED
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINE = Chart("line", "A line", "x", "y", [Series("one", [1, 2, 3], [1.0, 2.0, 4.0])])

@@ -5,8 +5,8 @@ import io
 import math
 from collections.abc import Callable, Sequence
 
-from albert.pages.content import Cell, Table
-from albert.pages.markup import clean_text
+from albert.report.content import Cell, Table
+from albert.report.markup import clean_text
 
 # The numbers behind a column's texts, each in a column of its own where a cell has one.
 _NUMBERS: tuple[tuple[str, Callable[[Cell], float | None]], ...] = (

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from albert.pages.content import Series
-from albert.pages.palette import COLORS, PAPER
+from albert.report.content import Series
+from albert.report.palette import COLORS, PAPER
 
 Dashes = Literal["-"] | tuple[float, tuple[float, ...]]
 

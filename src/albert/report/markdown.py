@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from albert.pages.content import Chart, Finding, Page, Section, Table
-from albert.pages.html_tables import MISSING
-from albert.pages.markup import clean_text
+from albert.report.content import Chart, Finding, Page, Section, Table
+from albert.report.html_tables import MISSING
+from albert.report.markup import clean_text
 
 _SIGNS = {"agrees": "✓", "disagrees": "✗", "cannot tell": "?", "not asked": "–"}
 _CODE = re.compile(r"(`[^`]+`)")

@@ -3,8 +3,8 @@
 import re
 from xml.etree import ElementTree
 
-from albert.pages.content import Chart
-from albert.pages.drawing.readable import clean_chart
+from albert.report.content import Chart
+from albert.report.drawing.readable import clean_chart
 
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _HREF = f"{{{_XLINK}}}href"

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from albert.pages.content import Chart, Series
-from albert.pages.drawing.series_styles import SeriesStyle
-from albert.pages.palette import PALE
+from albert.report.content import Chart, Series
+from albert.report.drawing.series_styles import SeriesStyle
+from albert.report.palette import PALE
 
 _MANY = 13  # points of a line from which on only some have a marker
 _SPREAD = 0.7  # of the room of a name: so far apart stand the first and the last series at most

@@ -4,9 +4,9 @@ import math
 
 from matplotlib.axes import Axes
 
-from albert.pages.content import Chart, Level
-from albert.pages.drawing.readable import wrap_words
-from albert.pages.palette import GREY, PAPER
+from albert.report.content import Chart, Level
+from albert.report.drawing.readable import wrap_words
+from albert.report.palette import GREY, PAPER
 
 _NEAR = 0.07  # of an axis; names that are nearer would run into each other
 _MAX_BESIDE = 14  # letters of a line beside the axes

@@ -10,14 +10,14 @@ from matplotlib import style as matplotlib_style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from albert.pages.content import Chart
-from albert.pages.drawing.levels import draw_levels
-from albert.pages.drawing.marks import draw_lines, draw_points, draw_stripes
-from albert.pages.drawing.names import LINE_POINTS, draw_labels, draw_legend, find_legend
-from albert.pages.drawing.numbers import mark_numbers
-from albert.pages.drawing.readable import clean_chart, wrap_words
-from albert.pages.drawing.series_styles import SeriesStyle, choose_styles
-from albert.pages.palette import GREY, INK, PALE
+from albert.report.content import Chart
+from albert.report.drawing.levels import draw_levels
+from albert.report.drawing.marks import draw_lines, draw_points, draw_stripes
+from albert.report.drawing.names import LINE_POINTS, draw_labels, draw_legend, find_legend
+from albert.report.drawing.numbers import mark_numbers
+from albert.report.drawing.readable import clean_chart, wrap_words
+from albert.report.drawing.series_styles import SeriesStyle, choose_styles
+from albert.report.palette import GREY, INK, PALE
 
 _WIDTH, _HEIGHT, _DPI = 5.8, 3.5, 160  # narrow, so that letters are large enough on a phone
 _MARGINS_POINTS = 46.0  # of the height, for the numbers and the name of the axis below

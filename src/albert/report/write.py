@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from albert.files import write_text
-from albert.pages.charts import draw_chart
-from albert.pages.content import Page
-from albert.pages.html import format_html
-from albert.pages.markdown import format_markdown
-from albert.pages.table_files import format_csv
+from albert.report.charts import draw_chart
+from albert.report.content import Page
+from albert.report.html import format_html
+from albert.report.markdown import format_markdown
+from albert.report.table_files import format_csv
 
 FIGURES, TABLES = "figures", "tables"
 

@@ -1,12 +1,12 @@
 """A page's folder: everything that one may want to open."""
 
-from albert.pages.charts import draw_chart
-from albert.pages.content import Page, Section
-from albert.pages.html import format_html
-from albert.pages.markdown import format_markdown
-from albert.pages.table_files import format_csv
-from albert.pages.write import write_page
-from tests.pages.samples import COSTS, SCORES, SPEED
+from albert.report.charts import draw_chart
+from albert.report.content import Page, Section
+from albert.report.html import format_html
+from albert.report.markdown import format_markdown
+from albert.report.table_files import format_csv
+from albert.report.write import write_page
+from tests.report.samples import COSTS, SCORES, SPEED
 
 
 def test_a_folder_holds_the_page_its_pictures_and_its_tables(tmp_path):

@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from albert.pages.content import Chart, Series
-from albert.pages.drawing.readable import wrap_words
-from albert.pages.drawing.series_styles import SeriesStyle
-from albert.pages.palette import INK
+from albert.report.content import Chart, Series
+from albert.report.drawing.readable import wrap_words
+from albert.report.drawing.series_styles import SeriesStyle
+from albert.report.palette import INK
 
 LINE_POINTS = 12.0  # the height of a line of a name
 _FONT = 9.5

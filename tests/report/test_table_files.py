@@ -5,9 +5,9 @@ import io
 
 import pytest
 
-from albert.pages.content import Cell, Column, Table
-from albert.pages.table_files import format_csv
-from tests.pages.samples import SCORES
+from albert.report.content import Cell, Column, Table
+from albert.report.table_files import format_csv
+from tests.report.samples import SCORES
 
 
 def read_csv(table):

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from albert.pages.content import Cell, Column, Finding, Page, Section, Table
-from albert.pages.html import format_html
-from tests.pages.reading import ReadPage
-from tests.pages.samples import PAGE
+from albert.report.content import Cell, Column, Finding, Page, Section, Table
+from albert.report.html import format_html
+from tests.report.reading import ReadPage
+from tests.report.samples import PAGE
 
 HOSTILE = '<img src=x onerror="document.title=1"></article><script>alert("1")</script> & \u202eedoc\u202c'
 

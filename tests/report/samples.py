@@ -2,7 +2,7 @@
 
 import math
 
-from albert.pages.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table
+from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table
 
 ARMS = ("none", "attention", "feed-forward", "all, E = 128", "all, E = 768", "all, warm start")
 

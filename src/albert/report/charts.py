@@ -1,6 +1,6 @@
 """A chart comes in; a picture goes out: SVG, for pages and files."""
 
-from albert.pages.content import Chart
+from albert.report.content import Chart
 
 
 def draw_chart(chart: Chart) -> str:
@@ -9,7 +9,7 @@ def draw_chart(chart: Chart) -> str:
     The same chart gives the same text. Its ids begin with the chart's name.
     """
     # matplotlib takes half a second to import, which only those who draw should wait.
-    from albert.pages.drawing.figure import save_svg
-    from albert.pages.drawing.vector import polish_svg
+    from albert.report.drawing.figure import save_svg
+    from albert.report.drawing.vector import polish_svg
 
     return polish_svg(save_svg(chart), chart=chart)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from albert.pages.charts import draw_chart
-from tests.pages.samples import PAGE
+from albert.report.charts import draw_chart
+from tests.report.samples import PAGE
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,8 @@
 import base64
 import hashlib
 
-from albert.pages.markup import Html, tag
-from albert.pages.style import STYLE
+from albert.report.markup import Html, tag
+from albert.report.style import STYLE
 
 
 def frame_page(body: Html, *, title: str, style: str = "", script: str = "") -> str:

@@ -4,8 +4,8 @@ import re
 import textwrap
 from dataclasses import replace
 
-from albert.pages.content import Chart
-from albert.pages.markup import clean_text
+from albert.report.content import Chart
+from albert.report.markup import clean_text
 
 _TOGETHER = re.compile(r" (?=[=<>≤≥±×→%])|(?<=[=<>≤≥±×→]) ")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert.pages.content import Cell, Chart, Column, Page, Section, Series, Table
+from albert.report.content import Cell, Chart, Column, Page, Section, Series, Table
 
 
 def make_page(*names):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from albert.pages.frame import frame_page
-from albert.pages.markup import Html
-from tests.pages.reading import ReadPage
+from albert.report.frame import frame_page
+from albert.report.markup import Html
+from tests.report.reading import ReadPage
 
 
 def test_a_page_without_a_script_runs_none():
