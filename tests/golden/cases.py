@@ -138,11 +138,12 @@ def _read_lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def _drop_volatile(value: Any) -> Any:
+def drop_volatile(value: Any) -> Any:
+    """Remove times, sizes, versions and paths from a document."""
     if isinstance(value, dict):
-        return {key: _drop_volatile(each) for key, each in value.items() if not _VOLATILE.search(key)}
+        return {key: drop_volatile(each) for key, each in value.items() if not _VOLATILE.search(key)}
     if isinstance(value, list):
-        return [_drop_volatile(each) for each in value]
+        return [drop_volatile(each) for each in value]
     return re.sub(r"/\S*golden-\w+/", "", value) if isinstance(value, str) else value
 
 
@@ -254,7 +255,7 @@ def record_corpus(golden: Golden, record: Record) -> None:
     record.add_keys("show", albert_json(f"corpus show {golden.corpus}"))
     content = "\n".join(list_lines()[:50])
     lines = golden.make("overlap.txt", lambda path: path.write_text(content, encoding="utf-8"))
-    record.add_json("overlap", _drop_volatile(albert_json(f"corpus overlap {golden.corpus} {lines}")))
+    record.add_json("overlap", drop_volatile(albert_json(f"corpus overlap {golden.corpus} {lines}")))
 
 
 def record_examples(golden: Golden, record: Record) -> None:
@@ -273,7 +274,7 @@ def record_pretraining(name: str) -> "Case":
         command = f"evaluate pretraining --model {run} --data {golden.corpus} --held-out --examples 40"
         found = albert_json(f"{command} max_length=48")
         record.add_keys("evaluate --json", found)
-        record.add_json("evaluate", _drop_volatile(found))
+        record.add_json("evaluate", drop_volatile(found))
 
     return record_one
 
@@ -285,11 +286,11 @@ def record_task(task: str) -> "Case":
         run, data, out = golden.finetuned(task), golden.data(task), golden.folder / f"evaluation-{task}"
         record.add_run(run)
         config = json.loads((run / "model" / "task.json").read_text(encoding="utf-8"))
-        record.add_json("task.json", _drop_volatile(config))
+        record.add_json("task.json", drop_volatile(config))
         options = f"--model {run} {name_columns(task)}"
         found = albert_json(f"evaluate {name_task(task)} --data {data} --out {out} {options}")
         record.add_keys("evaluate --json", found)
-        record.add_json("evaluate", _drop_volatile(found))
+        record.add_json("evaluate", drop_volatile(found))
         record.exact["files"] = sorted(str(path.relative_to(out)) for path in out.rglob("*"))
         record.add_json("predictions.jsonl", _read_lines(out / "predictions.jsonl"))
         if task in TASKS:
@@ -306,7 +307,7 @@ def record_ensembles(golden: Golden, record: Record) -> None:
         for more in ("", "--select"):
             found = albert_json(f"evaluate {task} {models} --data {golden.data(task)} --seed 3 {more}")
             record.add_keys(f"{task} {more} --json", found)
-            record.add_json(f"{task} {more}", _drop_volatile(found))
+            record.add_json(f"{task} {more}", drop_volatile(found))
 
 
 def record_early_exit(golden: Golden, record: Record) -> None:
@@ -373,7 +374,7 @@ def record_reports(golden: Golden, record: Record) -> None:
         record.add_keys(f"{name} --json", albert_json(command))
     for path in sorted(out.glob("arms/*/*/result.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
-        record.add_json(str(path.parent.relative_to(out)), _drop_volatile(result))
+        record.add_json(str(path.parent.relative_to(out)), drop_volatile(result))
 
 
 def record_two_processes(golden: Golden, record: Record) -> None:

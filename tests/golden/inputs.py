@@ -110,6 +110,7 @@ def write_published(folder: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows), encoding="utf-8")
 
+    part: Sequence[Sequence[object]]
     rows = [(text, number % 2) for number, text in enumerate(texts)]
     for name, part in (("train", rows[:40]), ("dev", rows[40:])):
         write(f"SST-2/{name}.tsv", [("sentence", "label"), *part])
@@ -123,8 +124,8 @@ def write_published(folder: Path) -> Path:
         ("dev_mismatched", labeled[35:]),
     ):
         write(f"MNLI/{name}.tsv", [(*header, "gold_label"), *part])
-    for path in ("MNLI/test_matched.tsv", "MNLI/test_mismatched.tsv", "diagnostic/diagnostic.tsv"):
-        write(path, [header, *pairs[:15]])
+    for name in ("MNLI/test_matched", "MNLI/test_mismatched", "diagnostic/diagnostic"):
+        write(f"{name}.tsv", [header, *pairs[:15]])
     scored = [(*pair, round(draw.random() * 5, 3)) for pair in pairs]
     for name, part in (("train", scored[:30]), ("dev", scored[30:])):
         write(f"STS-B/{name}.tsv", [(*header, "score"), *part])

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.golden.cases import CASES, Golden, Record
+from tests.golden.cases import CASES, Golden, Record, drop_volatile
 from tests.golden.inputs import REPOSITORY, write_task
 
 
@@ -99,8 +99,7 @@ def resume(old: str, new: str) -> int:
 def _read(path: Path) -> Any:
     if path.name != "result.json":
         return path.read_bytes()
-    result = json.loads(path.read_text(encoding="utf-8"))
-    return {key: value for key, value in result.items() if "second" not in key}
+    return drop_volatile(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _record_checkout(checkout: str, names: Sequence[str]) -> dict[str, Any]:
@@ -125,7 +124,8 @@ def _run(checkout: str, command: str) -> None:
 def _interrupt(checkout: str, command: str, out: Path) -> None:
     """Start a command and press Ctrl-C once a run below `out` has logged ten steps."""
     words = [sys.executable, "-m", "albert", *command.split(), "--out", str(out)]
-    with subprocess.Popen(words, env=_environment(checkout), stderr=subprocess.DEVNULL) as process:
+    none = subprocess.DEVNULL
+    with subprocess.Popen(words, env=_environment(checkout), stdout=none, stderr=none) as process:
         while process.poll() is None and not any(
             path.read_bytes().count(b"\n") >= 10 for path in out.rglob("metrics.jsonl")
         ):
