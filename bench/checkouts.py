@@ -1,6 +1,6 @@
 """Compare the speed of two checkouts of albert: `python -m bench.checkouts OLD NEW TEXTS_DIR [ROUNDS]`.
 
-Each round runs both checkouts in turn, every measurement in a process of its own. The result is the median over
+Each round runs both checkouts in turn, every measurement in its own process. The result is the median over
 the rounds of new ÷ old, with the lowest and the highest round.
 """
 
@@ -104,4 +104,4 @@ def _run(checkout: str, words: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:4], rounds=(sys.argv[4:] or ["5"])[0])
