@@ -83,7 +83,9 @@ def _write_task(lines: Path, path: Path) -> None:
 def _train(checkout: str, command: str, out: Path) -> float:
     _albert(checkout, f"{command} log_every=5 num_evaluations=1 has_tensorboard=false")
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return statistics.median(line["tokens_per_second"] for line in lines if "tokens_per_second" in line)
+    return float(
+        statistics.median(line["tokens_per_second"] for line in lines if "tokens_per_second" in line)
+    )
 
 
 def _prepare(checkout: str, lines: Path, folder: Path, out: Path) -> float:
@@ -104,4 +106,5 @@ def _run(checkout: str, words: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], rounds=(sys.argv[4:] or ["5"])[0])
+    old, new, texts, *rounds = sys.argv[1:]
+    main(old, new, texts, *rounds[:1])
