@@ -156,7 +156,7 @@ def _evaluate_task(
     )
     from albert.tasks.evaluation_goal import find_goal, find_questions
     from albert.tasks.exit_curve import measure_folder
-    from albert.tasks.report.page import write_report
+    from albert.tasks.report import write_report
 
     goal = find_goal(task)
     split, _ = find_questions(goal, Path(data), split=options["split"])

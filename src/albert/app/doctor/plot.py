@@ -9,7 +9,7 @@ from albert.app.doctor.curves import Curve
 from albert.app.doctor.reading import AnyRun, FinetuneRun, PretrainRun
 from albert.app.doctor.run import Run
 from albert.files import atomic_path
-from albert.report.palette import COLORS, GREY, PALE, PAPER
+from albert.report.charts import COLORS, GREY, PALE, PAPER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

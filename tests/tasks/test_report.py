@@ -1,0 +1,173 @@
+"""The report of an evaluation: what it shows for each task type."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from albert.report.write import format_html
+from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
+from albert.tasks.report import MAX_MATRIX, NUM_OF_EACH, NUM_WORST, build_page, write_report
+from tests.report.reading import ReadPage
+from tests.tasks.evaluations import (
+    HOSTILE,
+    LABELS,
+    RIGHT_TO_LEFT,
+    WORDS,
+    evaluate_numbers,
+    evaluate_spans,
+    evaluate_texts,
+    make_ensemble,
+)
+
+TEXTS = [" ".join(WORDS[place % 7 :]) for place in range(300)]
+
+
+def read(evaluation):
+    return ReadPage(format_html(build_page(evaluation)))
+
+
+def find_table(evaluation, name):
+    (table,) = [table for table in build_page(evaluation).tables if table.name == name]
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+def find_cards(evaluation):
+    return build_page(evaluation).sections[-1].cards
+
+
+def test_texts_and_names_are_escaped():
+    evaluation = evaluate_texts([HOSTILE] * 60, labels=("<b>one</b>", '"two" onload=x', "three"))
+    evaluation = make_ensemble(replace(evaluation, task=HOSTILE, data=HOSTILE, split="<dev>"))
+    page = read(replace(evaluation, problems=(HOSTILE,), models=(HOSTILE,)))
+    assert len(page.find("script")) == 1
+    assert not page.find("img")
+    assert not page.find("b")
+    assert not [attributes for _, attributes in page.elements if {"onerror", "onload"} & set(attributes)]
+    assert page.text.count('<script>alert("1")</script>') > 10
+    assert "<b>one</b>" in page.text
+
+
+def test_one_file_holds_everything(tmp_path):
+    evaluation = evaluate_texts([RIGHT_TO_LEFT, "\ud800"] * 20)
+    write_report(tmp_path / "report.html", evaluation)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert {"class": "text", "dir": "auto"} in ReadPage(text).find("bdi")
+    assert text.count("<svg ") == 1
+
+
+def test_scores_have_their_intervals():
+    evaluation = evaluate_texts(TEXTS)
+    rows = find_table(evaluation, "scores")
+    assert [row[0] for row in rows] == ["accuracy", "macro F1"]
+    for name, row in zip(("accuracy", "macro_f1"), rows, strict=True):
+        found = evaluation.intervals[name]
+        assert row[1:] == [f"{found.value:.2f}", f"{found.low:.2f} – {found.high:.2f}"]
+    assert build_page(evaluation).headline.startswith(
+        f"score {evaluation.scores['score']:.2f} (95% interval "
+    )
+
+
+def test_an_ensemble_shows_its_members_and_its_selection():
+    page = read(make_ensemble(evaluate_texts(TEXTS)))
+    for words in (
+        "an ensemble of 2 models",
+        "together",
+        "runs/seed-3 (not chosen)",
+        "one half of dev (200 examples",
+        "runs/seed-1 (80.20), then runs/seed-2 (81.90)",
+        "left out 2 lines",
+    ):
+        assert words in page.text
+    assert "together" not in read(evaluate_texts(TEXTS)).text
+
+
+def test_the_rows_of_the_matrix_are_shares_of_a_class():
+    evaluation = evaluate_texts(TEXTS)
+    rows = find_table(evaluation, "confusion")
+    for label, row, counts in zip(LABELS, rows, evaluation.confusion.counts, strict=True):
+        shares = [f"{count / sum(counts):.0%} ({count:,})" for count in counts]
+        assert row == [label, f"{sum(counts):,}", *shares]
+
+
+def test_many_classes_are_a_list_of_the_most_confused():
+    evaluation = evaluate_texts(TEXTS, labels=tuple(f"class {place}" for place in range(MAX_MATRIX + 1)))
+    rows = find_table(evaluation, "confusion")
+    assert all(len(row) == 4 and row[0] != row[1] for row in rows)
+    counts = [int(row[2]) for row in rows]
+    assert counts == sorted(counts, reverse=True)
+    assert len(find_table(evaluation, "classes")) == MAX_MATRIX + 1
+
+
+def test_errors_are_wrong_answers_and_the_worst_come_first():
+    evaluation = evaluate_texts(TEXTS)
+    losses = [float(re.search(r"loss ([\d.]+)", card.note)[1]) for card in find_cards(evaluation)]
+    wrong = sorted((each.loss for each in evaluation.verdicts if not each.is_right), reverse=True)
+    assert losses == pytest.approx(wrong, abs=0.006)
+    assert f"{len(wrong)} of 300 predictions are wrong" in read(evaluation).text
+
+
+def test_of_many_errors_the_worst_are_shown_and_some_of_each_pair():
+    evaluation = evaluate_texts(TEXTS * 6, scale=0.5)
+    cards = find_cards(evaluation)
+    assert len(cards) >= NUM_WORST
+    pairs = Counter(tuple(card.keys) for card in cards)
+    for gold, counts in zip(LABELS, evaluation.confusion.counts, strict=True):
+        for predicted, count in zip(LABELS, counts, strict=True):
+            if gold != predicted:
+                assert pairs[gold, predicted] >= min(NUM_OF_EACH, count)
+    (matrix,) = [table for table in build_page(evaluation).tables if table.name == "confusion"]
+    assert {tuple(cell.keys) for row in matrix.rows for cell in row if cell.keys} == set(pairs)
+
+
+def test_errors_are_filtered_by_label():
+    page = read(evaluate_texts(TEXTS))
+    values = [each["value"] for each in page.find("option")]
+    assert sorted(values) == sorted(["", *LABELS] * 2)
+    assert {"href": "#cards", "data-keys": '["entailment", "neutral"]'} in page.find("a")
+
+
+def test_a_long_text_is_folded_and_a_very_long_one_is_cut():
+    page = read(evaluate_texts(["ab " * 40_000] * 40))
+    cards = page.find("article")
+    assert len(page.find("details")) == len(cards)
+    assert "120,000 characters" in page.text
+    assert "… and 100,000 more characters" in page.text
+    assert len(page.text) < len(cards) * 21_000 + 10_000
+
+
+def test_calibration_is_drawn_and_judged():
+    page = read(evaluate_texts(TEXTS, scale=5.0))
+    assert "overconfident" in page.text
+    assert "Accuracy by confidence" in page.text
+    evaluation = evaluate_texts(TEXTS)
+    well = replace(evaluation, calibration=replace(evaluation.calibration, best_temperature=1.02))
+    assert "well calibrated" in read(well).text
+    tuned = replace(evaluation, calibration=replace(evaluation.calibration, is_tuned_here=True))
+    assert "well calibrated" not in read(tuned).text
+    assert "chosen on these examples" in read(tuned).text
+
+
+def test_regression_is_a_scatter_plot_without_label_filters():
+    page = build_page(evaluate_numbers())
+    (chart,) = page.charts
+    assert (chart.kind, len(chart.series[0].xs), chart.has_diagonal) == ("points", 60, True)
+    assert page.sections[-1].filters == ()
+
+
+def test_question_answering_shows_the_threshold():
+    evaluation = evaluate_spans()
+    page = read(evaluation)
+    assert "above 0.000 (threshold: the model's own)" in page.text
+    assert not page.find("select")
+    page = read(replace(evaluation, threshold=replace(evaluation.threshold, threshold=ANSWER_NOTHING)))
+    assert "Every question is left unanswered (threshold: the model's own)" in page.text
+
+
+def test_a_perfect_evaluation_has_no_errors():
+    evaluation = evaluate_texts(TEXTS)
+    right = tuple(replace(each, is_right=True) for each in evaluation.verdicts)
+    page = build_page(replace(evaluation, verdicts=right))
+    assert page.sections[-1].paragraphs == ["None of 300 predictions is wrong."]
