@@ -9,8 +9,7 @@ from albert.errors import InputError, suggest
 from albert.report.write import write_page
 from albert.reporting import Reporter, Silence
 from albert.settings import Settings, add_seed, apply_overrides, build_settings
-from albert.study.agreement.settings import AgreementSettings
-from albert.study.agreement.study import run_agreement
+from albert.study.agreement import AgreementSettings, run_agreement
 from albert.study.arms.ablation import run_ablation
 from albert.study.arms.plan import SHELF, list_ablations
 from albert.study.asking import Ask, StudyOutcome
@@ -61,9 +60,8 @@ def _run_layers(ask: Ask, reporter: Reporter) -> StudyOutcome:
 
 
 def _run_agreement(ask: Ask, reporter: Reporter) -> StudyOutcome:
-    ask.refuse("agreement", data=ask.data)
-    settings = _read(AgreementSettings, "agreement", ask)
-    page = run_agreement(settings, models=ask.require_models("agreement"), out=ask.out, reporter=reporter)
+    settings, models = _read(AgreementSettings, "agreement", ask), ask.require_models("agreement")
+    page = run_agreement(settings, models=models, out=ask.out, reporter=reporter, data=ask.data)
     return StudyOutcome("agreement", write_page(ask.out, page), page)
 
 

@@ -6,9 +6,7 @@ from typing import get_args
 
 from albert.corpus.corpus import open_corpus
 from albert.errors import AlbertError, InputError
-from albert.study.agreement.pairs import generate_pairs
-from albert.study.agreement.scoring import build_questions
-from albert.study.agreement.settings import AgreementSettings
+from albert.study.agreement import hash_pairs, read_pairs
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import ArmSettings, Dimension, StudySettings
 from albert.study.arms.results import Unit
@@ -102,8 +100,10 @@ def bind_questions(plan: StudyPlan) -> StudyPlan:
         asked["held_out"] = identify_corpus(open_corpus(held_out.data))
     if plan.settings.has_agreement:
         tokenizer = open_data(plan.data, held_out).tokenizer
-        questions = build_questions(generate_pairs(AgreementSettings()), tokenizer)
-        if all(question is None for question in questions):
+        pairs = read_pairs()
+        asked["agreement"] = hash_pairs(pairs)
+        encodings = tokenizer.encode_batch([pair.sentence_good for pair in pairs])
+        if all(tokenizer.unk_id in encoding.ids for encoding in encodings):
             raise InputError(
                 f"study {plan.name}: asks English minimal pairs, which the vocabulary of {plan.data} cannot "
                 "write; add has_agreement=false"

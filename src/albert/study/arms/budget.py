@@ -28,7 +28,7 @@ _FIXED_SECONDS = 3.0  # of a unit: reading the corpus, writing the model
 _NUM_QUESTIONS = 4  # masked words of held-out and of training text, order, next sentence
 _NUM_PROBED = 10  # for two probes: held-out examples, and four times as many to learn from
 _PROBE_SECONDS = 20.0  # of both, for learning from vectors
-_AGREEMENT_SECONDS = 15.0  # of the default 4,000 pairs of short sentences
+_AGREEMENT_SECONDS = 15.0  # for the sample of 304 minimal pairs
 _FOOTPRINT_SECONDS, _FOOTPRINT_STEPS = 8.0, 6  # of a fresh process, before its first step; and its steps
 _FORWARD_SHARE = 1 / 3  # of a training step
 

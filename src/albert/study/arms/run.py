@@ -16,8 +16,7 @@ from albert.errors import explain
 from albert.files import read_json, write_json
 from albert.model.parameters import count_parameters
 from albert.reporting import Reporter, Silence
-from albert.study.agreement.scoring import score_agreement
-from albert.study.agreement.settings import AgreementSettings
+from albert.study.agreement import score_sample
 from albert.study.arms.folder import StudyPlan, read_plan
 from albert.study.arms.measures import ask_intrinsic, describe_gradients, open_arm
 from albert.study.arms.probes import probe_pairs
@@ -122,10 +121,12 @@ def _ask(unit: Unit, plan: StudyPlan, run: PretrainResult, reporter: Reporter) -
     if settings.has_probes:
         reporter.show("asking", f"{unit.name}: what its vectors know of pairs")
         scores |= {f"probe_{objective}": probe(objective=objective) for objective in ("sop", "nsp")}
-    if settings.has_agreement:
+    if settings.has_agreement and "agreement" in plan.asked:
         reporter.show("asking", f"{unit.name}: minimal pairs")
-        found = score_agreement(model, data.tokenizer, settings=AgreementSettings())
-        scores["agreement"] = Score(found.mean, found.num_pairs, None)
+        found = score_sample(model, data.tokenizer)
+        scores["agreement"] = Score(found.share, found.num_pairs, None)
+    elif settings.has_agreement:
+        reporter.say(f"{unit.name}: not scored on minimal pairs; the study began with those of older code")
     return scores
 
 
