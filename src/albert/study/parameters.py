@@ -1,4 +1,4 @@
-"""The paper's parameter counts beside the exact ones: nothing comes in, rows for a table go out. No torch."""
+"""Exact parameter counts beside those of the paper, without torch."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -15,7 +15,8 @@ import pytest
 from albert.errors import InputError
 from albert.study import agreement
 from albert.study.agreement import MinimalPair
-from albert.study.arms import ablation, binding
+from albert.study.arms import ablation
+from albert.study.arms import settings as arm_settings
 from albert.study.arms.ablation import run_ablation
 from albert.study.arms.plan import list_ablations
 from albert.study.arms.results import Unit
@@ -93,7 +94,7 @@ def test_a_finished_arm_is_not_run_again_and_more_seeds_may_follow(run, tmp_path
 def test_minimal_pairs_are_scored_unless_the_study_began_with_others(run, tmp_path, monkeypatch):
     pairs = [MinimalPair("the a an", "the a ship", "a", "b", "c")]
     monkeypatch.setattr(agreement, "read_pairs", lambda: pairs)
-    monkeypatch.setattr(binding, "read_pairs", lambda: pairs)
+    monkeypatch.setattr(arm_settings, "read_pairs", lambda: pairs)
     run("num_seeds=1", "has_agreement=true")
     results = read_results(tmp_path / "study")
     assert {result["figures"]["agreement"] for result in results.values()} <= {0.0, 1.0}

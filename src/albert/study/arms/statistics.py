@@ -1,4 +1,4 @@
-"""Scores of several seeds come in; means, intervals and paired comparisons go out."""
+"""Means, intervals and paired comparisons over seeds."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The mean difference between two arms over the seeds that both have, and what chance would make of it.
-
-    `p_value` is of a paired t-test, two-sided.
-    """
+    """The mean difference of two arms over common seeds; `p_value` is of a two-sided paired t-test."""
 
     difference: float
     low: float | None
@@ -51,7 +48,7 @@ class Comparison:
 
 
 def estimate_mean(values: Sequence[float]) -> Estimate:
-    """The mean of single runs; refused by nobody: there is at least one."""
+    """Estimate the mean of one or more runs."""
     mean = fmean(values)
     if len(values) < 2 or not math.isfinite(mean):
         return Estimate(mean, None, None, None, len(values))
@@ -61,7 +58,7 @@ def estimate_mean(values: Sequence[float]) -> Estimate:
 
 
 def compare_paired(ours: Mapping[int, float], *, base: Mapping[int, float]) -> Comparison | None:
-    """`ours` minus `base`, seed by seed: both saw the same examples in the same order. None: no pair."""
+    """Compare `ours` with `base` seed by seed: both saw the same examples. None if no seed is in both."""
     differences = [ours[seed] - base[seed] for seed in sorted(ours.keys() & base.keys())]
     if not differences:
         return None
@@ -69,27 +66,24 @@ def compare_paired(ours: Mapping[int, float], *, base: Mapping[int, float]) -> C
     if len(differences) < 2 or not math.isfinite(mean):
         return Comparison(mean, None, None, None, len(differences))
     spread = stdev(differences)
-    reach = _find_reach(spread, len(differences))
-    return Comparison(
-        mean, mean - reach, mean + reach, _find_p(mean, spread, len(differences)), len(differences)
-    )
+    number = len(differences)
+    reach = _find_reach(spread, number)
+    if spread == 0.0:
+        p_value = 1.0 if mean == 0.0 else 0.0
+    else:
+        from scipy.stats import t
+
+        p_value = 2.0 * float(t.sf(abs(mean) * math.sqrt(number) / spread, number - 1))
+    return Comparison(mean, mean - reach, mean + reach, p_value, number)
 
 
 def _find_reach(spread: float, number: int) -> float:
-    """Half of the interval."""
+    """Half the width of the interval."""
     from scipy.stats import t
 
     return float(t.ppf((1 + LEVEL) / 2, number - 1)) * spread / math.sqrt(number)
 
 
-def _find_p(mean: float, spread: float, number: int) -> float:
-    from scipy.stats import t
-
-    if spread == 0.0:
-        return 1.0 if mean == 0.0 else 0.0
-    return 2.0 * float(t.sf(abs(mean) * math.sqrt(number) / spread, number - 1))
-
-
 def format_p(p_value: float) -> str:
-    """Three digits, and never a zero."""
+    """Write a p-value with three digits, never as zero."""
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
