@@ -16,7 +16,7 @@ import tarfile
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import resources
@@ -97,6 +97,12 @@ class Accuracy:
     num_correct: int
     num_pairs: int
 
+    @classmethod
+    def count(cls, margins: Iterable[float | None]) -> "Accuracy":
+        """Count the positive margins among those that are not None."""
+        scored = [margin for margin in margins if margin is not None]
+        return cls(sum(margin > 0 for margin in scored), len(scored))
+
     @property
     def share(self) -> float:
         """Between 0 and 1."""
@@ -104,7 +110,9 @@ class Accuracy:
 
     @property
     def cell(self) -> Cell:
-        """In percent with its 95% interval: `87.5 (82.1–91.4)`."""
+        """In percent with its 95% interval: `87.5 (82.1–91.4)`; empty without pairs."""
+        if not self.num_pairs:
+            return MISSING
         low, high = (100.0 * end for end in find_wilson(self.num_correct, self.num_pairs))
         return Cell(f"{100.0 * self.share:.1f} ({low:.1f}–{high:.1f})", 100.0 * self.share, low, high)
 
@@ -325,11 +333,7 @@ def _iter_masked(
 
 def score_sample(model: AlbertModel, tokenizer: Tokenizer) -> Accuracy:
     """Score a model on the built-in sample."""
-    return _count([margin for margin in score_pairs(model, tokenizer, read_pairs()) if margin is not None])
-
-
-def _count(margins: Sequence[float]) -> Accuracy:
-    return Accuracy(sum(margin > 0 for margin in margins), len(margins))
+    return Accuracy.count(score_pairs(model, tokenizer, read_pairs()))
 
 
 def find_wilson(num_correct: int, num_pairs: int) -> tuple[float, float]:
@@ -349,16 +353,13 @@ def build_page(
     data: str | None = None,
 ) -> Page:
     """Build the report: accuracy by phenomenon, field and paradigm, models compared, and the worst errors."""
-    margins = dict(
-        zip(name_models([each.source for each in models]), (m.margins for m in models), strict=True)
-    )
-    totals = {name: _count([m for m in each if m is not None]) for name, each in margins.items()}
+    names = name_models([each.source for each in models])
+    margins = {name: each.margins for name, each in zip(names, models, strict=True)}
+    totals = {name: Accuracy.count(each) for name, each in margins.items()}
     best = max(totals, key=lambda name: totals[name].share)
-    tables = {
-        "agreement": _build_table("agreement", "phenomenon", [p.linguistics_term for p in pairs], margins),
-        "fields": _build_table("fields", "field", [pair.field for pair in pairs], margins),
-        "paradigms": _build_table("paradigms", "paradigm", [pair.UID for pair in pairs], margins),
-    }
+    phenomena = _build_table("agreement", "phenomenon", [p.linguistics_term for p in pairs], margins)
+    fields = _build_table("fields", "field", [pair.field for pair in pairs], margins)
+    paradigms = _build_table("paradigms", "paradigm", [pair.UID for pair in pairs], margins)
     source = "the built-in sample (not BLiMP)" if data is None else Path(data).name
     depth = "" if settings.depth is None else f" Models run {settings.depth} layers."
     sections = [
@@ -376,11 +377,11 @@ def build_page(
                 ),
                 *(f"Skipped: {reason}" for reason in skipped),
             ],
-            tables=[tables["agreement"], tables["fields"]],
-            charts=[_build_chart(tables["agreement"], list(margins))],
+            tables=[phenomena, fields],
+            charts=[_build_chart(phenomena, names)],
         ),
         *_compare_models(margins, seed=settings.seed),
-        Section("Accuracy by paradigm", tables=[tables["paradigms"]]),
+        Section("Accuracy by paradigm", tables=[paradigms]),
         Section(
             "Largest errors",
             paragraphs=["The incorrect pairs with the largest difference in pseudo-log-likelihood."],
@@ -390,9 +391,8 @@ def build_page(
             ],
         ),
     ]
-    num_phenomena = len(tables["agreement"].rows) - 1
     lead = (
-        f"{len(pairs):,} minimal pairs of {num_phenomena} phenomena, from {source}. "
+        f"{len(pairs):,} minimal pairs of {len(phenomena.rows) - 1} phenomena, from {source}. "
         f"Best is {best}: {100.0 * totals[best].share:.1f}% correct. Chance is 50%."
     )
     return Page("Minimal pairs of English grammar", lead, sections)
@@ -406,10 +406,7 @@ def _build_table(name: str, title: str, keys: Sequence[str], margins: Margins) -
     rows = []
     for key in [*sorted(set(keys)), None]:
         chosen = [index for index, each in enumerate(keys) if key is None or each == key]
-        cells = []
-        for each in margins.values():
-            scored = [margin for index in chosen if (margin := each[index]) is not None]
-            cells.append(_count(scored).cell if scored else MISSING)
+        cells = [Accuracy.count(each[index] for index in chosen).cell for each in margins.values()]
         rows.append([Cell(key or "all pairs"), Cell(f"{len(chosen):,}", len(chosen)), *cells])
     columns = [Column(title), Column("pairs", True)]
     columns += [Column(model, True, "% correct (95% interval)") for model in margins]
