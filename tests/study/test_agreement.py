@@ -16,10 +16,12 @@ from albert.pretrained.folder import save_model
 from albert.report.content import Page
 from albert.reporting import Silence
 from albert.study import agreement
-from albert.study.agreement import AgreementSettings, find_wilson, read_pairs, score_pairs, score_sentences
+from albert.study.agreement import AgreementSettings, read_pairs, score_pairs, score_sentences
+from albert.tasks.metrics.intervals import find_wilson
 from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer
 from tests.conftest import write_vocabulary
+from tests.real_data import find_archive
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROW = {"field": "syntax/semantics", "linguistics_term": "binding", "UID": "one", "pairID": "0"}
@@ -162,6 +164,14 @@ def test_a_folder_a_file_and_archives_give_the_same_pairs(tmp_path):
     assert [pair.sentence_good for pair in found[0]] == ["A.", "B.", "C."]
     assert found[0][0].field == "syntax_semantics"
     assert read_pairs(str(one)) == found[0][:1]
+
+
+def test_blimp_has_67_paradigms_of_1000_pairs_in_13_phenomena():
+    pairs = read_pairs(str(find_archive("blimp")), AgreementSettings(num_pairs=None))
+    assert len(pairs) == 67_000
+    assert len({pair.UID for pair in pairs}) == 67
+    assert len({pair.linguistics_term for pair in pairs}) == 13
+    assert {pair.field for pair in pairs} == {"morphology", "semantics", "syntax", "syntax_semantics"}
 
 
 def test_a_limit_draws_from_each_paradigm_by_seed(tmp_path):

@@ -45,7 +45,7 @@ from albert.study.arms.folder import refuse_strangers
 from albert.study.cells import MISSING
 from albert.study.naming import name_models
 from albert.study.results import has_results, open_results
-from albert.tasks.metrics.intervals import bootstrap_mean
+from albert.tasks.metrics.intervals import bootstrap_mean, find_wilson
 from albert.tasks.vocabulary_fit import load_own_vocabulary
 from albert.text.encoding import Encoding
 from albert.text.tokenizer import Tokenizer
@@ -334,14 +334,6 @@ def _iter_masked(
 def score_sample(model: AlbertModel, tokenizer: Tokenizer) -> Accuracy:
     """Score a model on the built-in sample."""
     return Accuracy.count(score_pairs(model, tokenizer, read_pairs()))
-
-
-def find_wilson(num_correct: int, num_pairs: int) -> tuple[float, float]:
-    """The 95% Wilson interval of a share, which stays between 0 and 1."""
-    from scipy.stats import binomtest
-
-    found = binomtest(num_correct, num_pairs).proportion_ci(0.95, method="wilson")
-    return float(found.low), float(found.high)
 
 
 def build_page(
