@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from albert.app.quickstart.settings import QuickstartSettings
 from albert.model.config import ModelConfig
-from albert.study.agreement.settings import AgreementSettings
+from albert.study.agreement import AgreementSettings
 from albert.study.arms.plan import StudySettings
 from albert.study.layers.study import LayersSettings
 from albert.study.memory import MemorySettings

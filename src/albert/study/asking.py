@@ -1,4 +1,4 @@
-"""What a person asks of a study, and what they get: plain values between the command and the studies."""
+"""The options of a study, and its outcome."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from albert.report.content import Page
 
 @dataclass(frozen=True)
 class Ask:
-    """Where, with what, how much, and by what; each study takes what it needs and refuses the rest."""
+    """The options of `albert study`; each study uses what it needs and rejects the rest."""
 
     out: Path
     data: str | None = None
@@ -26,19 +26,19 @@ class Ask:
     command: tuple[str, ...] = ()
 
     def require_data(self, study: str) -> str:
-        """The prepared corpus; refused where there is none."""
+        """Return the prepared corpus; raise where there is none."""
         if self.data is None:
             raise InputError(f"study {study}: trains models; give --data, a prepared corpus")
         return self.data
 
     def require_models(self, study: str) -> tuple[str, ...]:
-        """The models to look at; refused where there is none."""
+        """Return the models to evaluate; raise where there are none."""
         if not self.models:
             raise InputError(f"study {study}: looks at trained models; give --model, once for each")
         return self.models
 
     def refuse(self, study: str, **options: object) -> None:
-        """Refuse options that the study has no use for, by the name that a person typed."""
+        """Reject options that the study does not have, by the names that a person typed."""
         for name, value in options.items():
             if value:
                 raise InputError(f"study {study}: has no use for --{name.replace('_', '-')}; leave it out")
@@ -46,7 +46,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class StudyOutcome:
-    """The report of what is done; what failed with its reasons; `signal` where it was stopped half way."""
+    """The report of what is done, failures with their reasons, and the `signal` that stopped it, if any."""
 
     study: str
     report: Path

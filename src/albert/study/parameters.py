@@ -1,4 +1,4 @@
-"""The paper's parameter counts beside the exact ones: nothing comes in, rows for a table go out. No torch."""
+"""Exact parameter counts beside those of the paper, without torch."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from albert.model.presets import build_preset
 
 # Millions, as the paper prints them in tables 1, 2 and 4. Two figures are not those of its own shapes: xlarge
 # comes to 59, and xxlarge to 223 (elsewhere the paper gives it 233 and 225).
-PAPER_SIZES: dict[str, int] = {
+PAPER_SIZES = {
     "albert-base": 12,
     "albert-large": 18,
     "albert-xlarge": 60,
@@ -18,15 +18,9 @@ PAPER_SIZES: dict[str, int] = {
     "bert-large": 334,
     "bert-xlarge": 1270,
 }
-PAPER_SHARING: dict[tuple[int, str], int] = {
-    (768, "all"): 31,
-    (768, "attention"): 83,
-    (768, "ffn"): 57,
-    (768, "none"): 108,
-    (128, "all"): 12,
-    (128, "attention"): 64,
-    (128, "ffn"): 38,
-    (128, "none"): 89,
+PAPER_SHARING = {
+    768: {"all": 31, "attention": 83, "ffn": 57, "none": 108},
+    128: {"all": 12, "attention": 64, "ffn": 38, "none": 89},
 }
 GROUPS = (1, 2, 3, 4, 6, 12)
 
@@ -55,14 +49,13 @@ class SizeRow:
         if self.paper_millions is None:
             return None
         unit = 10 if self.paper_millions >= 1000 else 1
-        rounded = [unit * round(count / unit / 1e6) for count in (self.encoder, self.backbone)]
-        return self.paper_millions in rounded
+        return self.paper_millions in [unit * round(n / unit / 1e6) for n in (self.encoder, self.backbone)]
 
 
 def build_row(
     name: str, config: ModelConfig, *, paper: int | None = None, heads: Iterable[str] = PRETRAINING_HEADS
 ) -> SizeRow:
-    """Count one model."""
+    """Count the parameters of one model."""
     count = count_parameters(config, heads=heads)
     return SizeRow(
         name=name,
@@ -80,29 +73,25 @@ def build_row(
 
 def list_sizes() -> list[SizeRow]:
     """Tables 1 and 2: the sizes of ALBERT and BERT."""
-    return [
-        build_row(
-            name, build_preset(name), paper=paper, heads=("mlm", "nsp" if name[:5] == "bert-" else "sop")
-        )
-        for name, paper in PAPER_SIZES.items()
-    ]
+    rows = []
+    for name, paper in PAPER_SIZES.items():
+        heads = ("mlm", "nsp" if name.startswith("bert-") else "sop")
+        rows.append(build_row(name, build_preset(name), paper=paper, heads=heads))
+    return rows
 
 
 def list_sharing() -> list[SizeRow]:
     """Table 4: albert-base by embedding width and by what its layers share."""
-    return [
-        build_row(
-            f"E={width}, {sharing}",
-            build_preset("albert-base", overrides=[f"embedding_size={width}", f"sharing={sharing}"]),
-            paper=paper,
-        )
-        for (width, sharing), paper in PAPER_SHARING.items()
-    ]
+    rows = []
+    for width, sizes in PAPER_SHARING.items():
+        for sharing, paper in sizes.items():
+            overrides = [f"embedding_size={width}", f"sharing={sharing}"]
+            config = build_preset("albert-base", overrides=overrides)
+            rows.append(build_row(f"E={width}, {sharing}", config, paper=paper))
+    return rows
 
 
 def list_groups() -> list[SizeRow]:
-    """albert-base with its layers in groups, each with a block of its own."""
-    return [
-        build_row(f"{groups} groups", build_preset("albert-base", overrides=[f"num_hidden_groups={groups}"]))
-        for groups in GROUPS
-    ]
+    """albert-base with its layers in groups, each with weights of its own."""
+    configs = {n: build_preset("albert-base", overrides=[f"num_hidden_groups={n}"]) for n in GROUPS}
+    return [build_row(f"{number} groups", config) for number, config in configs.items()]

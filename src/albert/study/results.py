@@ -1,8 +1,8 @@
-"""The results of a study: parts come in as they are measured; results.json, which keeps them all, goes out.
+"""The results of a study in results.json, part by part.
 
-A part that is finished is never measured again: a study that was killed goes on where it was. One that failed
-is not kept: the next start tries it again. Results of other settings, or of another machine where that
-matters, are refused.
+A finished part is never measured again: a study that was killed resumes. A failed part is not kept, so that
+the next start tries it again. Results of other settings, or of another machine where that matters, are
+rejected.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from albert.errors import FileFormatError, InputError
-from albert.files import hold, read_json, write_json
+from albert.files import hold, read_json, require_folder, write_json
 from albert.settings import Settings, find_change
 
 RESULTS_NAME = "results.json"
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class StudyResults:
-    """What was found so far; `facts` are what every part was measured with."""
+    """The parts so far; `facts` are what every part was measured with."""
 
     path: Path
     facts: dict[str, Any]
@@ -39,12 +39,18 @@ class StudyResults:
         stamp: str = "",
         has_failed: Callable[[T], bool] = lambda _: False,
     ) -> T:
-        """The part of that name, measured if it is not there yet, or there with another `stamp`.
+        """Return a part; measure it if it is missing, failed, or was measured with another `stamp`.
 
-        A stamp tells what a part was made of that has no place in the settings, such as a file's content.
+        A stamp identifies what a part depends on beside the settings, such as the content of a file.
         """
-        if self.has(name, stamp=stamp):
-            found = self._parse(name, kind, self.parts[name].get("found"))
+        if name in self.parts and self.parts[name].get("stamp") == stamp:
+            try:
+                found = TypeAdapter(kind).validate_python(self.parts[name].get("found"))
+            except ValidationError as error:
+                raise FileFormatError(
+                    f"{self.path}: part {name!r} is not what this study writes; remove the file to measure "
+                    "again"
+                ) from error
             if not has_failed(found):
                 return found
         found = measure()
@@ -57,25 +63,13 @@ class StudyResults:
         self.write()
         return found
 
-    def has(self, name: str, *, stamp: str = "") -> bool:
-        """Whether a part of that name and stamp was measured before."""
-        return name in self.parts and self.parts[name].get("stamp") == stamp
-
     def write(self) -> None:
-        """All of it, whole or not at all."""
+        """Write all parts, atomically."""
         write_json(self.path, {**self.facts, "parts": self.parts})
-
-    def _parse(self, name: str, kind: type[T], value: Any) -> T:
-        try:
-            return TypeAdapter(kind).validate_python(value)
-        except ValidationError as error:
-            raise FileFormatError(
-                f"{self.path}: part {name!r} is not what this study writes; remove the file to measure again"
-            ) from error
 
 
 def has_results(out: Path) -> bool:
-    """Whether a study was begun in that folder."""
+    """Whether a study was started in the folder."""
     return (Path(out) / RESULTS_NAME).exists()
 
 
@@ -88,35 +82,35 @@ def open_results(
     free_keys: frozenset[str] = frozenset(),
     machine: str | None = None,
 ) -> Iterator[StudyResults]:
-    """The results in a folder, or new ones, kept from other processes while the block lasts.
+    """Open the results in a folder, or new ones, and lock them while the block lasts.
 
-    `free_keys` are settings that may differ when a study goes on: no finished part depends on them.
+    `free_keys` are settings that may change between starts: no finished part depends on them.
     """
     path = Path(out) / RESULTS_NAME
     facts = {"study": study, "settings": settings.model_dump(mode="json"), "machine": machine}
-    if Path(out).exists() and not Path(out).is_dir():
-        raise InputError(f"{out}: is a file, and a folder is to be written there; choose another --out")
+    require_folder(Path(out))
     busy = f"{out}: another process is measuring there; wait for it, or choose another --out"
     with hold(Path(out) / LOCK_NAME, busy=busy):
-        parts = _read_parts(path, facts, free_keys) if path.exists() else {}
+        parts: dict[str, Any] = {}
+        if path.exists():
+            found = read_json(path)
+            if (
+                not isinstance(found, dict)
+                or not isinstance(found.get("parts"), dict)
+                or "study" not in found
+            ):
+                raise FileFormatError(f"{path}: holds no results of a study; choose another --out")
+            change = find_change(_list_binding(found, free_keys), _list_binding(facts, free_keys))
+            if change is not None:
+                raise InputError(f"{path}: {change}; results go on as they began. Choose another --out")
+            parts = found["parts"]
         results = StudyResults(path, facts, parts)
         results.write()
         yield results
 
 
-def _read_parts(path: Path, facts: dict[str, Any], free_keys: frozenset[str]) -> dict[str, Any]:
-    found = read_json(path)
-    if not isinstance(found, dict) or not isinstance(found.get("parts"), dict) or "study" not in found:
-        raise FileFormatError(f"{path}: holds no results of a study; choose another --out")
-    change = find_change(_list_binding(found, free_keys), _list_binding(facts, free_keys))
-    if change is not None:
-        raise InputError(f"{path}: {change}; results go on as they began. Choose another --out")
-    parts: dict[str, Any] = found["parts"]
-    return parts
-
-
 def _list_binding(facts: dict[str, Any], free_keys: frozenset[str]) -> dict[str, Any]:
-    """What every part depends on."""
+    """List what every part depends on."""
     settings = facts.get("settings")
     kept = {key: value for key, value in settings.items() if key not in free_keys} if settings else {}
     return {"study": facts["study"], "machine": facts.get("machine"), **kept}

@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from albert.errors import InputError
+from albert.study import agreement
+from albert.study.agreement import MinimalPair
 from albert.study.arms import ablation
+from albert.study.arms import settings as arm_settings
 from albert.study.arms.ablation import run_ablation
 from albert.study.arms.plan import list_ablations
 from albert.study.arms.results import Unit
@@ -86,6 +89,22 @@ def test_a_finished_arm_is_not_run_again_and_more_seeds_may_follow(run, tmp_path
     assert [line for line in listener.lines if "done" in line] == [
         "all, seed 1: done; 3 of 4 are finished", "none, seed 1: done; 4 of 4 are finished",
     ]  # fmt: skip
+
+
+def test_minimal_pairs_are_scored_unless_the_study_began_with_others(run, tmp_path, monkeypatch):
+    pairs = [MinimalPair("the a an", "the a ship", "a", "b", "c")]
+    monkeypatch.setattr(agreement, "read_pairs", lambda: pairs)
+    monkeypatch.setattr(arm_settings, "read_pairs", lambda: pairs)
+    run("num_seeds=1", "has_agreement=true")
+    results = read_results(tmp_path / "study")
+    assert {result["figures"]["agreement"] for result in results.values()} <= {0.0, 1.0}
+    path = tmp_path / "study" / "study.json"
+    plan = json.loads(path.read_text())
+    assert set(plan["asked"]) == {"agreement"}
+    path.write_text(json.dumps({**plan, "asked": {}}))  # as older code wrote it, which had other pairs
+    run("num_seeds=2", "has_agreement=true")
+    added = read_results(tmp_path / "study")["all-seed-1"]
+    assert "agreement" not in added["figures"]
 
 
 def test_a_failed_arm_is_told_of_and_the_rest_go_on(run, tmp_path):

@@ -4,11 +4,10 @@ import pytest
 import yaml
 
 from albert.errors import AlbertError
-from albert.study.arms.binding import bind_plan, bind_questions, list_twins
 from albert.study.arms.folder import describe_plan
 from albert.study.arms.plan import read_study
 from albert.study.arms.results import Unit
-from albert.study.arms.settings import list_pretrain_overrides
+from albert.study.arms.settings import bind_plan, bind_questions, list_duplicates, list_pretrain_overrides
 from tests.study.conftest import STUDY
 from tests.training.conftest import TINY
 
@@ -58,7 +57,7 @@ def test_widths_in_proportion_and_labels_follow_the_recipe(bind):
 def test_arms_that_start_from_other_models_are_others(bind):
     plan = bind("arms.warm.pretrain.init_from=a-model", "arms.again={}")
     assert plan.bound["warm"]["pretrain"]["init_from"] == "a-model"
-    assert list_twins(plan) == [("all", "again")]
+    assert list_duplicates(plan) == [("all", "again")]
 
 
 @pytest.mark.parametrize(

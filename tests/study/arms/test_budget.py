@@ -1,10 +1,9 @@
-"""What a budget is room for, and the least one that is refused no more."""
+"""The order in which arms run, and how many steps fit into a budget."""
 
 import pytest
 
-from albert.study.arms.budget import ArmCost, find_shortest, share_steps
+from albert.study.arms.budget import ArmCost, Schedule, build_schedule, find_shortest, share_steps
 from albert.study.arms.plan import read_study
-from albert.study.arms.schedule import Schedule, build_schedule
 
 COSTS = {"cheap": ArmCost(0.1, 2.0), "dear": ArmCost(0.5, 4.0)}
 ALONE = Schedule([[("cheap", 0), ("dear", 0)]])
@@ -48,3 +47,45 @@ def test_a_study_with_arms_that_wait_for_others_keeps_to_its_budget(study: str, 
     (number,) = set(share_steps(costs, schedule, seconds=9000.0, is_equal_time=False).values())
     assert schedule.find_seconds(dict.fromkeys(settings.arms, float(number))) <= 9000.0
     assert schedule.find_seconds(dict.fromkeys(settings.arms, number + 1.0)) > 9000.0
+
+
+def list_order(schedule):
+    return [pair for group in schedule.groups for pair in group]
+
+
+def test_one_at_a_time_every_arm_is_trained_once_before_any_is_again():
+    settings = read_study("depth", overrides=["num_seeds=2"])
+    order = list_order(build_schedule(settings))
+    assert {arm for arm, _ in order[: len(settings.arms)]} == set(settings.arms)
+    assert [seed for _, seed in order] == [0] * len(settings.arms) + [1] * len(settings.arms)
+
+
+def test_side_by_side_all_that_may_begin_is_in_one_group():
+    settings = read_study("depth", overrides=["num_seeds=2"])
+    groups = build_schedule(settings, num_at_once=2).groups
+    assert groups[0] == [("depth-1", 0), ("wide-2", 0), ("depth-1", 1), ("wide-2", 1)]
+    (group,) = build_schedule(read_study("dropout"), num_at_once=2).groups
+    assert [seed for _, seed in group] == [0, 0, 1, 1, 2, 2]
+
+
+def test_no_arm_is_in_the_group_of_the_one_that_it_starts_from():
+    settings = read_study("depth")
+    for num_at_once in (1, 3):
+        begun: set[tuple[str, int]] = set()
+        for group in build_schedule(settings, num_at_once=num_at_once).groups:
+            for arm, seed in group:
+                start = settings.arms[arm].start_from
+                assert start is None or (start, seed) in begun
+            begun.update(group)
+
+
+def test_seeds_may_begin_elsewhere():
+    settings = read_study("dropout", overrides=["first_seed=5", "num_seeds=2"])
+    assert {seed for _, seed in list_order(build_schedule(settings))} == {5, 6}
+
+
+def test_whoever_is_free_takes_the_next():
+    settings = read_study("dropout", overrides=["num_seeds=2"])
+    seconds = {"without": 10.0, "with": 4.0}
+    assert build_schedule(settings).find_seconds(seconds) == 28.0
+    assert build_schedule(settings, num_at_once=2).find_seconds(seconds) == 14.0  # 10 + 4 beside 4 + 10

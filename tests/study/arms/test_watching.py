@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from albert.study.arms import watching
-from albert.study.arms.ablation import run_ablation
+from albert.study.arms import ablation
+from albert.study.arms.ablation import run_ablation, show_units
 from albert.study.arms.results import Unit
-from albert.study.arms.watching import WatchedUnit, show_units
 from albert.study.asking import Ask
 
 
@@ -26,10 +25,10 @@ class Screen:
 
 def build_units(folder, steps):
     """Units of 100 steps, by arm: at a step, `finished`, `failed`, or None where nothing is begun."""
-    units = []
+    units = {}
     for arm, place in steps.items():
         unit = Unit(folder, arm, 0)
-        units.append(WatchedUnit(unit, 100))
+        units[unit] = 100
         run_dir = unit.folder / "pretrain"
         if place is None:
             continue
@@ -65,14 +64,8 @@ def test_of_many_units_some_are_named(tmp_path):
     assert message.endswith("; 5 more")
 
 
-def test_where_nothing_is_begun_nothing_is_said(tmp_path):
-    screen = Screen()
-    show_units(build_units(tmp_path, {"all": None}), screen)
-    assert not screen.shown
-
-
 def test_a_study_of_two_workers_shows_their_steps(tiny_study, story_corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(watching, "_SECONDS_BETWEEN_LOOKS", 0.02)
+    monkeypatch.setattr(ablation, "_SECONDS_BETWEEN_LOOKS", 0.02)
     screen = Screen()
     ask = Ask(out=tmp_path / "study", data=str(story_corpus), overrides=("num_seeds=1",), num_workers=2)
     run_ablation(str(tiny_study), ask, reporter=screen)

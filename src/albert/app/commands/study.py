@@ -32,7 +32,11 @@ def study(
         ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option("--data", help="a prepared corpus, for studies that train")
+        str | None,
+        typer.Option(
+            "--data",
+            help="a prepared corpus, for studies that train; BLiMP's folder or archive, for agreement",
+        ),
     ] = None,
     task_data: Annotated[
         str | None, typer.Option("--task-data", help="the folder that has glue/, squad/ and race/")

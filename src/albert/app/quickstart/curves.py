@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from albert.app.quickstart.pretraining import Point, PretrainingResult
 from albert.report.content import Chart, Level, Series
-from albert.study.agreement.significance import find_wilson
+from albert.tasks.metrics.intervals import find_wilson
 
 _MAX_POINTS = 200
 # By objective: the figure of what it asks about pairs, and what that is called.

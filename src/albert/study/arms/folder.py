@@ -1,4 +1,4 @@
-"""The folder of a study: what it was begun with comes in, and is found again when it goes on."""
+"""The plan of a study in its folder (study.json): what it was started with, checked when it is resumed."""
 
 import shlex
 import time
@@ -11,7 +11,7 @@ from pydantic import Field
 from albert.corpus.corpus import open_corpus
 from albert.errors import InputError
 from albert.examples.settings import ExampleSettings
-from albert.files import read_json, write_json
+from albert.files import read_json, refuse_foreign, require_folder, write_json
 from albert.settings import Settings, build_settings, find_change
 from albert.study.arms.plan import SHELF, StudySettings
 from albert.training.pretrain_facts import identify_corpus
@@ -21,12 +21,12 @@ PLAN_NAME = "study.json"
 
 
 class StudyPlan(Settings):
-    """What a study was begun with: never changed afterwards, but for arms and seeds, which may be added.
+    """What a study was started with. It never changes, except that arms and seeds may be added.
 
-    `bound` has the complete settings of every arm that was ever part of it, `examples` what held-out text is
-    made into for all of them, `task_recipes` how they are taught the tasks (`bind_plan` finds all three).
-    `asked` has hashes of the held-out text and of the tasks' data (`bind_questions`). `num_steps` is set for
-    arms whose steps were frozen by a budget.
+    `bound` has the complete settings of every arm that was ever part of it, `examples` how held-out text is
+    turned into examples for all of them, `task_recipes` how they are fine-tuned (all three from `bind_plan`).
+    `asked` has hashes of the held-out text, the tasks' data and the minimal pairs (`bind_questions`).
+    `num_steps` is set for arms whose steps were frozen by a budget.
     """
 
     name: str
@@ -48,7 +48,7 @@ class StudyPlan(Settings):
 def describe_plan(
     name: str, settings: StudySettings, *, data: str, task_data: str | None, command: Sequence[str]
 ) -> StudyPlan:
-    """A new plan, with all that will be asked about it later."""
+    """Build a new plan with absolute paths and the identity of the corpus."""
     if settings.tasks and task_data is None:
         raise InputError(
             f"study {name}: asks {', '.join(settings.tasks)}; give --task-data, the folder that has glue/, "
@@ -67,42 +67,61 @@ def describe_plan(
 
 
 def has_plan(study_dir: Path) -> bool:
-    """Whether a study was begun there."""
+    """Whether a study was started in the folder."""
     return (study_dir / PLAN_NAME).exists()
 
 
 def read_plan(study_dir: Path) -> StudyPlan:
-    """What the study in a folder was begun with."""
+    """Read what the study in a folder was started with."""
     path = study_dir / PLAN_NAME
     return build_settings(StudyPlan, values=read_json(path), source=str(path))
 
 
 def write_plan(study_dir: Path, plan: StudyPlan) -> None:
-    """Write it down; from now on the folder is a study's."""
+    """Write the plan; from now on the folder is a study's."""
     write_json(study_dir / PLAN_NAME, plan.model_dump(mode="json"))
 
 
 def check_plan(study_dir: Path, asked: StudyPlan) -> StudyPlan:
-    """The plan in the folder, if what is asked for now is the same; more seeds and arms may be asked for.
+    """Return the plan of the folder with the seeds and arms that are asked for now.
 
-    Words that no result depends on (titles, claims, what the paper measured) are those of now.
+    Texts that no result depends on (titles, claims, the paper's figures) are updated.
+
+    Raises:
+        InputError: If anything differs that results depend on.
     """
     known = read_plan(study_dir)
-    # Nothing is known of texts that were not asked about before.
-    known = known.model_copy(update={"asked": {**asked.asked, **known.asked}})
+    # Nothing is known of texts that were not asked about before. Studies of older code have no hash of their
+    # minimal pairs, which were others: the remaining arms are not scored on them.
+    texts = {key: value for key, value in asked.asked.items() if key != "agreement" or key in known.asked}
+    asked = asked.model_copy(update={"asked": texts})
+    known = known.model_copy(update={"asked": {**texts, **known.asked}})
     common = [name for name in known.bound if name in asked.bound]
     change = find_change(_list_binding(known, common), _list_binding(asked, common))
     if change is not None:
         raise InputError(f"{study_dir}: {change}; a study goes on as it began. Choose another --out")
+    num_steps = dict(known.num_steps)
+    added = [arm for arm in asked.settings.arms if arm not in num_steps]
+    if num_steps and added:
+        if known.settings.equal == "time":
+            raise InputError(
+                f"{study_dir}: its arms take equal time, measured when it began, and {added[0]} was not "
+                "among them; leave it out, or choose another --out"
+            )
+        num_steps |= dict.fromkeys(added, next(iter(num_steps.values())))
+    versions = dict(known.versions)
+    for name, version in asked.versions.items():
+        before = versions.get(name, version)
+        versions[name] = before if before.split(", then ")[-1] == version else f"{before}, then {version}"
     updated = known.model_copy(
         update={
             "settings": asked.settings,
-            "data": asked.data,  # the same corpus and tasks, perhaps in another place
+            "data": asked.data,  # the same corpus and tasks, perhaps at another path
             "task_data": asked.task_data,
             "command": asked.command,
-            "versions": _join_versions(known.versions, asked.versions),
+            "versions": versions,
             "bound": {**known.bound, **asked.bound},
-            "num_steps": _extend_steps(study_dir, known, asked),
+            "num_steps": num_steps,
         }
     )
     if updated != known:
@@ -110,57 +129,28 @@ def check_plan(study_dir: Path, asked: StudyPlan) -> StudyPlan:
     return updated
 
 
-def _join_versions(before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
-    """All that the study was run with, the last one last."""
-    joined = dict(before)
-    for name, version in now.items():
-        known = before.get(name, version)
-        joined[name] = known if known.split(", then ")[-1] == version else f"{known}, then {version}"
-    return joined
-
-
-def _extend_steps(study_dir: Path, known: StudyPlan, asked: StudyPlan) -> dict[str, int]:
-    """The frozen steps, with those of arms that are new: as many as all others take, if they do."""
-    added = [arm for arm in asked.settings.arms if arm not in known.num_steps]
-    if not known.num_steps or not added:
-        return known.num_steps
-    if known.settings.equal == "time":
-        raise InputError(
-            f"{study_dir}: its arms take equal time, measured when it began, and {added[0]} was not among "
-            "them; leave it out, or choose another --out"
-        )
-    return {**known.num_steps, **dict.fromkeys(added, next(iter(known.num_steps.values())))}
-
-
 def _list_binding(plan: StudyPlan, arm_names: Collection[str]) -> dict[str, Any]:
-    """What the results of these arms depend on."""
+    """List what the results of these arms depend on."""
     settings = plan.settings.model_dump(mode="json")
     kept = ("finetune", "equal", "num_examples", "tasks", "has_probes", "has_agreement")
+    arms = {}
+    for name in arm_names:
+        pretrain = plan.bound[name]["pretrain"]
+        # Held-out text is known by its content (`asked`), not by its path.
+        held_out = {**pretrain["held_out"], "data": pretrain["held_out"]["data"] is not None}
+        arms[name] = {**plan.bound[name], "pretrain": {**pretrain, "held_out": held_out}}
     return {
         "study": plan.name,
         "corpus": plan.corpus,
         "asked": plan.asked,
         "task_recipes": plan.task_recipes,
         "examples": plan.examples.model_dump(mode="json"),
-        "arms": {name: _forget_place(plan.bound[name]) for name in arm_names},
+        "arms": arms,
         **{key: settings[key] for key in kept},
     }
 
 
-def _forget_place(bound: dict[str, Any]) -> dict[str, Any]:
-    """An arm without the place of its held-out text, which is known by its contents, as others are."""
-    pretrain = bound["pretrain"]
-    is_given = pretrain["held_out"]["data"] is not None
-    return {**bound, "pretrain": {**pretrain, "held_out": {**pretrain["held_out"], "data": is_given}}}
-
-
 def refuse_strangers(study_dir: Path) -> None:
-    """A new study takes an empty folder."""
-    if study_dir.exists() and not study_dir.is_dir():
-        raise InputError(f"{study_dir}: is a file, and a folder is to be written there; choose another --out")
-    found = [path.name for path in study_dir.iterdir()] if study_dir.exists() else []
-    others = [name for name in found if not name.startswith(".")]  # a study that was refused leaves its lock
-    if others:
-        raise InputError(
-            f"{study_dir}: holds {', '.join(sorted(others)[:3])}, which is no study; choose an empty --out"
-        )
+    """Reject a folder with files that are not a study's; a rejected study may have left its lock."""
+    others = [name for name in require_folder(study_dir) if not name.startswith(".")]
+    refuse_foreign(study_dir, others, what="study")

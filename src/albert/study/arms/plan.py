@@ -1,4 +1,4 @@
-"""A study's recipe: a name or a file and `key=value` overrides come in; its arms, seeds and claims go out."""
+"""Read the recipe of a study: its arms, seeds and claims, from a name or a file and `key=value` overrides."""
 
 import json
 import re
@@ -37,13 +37,12 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # a dot would end it in an override
 class ArmSettings(Settings):
     """One model of a study, as differences: `pretrain` from the study's recipe, `finetune` from the tasks'.
 
-    `start_from` is the arm whose model this one goes on from (table 11). Widths may be told in proportion, so
-    that a study means the same at any scale: `times_as_wide` as the recipe, with as many times the heads and
-    units between; `embedding_share`, E as a share of H; or `as_large_as` another arm, as wide as it takes to
-    have the same number of parameters, whatever the vocabulary. In a `label`, {hidden_size}, {embedding_size}
-    and {num_hidden_layers} stand for what the model has. `x` and `family` place it in a chart: arms of one
-    family are joined by a line. `paper` has the paper's figures for it, and `paper_millions` of parameters;
-    `note` is what a reader of the report should know about it.
+    `start_from` is the arm whose model this one is initialized from (table 11). Widths may be given in
+    proportion, so that a study means the same at any scale: `times_as_wide` multiplies the recipe's widths
+    and heads; `embedding_share` is E / H; `as_large_as` finds the width that has as many parameters as
+    another arm. In a `label`, {hidden_size}, {embedding_size} and {num_hidden_layers} stand for the model's.
+    `x` and `family` place it in a chart: arms of one family are joined by a line. `paper` has the paper's
+    figures for it and `paper_millions` its parameters; `note` is shown in the report.
     """
 
     label: str = ""
@@ -68,10 +67,10 @@ class ArmSettings(Settings):
 
 
 class ClaimSettings(Settings):
-    """The paper's claim that one arm is better than another, by how many points of `by`'s first figure there.
+    """A claim that one arm is better than another, in the paper by `paper` points of `by`'s first figure.
 
-    `than` may be a number instead, such as chance. It is judged by the first figure of `by` that was
-    measured. `is_equal` claims that there is no difference of more than `margin` points.
+    `than` may be a number instead, such as chance. The first figure of `by` that was measured decides.
+    `is_equal` claims that there is no difference of more than `margin` points.
     """
 
     text: str
@@ -84,12 +83,12 @@ class ClaimSettings(Settings):
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arms that it is about."""
+        """The arms that are compared."""
         return (self.better, self.than) if isinstance(self.than, str) else (self.better,)
 
 
 class PaperTable(Settings):
-    """Figures of the paper that stand by themselves: of models that nobody trains here."""
+    """Figures of the paper for models that are not trained here."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
     columns: tuple[str, ...]
@@ -107,13 +106,12 @@ class PaperTable(Settings):
 
 
 class StudySettings(Settings):
-    """Arms that differ from one recipe, how often each is trained, and what each is asked.
+    """Arms that differ from one recipe, the seeds of each, and what is measured.
 
     With `equal` steps every arm takes as many; with time, as many as fit into an equal share of the budget.
-    `x_from` places arms in a chart by what their models have, where they have no `x` of their own.
-    `num_examples` held-out pairs are asked of each kind. `has_footprint` measures a training step of each arm
-    in a fresh process; `has_probes` asks what the sentence vectors know of order and topic, by a linear
-    classifier; `has_agreement` asks minimal pairs.
+    `x_from` places arms without an `x` in a chart, by a dimension of their models. `num_examples` held-out
+    pairs are scored for each objective. `has_footprint` measures a training step of each arm in a fresh
+    process, `has_probes` trains linear probes of sentence vectors, `has_agreement` scores minimal pairs.
     """
 
     title: str
@@ -155,12 +153,9 @@ class StudySettings(Settings):
             if name not in self.arms:
                 raise ValueError(f"{where} names {name!r}; the arms are {', '.join(self.arms)}")
         known = (*FIGURES, *TASKS, *OWN_TASKS)
-        for claim in self.claims:
-            for figure in claim.by:
-                if figure not in known:
-                    raise ValueError(
-                        f"claim {claim.text!r} is judged by {figure!r}; {suggest(figure, known)}"
-                    )
+        for text, figure in ((claim.text, figure) for claim in self.claims for figure in claim.by):
+            if figure not in known:
+                raise ValueError(f"claim {text!r} is judged by {figure!r}; {suggest(figure, known)}")
         self.list_waves()
         return self
 
@@ -189,11 +184,11 @@ class StudySettings(Settings):
 
     @property
     def seeds(self) -> range:
-        """Those that every arm is trained with."""
+        """The seeds that every arm is trained with."""
         return range(self.first_seed, self.first_seed + self.num_seeds)
 
     def list_waves(self) -> list[list[str]]:
-        """The arms in groups: each starts from no arm of its own group or a later one."""
+        """Group the arms so that each starts from an arm of an earlier group, if from any."""
         waves: list[list[str]] = []
         done: set[str] = set()
         while len(done) < len(self.arms):
@@ -211,24 +206,19 @@ class StudySettings(Settings):
 
 
 def list_ablations() -> list[str]:
-    """The studies of the package that compare arms."""
+    """List the studies of the package that compare arms."""
     return [name for name in SHELF.list_names() if "arms" in SHELF.read_values(name)[0]]
 
 
 def read_study(
     study: str | Path, *, overrides: Iterable[str] = (), arms: Iterable[str] = ()
 ) -> StudySettings:
-    """The settings of a study; `arms` keeps some of them. Refused: an arm that there is not."""
+    """Read a study; `arms` keeps these, the base, the arms that they need, and the claims about them."""
     values, source = SHELF.read_values(study)
-    values = apply_overrides(values, overrides)
-    settings = build_settings(StudySettings, values=values, source=source)
-    wanted = list(arms)
-    return _keep_arms(settings, wanted, source=source) if wanted else settings
-
-
-def _keep_arms(settings: StudySettings, wanted: list[str], *, source: str) -> StudySettings:
-    """The recipe with some arms, the base, those that any of them needs, and the claims about them alone."""
-    known = settings.arms
+    settings = build_settings(StudySettings, values=apply_overrides(values, overrides), source=source)
+    known, wanted = settings.arms, list(arms)
+    if not wanted:
+        return settings
     for name in wanted:
         if name not in known:
             raise InputError(f"{source}: has no arm {name!r}; there are {', '.join(known)}")
@@ -240,20 +230,16 @@ def _keep_arms(settings: StudySettings, wanted: list[str], *, source: str) -> St
         needed = (known[name].start_from, known[name].as_large_as)
         waiting += [other for other in needed if other is not None and other not in kept]
     claims = tuple(claim for claim in settings.claims if kept.issuperset(claim.arms))
-    arms = {name: arm for name, arm in known.items() if name in kept}
-    return settings.model_copy(update={"arms": arms, "claims": claims})
+    remaining = {name: arm for name, arm in known.items() if name in kept}
+    return settings.model_copy(update={"arms": remaining, "claims": claims})
 
 
-def list_overrides(*sections: Mapping[str, Any]) -> list[str]:
-    """Sections of differences as `a.b=c`; of two that name the same key, the later stands."""
-    return [word for section in sections for word in _flatten(section, "")]
-
-
-def _flatten(section: Mapping[str, Any], prefix: str) -> list[str]:
+def list_overrides(*sections: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Write sections of differences as `a.b=c`; where two have the same key, the later one applies."""
     words: list[str] = []
-    for key, value in section.items():
+    for key, value in (item for section in sections for item in section.items()):
         if isinstance(value, dict) and value:
-            words += _flatten(value, f"{prefix}{key}.")
+            words += list_overrides(value, prefix=f"{prefix}{key}.")
         else:
             words.append(f"{prefix}{key}={json.dumps(value)}")
     return words

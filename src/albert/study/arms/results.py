@@ -1,4 +1,4 @@
-"""What became of one arm with one seed: figures, curves, times and scores, as a file that is read again."""
+"""The result files of one arm with one seed, and the summary of all seeds of an arm."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ PRETRAIN_DIR = "pretrain"
 
 
 class CurvePoint(Settings):
-    """An evaluation on the way: its step, and the seconds until then."""
+    """An evaluation during training: its step, and the seconds until then."""
 
     step: int
     seconds: float
@@ -24,7 +24,7 @@ class CurvePoint(Settings):
 class ArmResult(Settings):
     """One finished training of an arm.
 
-    `figures` are asked at the end, with `errors` where they have a standard error: mlm_loss, mlm_accuracy,
+    `figures` are measured at the end, with `errors` where they have a standard error: mlm_loss, mlm_accuracy,
     sop_accuracy, nsp_accuracy, train_loss (masked words of training text), gap, grad_norm, grad_variation,
     agreement, probe_sop, probe_nsp. `scores` are those of tasks, in points of 100.
     """
@@ -52,17 +52,20 @@ class Unit:
     seed: int
 
     @property
+    def name(self) -> str:
+        """For messages."""
+        return f"{self.arm}, seed {self.seed}"
+
+    @property
     def folder(self) -> Path:
-        """Where all of it lies."""
+        """Where all of its files are."""
         return self.study_dir / "arms" / self.arm / f"seed-{self.seed}"
 
     @property
     def result(self) -> ArmResult | None:
-        """What came of it, once it is finished."""
+        """Its result, once it is finished."""
         path = self.folder / RESULT_NAME
-        if not path.exists():
-            return None
-        return build_settings(ArmResult, values=read_json(path), source=str(path))
+        return build_settings(ArmResult, values=read_json(path), source=str(path)) if path.exists() else None
 
     @property
     def failure(self) -> str | None:
@@ -71,9 +74,9 @@ class Unit:
         return str(read_json(path)["reason"]) if path.exists() else None
 
     @property
-    def name(self) -> str:
-        """For a person."""
-        return f"{self.arm}, seed {self.seed}"
+    def is_over(self) -> bool:
+        """Finished or failed."""
+        return any((self.folder / name).exists() for name in (RESULT_NAME, FAILURE_NAME))
 
 
 @dataclass(frozen=True)
@@ -86,17 +89,13 @@ class ArmSummary:
     footprint: Footprint | None = None
 
     def collect(self, figure: str) -> dict[int, float]:
-        """One figure by seed, accuracies and scores in points of 100; seeds without it are left out."""
-        found = {}
-        for seed, result in self.results.items():
-            value = read_figure(result, figure)
-            if value is not None:
-                found[seed] = value
-        return found
+        """Collect a figure by seed, accuracies and scores in points of 100; seeds without it are left out."""
+        found = {seed: read_figure(result, figure) for seed, result in self.results.items()}
+        return {seed: value for seed, value in found.items() if value is not None}
 
 
 def read_figure(result: ArmResult, name: str) -> float | None:
-    """A figure by its name: a task, `average` of the tasks, or one asked at the end."""
+    """Read a figure by its name: a task, `average` of the tasks, or one measured at the end."""
     if name == "average":
         return sum(result.scores.values()) / len(result.scores) if result.scores else None
     if name in result.scores:
@@ -106,5 +105,5 @@ def read_figure(result: ArmResult, name: str) -> float | None:
 
 
 def is_share(name: str) -> bool:
-    """Whether a figure is a share of right answers."""
+    """Whether a figure is a share of correct answers."""
     return name.endswith("accuracy") or name.startswith("probe_") or name == "agreement"

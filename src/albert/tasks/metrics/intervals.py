@@ -84,6 +84,14 @@ def summarise_draws(value: float, *, draws: NDArray[np.float64], level: float) -
     return Interval(value, float(low), float(high), level)
 
 
+def find_wilson(num_correct: int, num_examples: int) -> tuple[float, float]:
+    """Compute the 95% Wilson interval of an accuracy, which stays between 0 and 1."""
+    from scipy.stats import binomtest
+
+    found = binomtest(num_correct, num_examples).proportion_ci(0.95, method="wilson")
+    return float(found.low), float(found.high)
+
+
 def _iter_blocks(num_examples: int, *, seed: int, num_resamples: int) -> Iterator[NDArray[np.int64]]:
     if num_resamples < 1:
         raise InputError(f"{num_resamples} resamples; at least 1")

@@ -1,0 +1,462 @@
+"""Score masked language models on minimal pairs of English grammar (BLiMP; Warstadt et al. 2020).
+
+A pair is an acceptable sentence and an unacceptable one. A model is correct where it gives the acceptable one
+the higher pseudo-log-likelihood: each token is masked in turn, and the log-probabilities of the masked tokens
+are summed (Salazar et al. 2020). The later tokens of the same word are masked with it. Otherwise a word of
+many tokens would score too high, because a model easily completes a word that it sees in part (Kauf and
+Ivanova 2023).
+
+Shapes: M masked tokens, D hidden width, V vocabulary.
+"""
+
+import hashlib
+import json
+import re
+import tarfile
+import time
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from importlib import resources
+from itertools import groupby
+from pathlib import Path
+from random import Random
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch.nn.functional import cross_entropy
+
+from albert.errors import AlbertError, FileFormatError, InputError, WriteError, suggest
+from albert.files import write_text
+from albert.inference.batching import iter_batches
+from albert.inference.predictor import MAX_BATCH_TOKENS
+from albert.model.albert_model import AlbertModel
+from albert.model.runtime import select_device
+from albert.model.tokens import Tokens
+from albert.pretrained.folder import NewWeightsWarning, load_model
+from albert.pretrained.hub import resolve_source, stamp_model
+from albert.report.content import Cell, Chart, Column, Level, Page, Section, Series, Table
+from albert.reporting import Reporter
+from albert.settings import Settings
+from albert.study.arms.folder import refuse_strangers
+from albert.study.cells import MISSING
+from albert.study.naming import name_models
+from albert.study.results import has_results, open_results
+from albert.tasks.metrics.intervals import bootstrap_mean, find_wilson
+from albert.tasks.vocabulary_fit import load_own_vocabulary
+from albert.text.encoding import Encoding
+from albert.text.tokenizer import Tokenizer
+
+STUDY, PAIRS_NAME, SAMPLE_NAME = "agreement", "pairs.jsonl", "minimal-pairs.jsonl"
+_CHUNK_PAIRS = 64  # tokenized and masked at a time
+_NUM_WORST = 10
+_CHANCE = Level(50.0, "chance")
+_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+
+class AgreementSettings(Settings):
+    """Select the pairs to score: at most `num_pairs` of each paradigm (a file of BLiMP), drawn by `seed`.
+
+    `num_pairs: null` scores all of them. `phenomena` selects some by their `linguistics_term`; empty selects
+    all. `depth` runs fewer layers than a model has, or more where all layers share their weights.
+    """
+
+    seed: Annotated[int, Field(ge=0)] = 0
+    num_pairs: Annotated[int, Field(ge=1)] | None = 200
+    phenomena: tuple[str, ...] = ()
+    depth: Annotated[int, Field(ge=1)] | None = None
+
+
+@dataclass(frozen=True)
+class MinimalPair:
+    """An acceptable and an unacceptable sentence, with the columns of BLiMP that say what they test."""
+
+    sentence_good: str
+    sentence_bad: str
+    field: str
+    linguistics_term: str
+    UID: str
+
+
+@dataclass(frozen=True)
+class ModelScores:
+    """The margins of a model: PLL(good) − PLL(bad) of each pair, None where its tokenizer lacks a word."""
+
+    source: str
+    seconds: float
+    margins: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The number of pairs on which a model is correct, among those that it was scored on."""
+
+    num_correct: int
+    num_pairs: int
+
+    @classmethod
+    def count(cls, margins: Iterable[float | None]) -> "Accuracy":
+        """Count the positive margins among those that are not None."""
+        scored = [margin for margin in margins if margin is not None]
+        return cls(sum(margin > 0 for margin in scored), len(scored))
+
+    @property
+    def share(self) -> float:
+        """Between 0 and 1."""
+        return self.num_correct / self.num_pairs
+
+    @property
+    def cell(self) -> Cell:
+        """In percent with its 95% interval: `87.5 (82.1–91.4)`; empty without pairs."""
+        if not self.num_pairs:
+            return MISSING
+        low, high = (100.0 * end for end in find_wilson(self.num_correct, self.num_pairs))
+        return Cell(f"{100.0 * self.share:.1f} ({low:.1f}–{high:.1f})", 100.0 * self.share, low, high)
+
+
+def run_agreement(
+    settings: AgreementSettings,
+    *,
+    models: Sequence[str],
+    out: Path,
+    reporter: Reporter,
+    data: str | None = None,
+) -> Page:
+    """Score each model on the same pairs and build the report.
+
+    Models whose files and pairs are unchanged are read from `out`. A model that cannot be scored is reported
+    and skipped.
+
+    Args:
+        settings: Which pairs, and at which depth.
+        models: Folders, runs, or released or hub names of models with an MLM head.
+        out: The study folder; holds results.json and pairs.jsonl.
+        reporter: Receives progress.
+        data: BLiMP as a folder, a .jsonl file, or a tar or zip archive; the built-in sample by default.
+
+    Raises:
+        InputError: If `out` was started with other settings or holds other files, or no model can be scored.
+        FileFormatError: If `data` has no pairs or a line that is not one.
+    """
+    sources = list(dict.fromkeys(models))
+    pairs = read_pairs(data, settings)
+    pairs_text = _format_pairs(pairs)
+    found: list[ModelScores] = []
+    skipped: list[str] = []
+    if not has_results(out):
+        refuse_strangers(out)
+    with open_results(out, study=STUDY, settings=settings) as results:
+        write_text(out / PAIRS_NAME, pairs_text)
+        for source in sources:
+            reporter.show(STUDY, source)
+            measure = partial(_score_model, source, pairs, settings.depth, reporter)
+            try:
+                files = repr(stamp_model(resolve_source(source)))
+                stamp = hashlib.sha256((pairs_text + files).encode()).hexdigest()
+                found.append(results.take(source, ModelScores, measure=measure, stamp=stamp))
+            except WriteError:
+                raise
+            except AlbertError as error:
+                skipped.append(str(error) if source in str(error) else f"{source}: {error}")
+                reporter.say(f"skipped {skipped[-1]}")
+    if not found:
+        raise InputError(f"None of {len(sources)} models could be scored. {skipped[0]}")
+    return build_page(pairs, found, skipped=skipped, settings=settings, data=data)
+
+
+def read_pairs(data: str | None = None, settings: AgreementSettings | None = None) -> list[MinimalPair]:
+    """Read minimal pairs sorted by field, phenomenon and paradigm; without `data`, all of the sample."""
+    pairs: list[MinimalPair] = []
+    sample = resources.files("albert") / "recipes" / "study" / SAMPLE_NAME
+    for name, content in [(SAMPLE_NAME, sample.read_bytes())] if data is None else _iter_files(Path(data)):
+        for number, line in enumerate(content.decode("utf-8", errors="replace").split("\n"), start=1):
+            if line.strip():
+                pairs.append(_parse_pair(line, where=f"{name}, line {number}"))
+    if not pairs:
+        raise FileFormatError(
+            f"{data}: no minimal pairs found. Give the folder or archive of BLiMP's .jsonl files"
+        )
+    settings = settings or AgreementSettings(num_pairs=None)
+    terms = sorted({pair.linguistics_term for pair in pairs})
+    for term in settings.phenomena:
+        if term not in terms:
+            raise InputError(f"phenomena: no pairs of {term!r}; {suggest(term, terms)}")
+    wanted = set(settings.phenomena or terms)
+    key = lambda pair: (pair.field, pair.linguistics_term, pair.UID)  # noqa: E731
+    pairs = sorted((pair for pair in pairs if pair.linguistics_term in wanted), key=key)
+    drawn: list[MinimalPair] = []
+    for (_, _, paradigm), group in groupby(pairs, key=key):
+        rows = list(group)
+        size = min(len(rows), settings.num_pairs or len(rows))
+        chosen = Random(f"{paradigm} {settings.seed}").sample(range(len(rows)), size)
+        drawn += [rows[index] for index in sorted(chosen)]
+    return drawn
+
+
+def _iter_files(data: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and content of each .jsonl file of a folder or an archive, or of the one file."""
+    if not data.exists():
+        raise FileFormatError(f"{data} does not exist. Give the folder or archive of BLiMP's .jsonl files")
+    if data.is_dir():
+        yield from ((str(path), path.read_bytes()) for path in sorted(data.rglob("*.jsonl")))
+    elif tarfile.is_tarfile(data):
+        with tarfile.open(data) as archive:
+            for member in archive:
+                file = archive.extractfile(member) if member.name.endswith(".jsonl") else None
+                if file is not None:
+                    yield f"{data}/{member.name}", file.read()
+    elif zipfile.is_zipfile(data):
+        with zipfile.ZipFile(data) as archive:
+            names = [name for name in archive.namelist() if name.endswith(".jsonl")]
+            yield from ((f"{data}/{name}", archive.read(name)) for name in names)
+    else:
+        yield str(data), data.read_bytes()
+
+
+def _parse_pair(line: str, *, where: str) -> MinimalPair:
+    try:
+        values = json.loads(line)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise FileFormatError(f"{where}: not a JSON object. BLiMP's files have one on each line")
+    columns = MinimalPair.__dataclass_fields__
+    for name in columns:
+        if not isinstance(values.get(name), str):
+            raise FileFormatError(f"{where}: no text in column {name!r}. Columns: {', '.join(values)}")
+    pair = MinimalPair(**{name: values[name] for name in columns})
+    return replace(pair, field=pair.field.replace("/", "_"))  # BLiMP spells one of its fields in two ways
+
+
+def _format_pairs(pairs: Sequence[MinimalPair]) -> str:
+    return "".join(f"{json.dumps(asdict(pair), ensure_ascii=False)}\n" for pair in pairs)
+
+
+def hash_pairs(pairs: Sequence[MinimalPair]) -> str:
+    """Hash the content of the pairs."""
+    return hashlib.sha256(_format_pairs(pairs).encode()).hexdigest()
+
+
+def _score_model(
+    source: str, pairs: Sequence[MinimalPair], depth: int | None, reporter: Reporter
+) -> ModelScores:
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NewWeightsWarning)
+        pretrained = load_model(source, device=select_device())
+    tokenizer = load_own_vocabulary(pretrained.path, pretrained.config)
+
+    def show(num_done: int) -> None:
+        text = f"{source}: {num_done:,} of {len(pairs):,} pairs"
+        reporter.show(STUDY, text, fraction=num_done / len(pairs))
+
+    margins = score_pairs(pretrained.model, tokenizer, pairs, depth=depth, show=show)
+    return ModelScores(
+        source=source,
+        seconds=round(time.perf_counter() - start, 3),
+        margins=tuple(None if margin is None else round(margin, 5) for margin in margins),
+    )
+
+
+def score_pairs(
+    model: AlbertModel,
+    tokenizer: Tokenizer,
+    pairs: Sequence[MinimalPair],
+    *,
+    depth: int | None = None,
+    show: Callable[[int], None] | None = None,
+) -> list[float | None]:
+    """Compute PLL(good) − PLL(bad) of each pair; None where a sentence has unknown tokens.
+
+    Raises:
+        InputError: If the model has no MLM head, or its tokenizer can encode none of the pairs.
+    """
+    model.head("mlm")
+    model.eval()
+    margins: list[float | None] = []
+    for start in range(0, len(pairs), _CHUNK_PAIRS):
+        chunk = pairs[start : start + _CHUNK_PAIRS]
+        sentences = [text for pair in chunk for text in (pair.sentence_good, pair.sentence_bad)]
+        scores = score_sentences(model, tokenizer, sentences, depth=depth)
+        for good, bad in zip(scores[::2], scores[1::2], strict=True):
+            margins.append(None if good is None or bad is None else good - bad)
+        if show is not None:
+            show(len(margins))
+    if all(margin is None for margin in margins):
+        raise InputError(
+            f"All {len(pairs):,} pairs have words that the vocabulary lacks. Score a model of English"
+        )
+    return margins
+
+
+@torch.inference_mode()
+def score_sentences(
+    model: AlbertModel, tokenizer: Tokenizer, sentences: Sequence[str], *, depth: int | None = None
+) -> list[float | None]:
+    """Compute the pseudo-log-likelihood of each sentence; None where it has unknown tokens."""
+    scores: list[float | None] = []
+    masked: list[tuple[int, tuple[int, ...], int]] = []  # sentence, ids with masks, id of the first mask
+    for index, (text, encoding) in enumerate(zip(sentences, tokenizer.encode_batch(sentences), strict=True)):
+        is_known = tokenizer.unk_id not in encoding.ids
+        scores.append(0.0 if is_known else None)
+        if is_known:
+            masked += [(index, ids, target) for ids, target in _iter_masked(text, encoding, tokenizer)]
+    for batch in iter_batches([len(ids) for _, ids, _ in masked], max_tokens=MAX_BATCH_TOKENS):
+        rows = [masked[position] for position in batch]
+        tokens = Tokens.from_lists([ids for _, ids, _ in rows], device=model.device)
+        first_masks = torch.tensor([ids.index(tokenizer.mask_id) for _, ids, _ in rows], device=model.device)
+        states_MD = model(tokens, depth=depth, places_P=tokens.first_B + first_masks).last_TD
+        targets_M = torch.tensor([target for *_, target in rows], device=model.device)
+        losses_M = cross_entropy(model.predict_words(states_MD).float(), targets_M, reduction="none")
+        for (index, _, _), loss in zip(rows, losses_M.tolist(), strict=True):
+            scores[index] = (scores[index] or 0.0) - loss
+    return scores
+
+
+def _iter_masked(
+    text: str, encoding: Encoding, tokenizer: Tokenizer
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield the sentence with each token masked, and the later ones of its word; and the token's id."""
+    ends = {start: match.end() for match in _WORD.finditer(text) for start in range(*match.span())}
+    starts = [start for start, _ in encoding.spans]
+    for position, target in enumerate(encoding.ids):
+        end = ends.get(starts[position], -1)
+        ids = [
+            tokenizer.mask_id if later == position or (later > position and start < end) else token
+            for later, (token, start) in enumerate(zip(encoding.ids, starts, strict=True))
+        ]
+        yield (tokenizer.cls_id, *ids, tokenizer.sep_id), target
+
+
+def score_sample(model: AlbertModel, tokenizer: Tokenizer) -> Accuracy:
+    """Score a model on the built-in sample."""
+    return Accuracy.count(score_pairs(model, tokenizer, read_pairs()))
+
+
+def build_page(
+    pairs: Sequence[MinimalPair],
+    models: Sequence[ModelScores],
+    *,
+    settings: AgreementSettings,
+    skipped: Sequence[str] = (),
+    data: str | None = None,
+) -> Page:
+    """Build the report: accuracy by phenomenon, field and paradigm, models compared, and the worst errors."""
+    names = name_models([each.source for each in models])
+    margins = {name: each.margins for name, each in zip(names, models, strict=True)}
+    totals = {name: Accuracy.count(each) for name, each in margins.items()}
+    best = max(totals, key=lambda name: totals[name].share)
+    phenomena = _build_table("agreement", "phenomenon", [p.linguistics_term for p in pairs], margins)
+    fields = _build_table("fields", "field", [pair.field for pair in pairs], margins)
+    paradigms = _build_table("paradigms", "paradigm", [pair.UID for pair in pairs], margins)
+    source = "the built-in sample (not BLiMP)" if data is None else Path(data).name
+    depth = "" if settings.depth is None else f" Models run {settings.depth} layers."
+    sections = [
+        Section(
+            "Accuracy by phenomenon",
+            paragraphs=[
+                "A model is correct on a pair where the acceptable sentence has the higher "
+                "pseudo-log-likelihood. Intervals are 95% (Wilson); one that includes 50 cannot be told "
+                f"from chance.{depth}",
+                *(
+                    f"{name}: {totals[name].num_pairs:,} pairs scored, "
+                    f"{len(pairs) - totals[name].num_pairs:,} skipped because of unknown tokens "
+                    f"({each.seconds:.1f} s)."
+                    for name, each in zip(margins, models, strict=True)
+                ),
+                *(f"Skipped: {reason}" for reason in skipped),
+            ],
+            tables=[phenomena, fields],
+            charts=[_build_chart(phenomena, names)],
+        ),
+        *_compare_models(margins, seed=settings.seed),
+        Section("Accuracy by paradigm", tables=[paradigms]),
+        Section(
+            "Largest errors",
+            paragraphs=["The incorrect pairs with the largest difference in pseudo-log-likelihood."],
+            tables=[
+                _build_worst_table(f"worst-{number}", name, pairs, each)
+                for number, (name, each) in enumerate(margins.items(), start=1)
+            ],
+        ),
+    ]
+    lead = (
+        f"{len(pairs):,} minimal pairs of {len(phenomena.rows) - 1} phenomena, from {source}. "
+        f"Best is {best}: {100.0 * totals[best].share:.1f}% correct. Chance is 50%."
+    )
+    return Page("Minimal pairs of English grammar", lead, sections)
+
+
+Margins = Mapping[str, Sequence[float | None]]
+
+
+def _build_table(name: str, title: str, keys: Sequence[str], margins: Margins) -> Table:
+    """Accuracy of each model by key, with a last row over all pairs."""
+    rows = []
+    for key in [*sorted(set(keys)), None]:
+        chosen = [index for index, each in enumerate(keys) if key is None or each == key]
+        cells = [Accuracy.count(each[index] for index in chosen).cell for each in margins.values()]
+        rows.append([Cell(key or "all pairs"), Cell(f"{len(chosen):,}", len(chosen)), *cells])
+    columns = [Column(title), Column("pairs", True)]
+    columns += [Column(model, True, "% correct (95% interval)") for model in margins]
+    return Table(name, columns, rows, strong_rows=[len(rows) - 1])
+
+
+def _build_chart(table: Table, models: Sequence[str]) -> Chart:
+    rows = table.rows[:-1]
+    series = []
+    for number, model in enumerate(models, start=2):
+        points = [(x, row[number]) for x, row in enumerate(rows) if row[number].value is not None]
+        ys, lows, highs = ([getattr(cell, end) for _, cell in points] for end in ("value", "low", "high"))
+        series.append(Series(model, xs=[x for x, _ in points], ys=ys, lows=lows, highs=highs))
+    totals = "; ".join(f"{model} {cell.text}" for model, cell in zip(models, table.rows[-1][2:], strict=True))
+    return Chart(
+        name=table.name,
+        title="Accuracy by phenomenon",
+        x_label="phenomenon",
+        y_label="% correct",
+        series=series,
+        kind="points",
+        x_names=[row[0].text for row in rows],
+        levels=[_CHANCE],
+        told=f"Accuracy for each phenomenon. All pairs: {totals}.",
+    )
+
+
+def _compare_models(margins: Margins, *, seed: int) -> list[Section]:
+    """Compare each model with the first, on the pairs that both were scored on."""
+    (base, base_margins), *others = margins.items()
+    rows = []
+    for name, each in others:
+        both = [(m, b) for m, b in zip(each, base_margins, strict=True) if m is not None and b is not None]
+        if not both:
+            rows.append([Cell(name), Cell("0", 0), MISSING])
+            continue
+        gap = bootstrap_mean([float(m > 0) - float(b > 0) for m, b in both], seed=seed).in_points()
+        text = f"{gap.value:+.1f} ({gap.low:+.1f} to {gap.high:+.1f})"
+        rows.append([Cell(name), Cell(f"{len(both):,}", len(both)), Cell(text, gap.value, gap.low, gap.high)])
+    if not rows:
+        return []
+    columns = [
+        Column("model"),
+        Column("pairs", True, "scored for both"),
+        Column(f"points above {base}", True, "95% interval, paired bootstrap over pairs"),
+    ]
+    note = "The intervals are over pairs. Other seeds of training may change the models by more."
+    return [Section("Models compared", tables=[Table("comparison", columns, rows, note=note)])]
+
+
+def _build_worst_table(
+    name: str, model: str, pairs: Sequence[MinimalPair], margins: Sequence[float | None]
+) -> Table:
+    wrong = [(margin, pair) for margin, pair in zip(margins, pairs, strict=True) if margin is not None]
+    wrong = [each for each in sorted(wrong, key=lambda each: each[0])[:_NUM_WORST] if each[0] <= 0]
+    rows = [
+        [Cell(pair.sentence_good), Cell(pair.sentence_bad), Cell(pair.UID), Cell(f"{-margin:.2f}", -margin)]
+        for margin, pair in wrong
+    ]
+    columns = [Column(f"{model}: acceptable"), Column("unacceptable"), Column("paradigm")]
+    return Table(name, [*columns, Column("difference", True)], rows)
