@@ -118,7 +118,7 @@ def write_reviews(folder: Path, *, sizes: Mapping[str, int]) -> None:
     inner = read_tar_members(archive.read_bytes(), [REVIEWS_MEMBER], source=str(archive))[REVIEWS_MEMBER]
     files = read_tar_members(inner, list(REVIEW_FILES.values()), source=f"{archive}: {REVIEWS_MEMBER}")
     seen: set[str] = set()
-    splits: dict[str, list[dict[str, str | float]]] = {"train": [], "dev": [], "test": []}
+    splits: dict[str, list[dict[str, object]]] = {"train": [], "dev": [], "test": []}
     for kind, name in REVIEW_FILES.items():
         for line in files[name].decode("utf-8").splitlines():
             sentence_id, rating, text = (cell.strip() for cell in line.split("\t"))
