@@ -463,14 +463,18 @@ def show_predictions(
             filled = predictor.fill_mask([text for text, _ in masks], top=3)
             word_columns.append(Column(name))
             for row, (candidates,) in zip(words, filled, strict=True):
-                shown = (f"{each.text or '▁'} {each.probability:.0%}" for each in candidates)
+                shown = (
+                    f"{'✓ ' if each.text == row[1].text else ''}{each.text or '▁'} {each.probability:.0%}"
+                    for each in candidates
+                )
                 row.append(Cell(" · ".join(shown)))
         with suppress(InputError):
             ordered = predictor.sentence_order(pairs)
             order_columns.append(Column(name))
             for row, answer in zip(orders, ordered, strict=True):
                 predicted = "swapped" if answer.is_swapped else "in order"
-                row.append(Cell(f"{predicted} ({max(answer.in_order, 1 - answer.in_order):.0%})"))
+                mark = "✓ " if predicted == row[2].text else ""
+                row.append(Cell(f"{mark}{predicted} {max(answer.in_order, 1 - answer.in_order):.0%}"))
     paragraph = (
         "The most likely tokens for a mask, and the predicted order of two sentences, with probabilities. "
         "The sentences are held out from the model just trained, but a text may repeat itself."

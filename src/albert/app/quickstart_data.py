@@ -127,7 +127,7 @@ def write_reviews(folder: Path, *, sizes: Mapping[str, int]) -> None:
                 continue
             seen.add(key)
             review = f"{kind} {sentence_id.partition('_')[0]}"  # the ID is REVIEW_SENTENCE
-            share = int(hash_text(review)[:8], 16) / 2**32
+            share = hash_to_share(review)
             label = "positive" if float(rating) > 0 else "negative"
             row = {"text": text, "label": label, "rating": float(rating)}
             splits["test" if share < 0.2 else "dev" if share < 0.3 else "train"].append(row)
@@ -168,15 +168,18 @@ def select_questions(
 
 
 def _mask_word(text: str, tokenizer: "Tokenizer") -> tuple[str, str] | None:
-    """Mask the longest word that is a single token, and return it as well; None if there is none."""
+    """Mask a word that is a single token, chosen by the text's hash, and return it too; None without one."""
     encoding = tokenizer.encode(text)
-    spans = [
-        (start, end)
-        for token, (start, end) in zip(encoding.ids, encoding.spans, strict=True)
-        if tokenizer.begins_word(token) and text[start:end].isalpha() and not text[end : end + 1].isalnum()
-    ]
-    start, end = max(spans, key=lambda span: span[1] - span[0], default=(0, 0))
-    return (f"{text[:start]}[MASK]{text[end:]}", text[start:end]) if end - start > 1 else None
+    spans = []
+    for token, (start, end) in zip(encoding.ids, encoding.spans, strict=True):
+        word = text[start:end]
+        is_long = len(word) >= (4 if word.lower() != word.upper() else 2)  # scripts without case need fewer
+        if tokenizer.begins_word(token) and is_long and word.isalpha() and not text[end : end + 1].isalnum():
+            spans.append((start, end))
+    if not spans:
+        return None
+    start, end = spans[int(hash_to_share(text) * len(spans))]
+    return f"{text[:start]}[MASK]{text[end:]}", text[start:end]
 
 
 def spread(items: Sequence[T], number: int) -> list[T]:
@@ -189,3 +192,8 @@ def spread(items: Sequence[T], number: int) -> list[T]:
 def hash_text(text: str) -> str:
     """Return the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def hash_to_share(text: str) -> float:
+    """Return a number from 0 to 1 that depends on the text alone."""
+    return int(hash_text(text)[:8], 16) / 2**32
