@@ -489,10 +489,16 @@ def show_predictions(
 def list_commands(out: Path, model: str) -> str:
     """Return commands to try next."""
     command = sys.argv[0] if Path(sys.argv[0]).name == "albert" else "python -m albert"
-    folder, name = shlex.quote(str(out)), shlex.quote(model)
-    return f"""\
-{command} fill-mask --model {folder}/pretrain "the [MASK] was dark"
-{command} doctor {folder}/pretrain
-{command} pretrain {folder}/pretrain/settings.yaml --data {folder}/corpus --out longer --budget 1h
-{command} finetune classification --model {name} --data {folder}/reviews --out sentiment --seeds 3
-{command} quickstart --data FOLDER --out mine"""
+    folder = shlex.quote(str(out))
+    commands = [
+        f'fill-mask --model {folder}/pretrain "the [MASK] was dark"',
+        f"doctor {folder}/pretrain",
+        f"pretrain {folder}/pretrain/settings.yaml --data {folder}/corpus --out longer --budget 1h",
+        "quickstart --data FOLDER --out mine",
+    ]
+    if (out / "reviews").exists():
+        source = shlex.quote(model)
+        commands.append(
+            f"finetune classification --model {source} --data {folder}/reviews --out sentiment --seeds 3"
+        )
+    return "\n".join(f"{command} {words}" for words in commands)

@@ -176,7 +176,7 @@ def _mask_word(text: str, tokenizer: "Tokenizer") -> tuple[str, str] | None:
         is_long = len(word) >= (4 if word.lower() != word.upper() else 2)  # scripts without case need fewer
         if tokenizer.begins_word(token) and is_long and word.isalpha() and not text[end : end + 1].isalnum():
             spans.append((start, end))
-    if not spans:
+    if not spans or "[MASK]" in text:
         return None
     start, end = spans[int(hash_to_share(text) * len(spans))]
     return f"{text[:start]}[MASK]{text[end:]}", text[start:end]
