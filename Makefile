@@ -10,7 +10,7 @@ DEV    := $(VENV)/.installed-dev
 .PHONY: help setup test test-all check format api bench quickstart clean
 
 help:
-	@echo "make quickstart   the whole road in about ten minutes: pretrain, stop, resume, fine-tune; quickstart/report.html"
+	@echo "make quickstart   pretrain, interrupt, resume and fine-tune in about ten minutes; quickstart/report.html"
 	@echo "make test         the tests of every commit"
 	@echo "make test-all     those, and the ones too long for every commit"
 	@echo "make check        ruff and mypy"

@@ -1,13 +1,13 @@
 """A finished run comes in; what the card says of its shape, its hours and its curve goes out."""
 
 import json
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert.app.quickstart.curves import draw_series
 from albert.errors import InputError
 from albert.files import read_json
 from albert.model.parameters import count_parameters
@@ -191,7 +191,13 @@ def draw_curves(run: Run) -> list[Chart]:
 
 
 def _draw(name: str, records: Sequence[Mapping[str, Any]], key: str, *, scale: float = 1.0) -> Series:
-    return draw_series(name, ((record["step"], record.get(key)) for record in records), scale=scale)
+    """Draw at most about 200 points; the last one is kept."""
+    known = [
+        (float(record["step"]), scale * record[key]) for record in records if record.get(key) is not None
+    ]
+    stride = max(1, math.ceil(len(known) / 200))
+    kept = [*known[:-1:stride], *known[-1:]]
+    return Series(name, xs=[step for step, _ in kept], ys=[value for _, value in kept])
 
 
 def format_share(value: float | None) -> Cell:

@@ -1,4 +1,4 @@
-"""`albert quickstart`: nothing comes in, or a folder of text; the whole road and its report go out."""
+"""The command `albert quickstart`."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ def quickstart(
         Path | None, typer.Option("--data", help="a folder of your own text, instead of the King James Bible")
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", help="the folder of everything; started again, it goes on")
+        Path, typer.Option("--out", help="the folder to write; started again, it continues")
     ] = Path("quickstart"),
     minutes: Annotated[float, typer.Option("--minutes", help="of pretraining")] = 3.0,
     model: Annotated[str, typer.Option("--model", help="the pretrained model to fine-tune")] = "nano",
@@ -29,9 +29,8 @@ def quickstart(
         int | None, typer.Option("--seed", help="of weights, examples and dropout [default: 0]")
     ] = None,
 ) -> CommandResult:
-    """See all of it work in about ten minutes: pretrain, stop, resume, fine-tune, look inside; a report."""
-    from albert.app.quickstart.run import run_quickstart
-    from albert.app.quickstart.settings import QuickstartSettings
+    """Pretrain, interrupt, resume and fine-tune in about ten minutes, and write a report."""
+    from albert.app.quickstart import QuickstartSettings, run_quickstart
     from albert.settings import add_seed, build_settings
     from albert.training.job import StoppedError
 
@@ -43,23 +42,23 @@ def quickstart(
     )
     try:
         with ProgressDisplay() as display:
-            report, result = run_quickstart(chosen, data=data, out=out, reporter=display)
+            result = run_quickstart(chosen, data=data, out=out, reporter=display)
     except StoppedError as stopped:
-        code = tell_stopped(str(stopped), go_on="the same command goes on")
+        code = tell_stopped(str(stopped), go_on="run the same command to continue")
         return CommandResult({"is_finished": False}, lambda console: None, exit_code=code)
-    shown: dict[str, Any] = {"is_finished": True, "report": str(report), **result.list_values()}
-    return CommandResult(shown, lambda console: _render(console, shown))
+    values = {"is_finished": True, **result}
+    return CommandResult(values, lambda console: _render(console, values))
 
 
-def _render(console: Any, shown: dict[str, Any]) -> None:
-    run, reviews = shown["pretraining"], shown["reviews"]
+def _render(console: Any, values: dict[str, Any]) -> None:
+    run, reviews = values["pretraining"], values["reviews"]
     console.print(
-        f"pretrained for {run['steps']:,} steps: held-out loss {run['start']['mlm_loss']:.3f} → "
-        f"{run['end']['mlm_loss']:.3f}, where frequencies alone give {run['unigram_loss']:.3f}"
+        f"held-out loss after {run['steps']:,} steps of pretraining: {run['start']['mlm_loss']:.3f} → "
+        f"{run['end']['mlm_loss']:.3f} (unigram baseline: {run['unigram_loss']:.3f})"
     )
     if reviews is not None:
         scores = ", ".join(f"{name} {found['value']:.1f}%" for name, found in reviews["accuracy"].items())
-        console.print(f"reviews, right answers: {scores.replace('_', ' ')}")
-    for reason in shown["left_out"]:
+        console.print(f"accuracy on reviews: {scores.replace('_', ' ')}")
+    for reason in values["left_out"]:
         console.print(f"left out: {reason}", markup=False, soft_wrap=True)
-    console.print(f"report: {shown['report']}", markup=False, soft_wrap=True)
+    console.print(f"report: {values['report']}", markup=False, soft_wrap=True)

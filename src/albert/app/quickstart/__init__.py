@@ -1,1 +1,0 @@
-"""The whole road in minutes: text and labelled reviews come in; models, scores and a report go out."""
