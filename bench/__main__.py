@@ -16,7 +16,7 @@ from albert.corpus.corpus import open_corpus
 from albert.corpus.prepare import prepare_corpus
 from albert.corpus.vocabulary import VOCAB_DIR
 from albert.files import read_text, write_text
-from albert.study.steps.machine import describe_machine
+from albert.study.step_costs import describe_machine
 from albert.text.folder import load_tokenizer
 from bench import (
     against_transformers,

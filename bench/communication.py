@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from albert.study.steps.equal_shapes import FAMILIES, Family, build_pair, count_pair
-from albert.study.steps.exchange import BYTES_EACH, Bucket, list_buckets
+from albert.study.step_costs import FAMILIES, Family, build_pair, count_pair
+from bench.exchange import BYTES_EACH, Bucket, list_buckets
 from bench.processes import start_processes
 from bench.sockets import count_loopback
 from bench.worker import Task

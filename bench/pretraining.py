@@ -22,8 +22,7 @@ from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.model.albert_model import build_model
 from albert.model.presets import build_preset
-from albert.study.steps.machine import PeakMemory
-from albert.study.steps.random_steps import HEADS, PAIR_HEAD, build_step_taker
+from albert.study.step_child import HEADS, PAIR_HEAD, PeakMemory, build_step_taker
 from albert.training.evaluation_settings import HeldOutSettings
 from albert.training.loop_settings import OptimizerSettings
 from albert.training.losses import PretrainLosses

@@ -1,6 +1,6 @@
 """`python -m bench.scaling`: a model, a batch and a network come in; the step time of N processes goes out.
 
-`albert/study/steps/exchange.py` has the formula of DDP. FSDP2 of the root alone gathers the weights before
+`bench/exchange.py` has the formula of DDP. FSDP2 of the root alone gathers the weights before
 the forward pass and scatters the gradients after the backward pass, half of the ring each, and hides nothing.
 No torch.
 """
@@ -8,8 +8,8 @@ No torch.
 import argparse
 from collections.abc import Sequence
 
-from albert.study.steps.equal_shapes import build_pair, count_operations
-from albert.study.steps.exchange import Job, Link, StepTime, list_buckets, predict_ddp
+from albert.study.step_costs import build_pair, count_operations
+from bench.exchange import Job, Link, StepTime, list_buckets, predict_ddp
 
 NUM_PROCESSES = (1, 2, 4, 8, 16, 32, 64)
 

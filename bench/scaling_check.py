@@ -5,8 +5,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from albert.study.steps.equal_shapes import FAMILIES, build_pair
-from albert.study.steps.exchange import Job, Link, StepTime, list_buckets, predict_ddp
+from albert.study.step_costs import FAMILIES, build_pair
+from bench.exchange import Job, Link, StepTime, list_buckets, predict_ddp
 from bench.link import ADDRESSES, can_limit, limited_link
 from bench.processes import Place, Processes, start_processes
 from bench.scaling import build_table

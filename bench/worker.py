@@ -29,8 +29,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.model.albert_model import build_model
-from albert.study.steps.equal_shapes import Family, build_pair
-from albert.study.steps.random_steps import HEADS, PAIR_HEAD, build_random_batch, build_step_taker
+from albert.study.step_child import HEADS, PAIR_HEAD, build_random_batch, build_step_taker
+from albert.study.step_costs import Family, build_pair
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.distributed import join_processes
 from albert.training.distributed_checkpoints import AsyncSaver

@@ -12,7 +12,6 @@ from albert.errors import AlbertError, InputError
 from albert.files import hold, write_json, write_text
 from albert.reporting import Reporter, format_seconds
 from albert.tasks.assignment import open_assignment
-from albert.tasks.baselines.score import score_baseline
 from albert.tasks.catalogue import find_task
 from albert.tasks.evaluation import evaluate_task
 from albert.tasks.examples import Example
@@ -21,6 +20,7 @@ from albert.tasks.finetune_facts import read_finetune_run
 from albert.tasks.splits import read_split
 from albert.training.job import StoppedError
 from albert.training.run_folder import CHECKPOINTS_DIR, has_run
+from bench.baselines.score import score_baseline
 from bench.downstream.subsets import find_other_split
 from bench.downstream.workshop import Trial, Workshop
 

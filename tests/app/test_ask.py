@@ -82,6 +82,16 @@ def test_embed_writes_a_file_of_vectors(run_albert, tiny_folder, tmp_path):
     assert [path.name for path in file.parent.iterdir()] == ["vectors.npy"]
 
 
+def test_embed_replaces_a_file_with_force_alone(run_albert, tiny_folder, tmp_path):
+    file = tmp_path / "thesis.txt"
+    file.write_text("years of work")
+    words = ["embed", "--model", tiny_folder, *TEXTS, "--out", file]
+    assert f"{file}: exists; add --force" in run_albert(*words).error
+    assert file.read_text() == "years of work"
+    assert run_albert(*words, "--force").code == 0
+    assert np.load(file).shape == (3, 32)
+
+
 def test_embed_does_as_the_folder_of_an_embedding_model_says(run_albert, tiny_folder, tmp_path):
     folder = tmp_path / "sentences"
     shutil.copytree(tiny_folder, folder)

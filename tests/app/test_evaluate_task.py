@@ -150,6 +150,22 @@ def test_a_page_alone(sentiment, run_albert, tmp_path):
     assert (tmp_path / "errors.html").stat().st_size > 1000
 
 
+def test_a_report_that_cannot_be_written_is_rejected_before_anything_is(sentiment, run_albert, tmp_path):
+    table = tmp_path / "glue" / "notes.csv"
+    table.write_text("text,label\n")
+    for words, said in (
+        (("--report", tmp_path), "is a folder; give the name of an HTML file"),
+        (("--report", table), "notes.csv: exists and is no HTML file"),
+        (("--report", table / "errors.html"), "cannot write in"),
+        (("--report", "/proc/nowhere/errors.html"), "cannot write in"),
+        (("--report", tmp_path / "errors.html", "--split", "test"), "has no labels"),
+    ):
+        done = run_albert(*sentiment, "--out", tmp_path / "out", *words)
+        assert said in done.error
+        assert not (tmp_path / "out").exists()
+    assert table.read_text() == "text,label\n"
+
+
 def test_options_that_do_not_fit_are_refused(sentiment, run_albert, tmp_path):
     plain = ("evaluate", "pretraining", "--model", "x", "--data", "y")
     for words, said in (

@@ -62,9 +62,20 @@ def test_a_table_to_a_file(run_albert, model, table, tmp_path):
     assert (done.code, done.err) == (0, "")
     result = json.loads(done.out)
     assert (result["file"], result["answers"], result["skipped"]) == (str(out), 3, 0)
-    assert run_albert(*words).out == f"{out}: 3 answers\n"
+    assert run_albert(*words, "--force").out == f"{out}: 3 answers\n"
     assert len(parse(out.read_text())) == 3
     assert [path.name for path in out.parent.iterdir()] == ["answers.jsonl"]
+
+
+def test_a_file_that_exists_is_replaced_with_force_alone(run_albert, model, table, tmp_path):
+    out = tmp_path / "thesis.txt"
+    out.write_text("years of work")
+    words = ["predict", "classification", "-m", model, table, "columns.text=review", "--out", out]
+    assert f"{out}: exists; add --force" in run_albert(*words).error
+    assert out.read_text() == "years of work"
+    assert run_albert(*words, "--force").code == 0
+    assert len(parse(out.read_text())) == 3
+    assert run_albert(*words[:-1], "/dev/null").code == 0
 
 
 def test_a_dash_is_standard_input_in_jsonl_or_in_any_format(run_albert, model, type_in):

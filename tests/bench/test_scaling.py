@@ -2,8 +2,8 @@
 
 import pytest
 
-from albert.study.steps.equal_shapes import build_pair
-from albert.study.steps.exchange import Bucket, Job, Link, list_buckets
+from albert.study.step_costs import build_pair
+from bench.exchange import Bucket, Job, Link, list_buckets
 from bench.scaling import NUM_PROCESSES, STRATEGIES, main, predict_fsdp
 
 LINK = Link(latency_seconds=1e-3, bits_per_second=8e6)  # a megabyte a second

@@ -13,8 +13,8 @@ from albert.model.config import ModelConfig
 from albert.study.agreement.settings import AgreementSettings
 from albert.study.arms.plan import StudySettings
 from albert.study.layers.study import LayersSettings
-from albert.study.steps.memory import MemorySettings
-from albert.study.steps.speed import SpeedSettings
+from albert.study.memory import MemorySettings
+from albert.study.speed import SpeedSettings
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.readers.columns import (
     ChoiceColumns,

@@ -383,20 +383,6 @@ def test_members_are_chosen_on_one_half_and_scored_on_the_other(build, tmp_path)
     assert scores == sorted(set(scores))  # each one helped
 
 
-def test_members_may_be_chosen_on_another_split(build, tmp_path):
-    data, models = write_entailment(tmp_path / "glue"), [build("mnli", seed) for seed in (1, 2, 3)]
-    found = evaluate_task("mnli", models=models, data=data, select_on="dev-mismatched")
-    assert (found.selection.chosen_on, found.selection.num_chosen_on) == ("dev-mismatched", 5)
-    assert found.num_scored == len(TEXTS) - 1
-    best = [
-        evaluate_task("mnli", models=[model], data=data, split="dev-mismatched").scores["score"]
-        for model in models
-    ]
-    assert found.selection.steps[0][1] == max(best)
-    asked = evaluate_task("ax", models=models, data=data, split="test")
-    assert len(asked.models) == 3
-
-
 @pytest.mark.parametrize(
     ("asked", "model", "said"),
     [
@@ -449,7 +435,7 @@ def test_what_cannot_be_done_is_refused(build, tmp_path):
         ({"models": []}, "0 models to evaluate"),
         ({"models": [model], "select": True}, "nothing to choose from"),
         ({"models": [model] * 2, "select": True, "split": "test"}, "no labels to choose members by"),
-        ({"models": [model] * 2, "select_on": "dev"}, "cannot be chosen on dev, which they are scored on"),
+        ({"models": [model], "split": "test", "needs_labels": True}, "has no labels"),
         ({"models": [model], "split": "tset"}, "has no split 'tset'"),
         ({"models": [model], "columns": {"text": "a"}}, "has files of its own"),
         ({"models": [tmp_path / "no"]}, "does not exist"),
@@ -462,12 +448,8 @@ def test_what_cannot_be_done_is_refused(build, tmp_path):
     own = build(SENTIMENT)
     with pytest.raises(InputError, match=r"^--split test: .*dev\.csv is one table; leave it out, or"):
         evaluate_task("classification", models=[own], data=file, split="test")
-    with pytest.raises(
-        InputError, match=r"^--select-on test: .* is one table; choose on one half of it with --s"
-    ):
-        evaluate_task("classification", models=[own] * 2, data=file, select_on="test")
-    with pytest.raises(FileFormatError, match=r"has no table test\.\*; .* or --select-on with the name of"):
-        evaluate_task("classification", models=[own] * 2, data=tmp_path, select_on="test")
+    with pytest.raises(FileFormatError, match=r"has no table test\.\*; .* or --split with the name of"):
+        evaluate_task("classification", models=[own], data=tmp_path, split="test")
     bare = write_rows(tmp_path / "bare.csv", [{"text": "a dog"}])
     with pytest.raises(FileFormatError, match="no column 'label'"):  # to be answered only, it is for predict
         evaluate_task("classification", models=[own], data=bare)

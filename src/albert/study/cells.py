@@ -1,8 +1,5 @@
 """Figures come in; cells of a table and words for a person go out."""
 
-from collections.abc import Sequence
-from statistics import median
-
 from albert.report.content import Cell
 from albert.tasks.metrics.intervals import Interval
 
@@ -64,8 +61,3 @@ def format_time(seconds: float) -> str:
         if seconds >= size:
             return f"{format_number(seconds / size)} {unit}"
     return f"{format_number(seconds / 1e-6)} µs"
-
-
-def summarise_ratios(ratios: Sequence[float]) -> Interval:
-    """The median over rounds, with the smallest and the largest of them."""
-    return Interval(median(ratios), min(ratios), max(ratios), level=1.0)

@@ -15,8 +15,8 @@ from albert.study.arms.ablation import run_ablation
 from albert.study.arms.plan import SHELF, list_ablations
 from albert.study.asking import Ask, StudyOutcome
 from albert.study.layers.study import LayersSettings, run_layers
-from albert.study.steps.memory import MemorySettings, run_memory
-from albert.study.steps.speed import SpeedSettings, run_speed
+from albert.study.memory import MemorySettings, run_memory
+from albert.study.speed import SpeedSettings, run_speed
 
 Runner = Callable[[Ask, Reporter], StudyOutcome]
 S = TypeVar("S", bound=Settings)

@@ -9,7 +9,7 @@ from albert.errors import InputError
 from albert.model.runtime import RuntimeSettings
 from albert.reporting import Reporter, Silence
 from albert.tasks.decisions import find_classes, find_confusion
-from albert.tasks.evaluation_goal import Questions, find_goal, read_questions
+from albert.tasks.evaluation_goal import Goal, Questions, find_goal, read_questions
 from albert.tasks.evaluation_result import Evaluation, MemberScore, Selection
 from albert.tasks.examples import identify_examples
 from albert.tasks.honesty import measure_calibration, report_threshold
@@ -50,7 +50,7 @@ def evaluate_task(
     columns: Mapping[str, Any] | None = None,
     depth: int | None = None,
     select: bool = False,
-    select_on: str | None = None,
+    needs_labels: bool = False,
     device: str = "auto",
     revision: str | None = None,
     seed: int = 0,
@@ -60,15 +60,14 @@ def evaluate_task(
 
     `depth` runs fewer layers, or more where they are all one; `revision` is that of models on the hub; `seed`
     draws the intervals and the halves. With `select` the members of an ensemble are chosen on one half of the
-    examples, and the scores are of the other half; with `select_on` they are chosen on another split, and all
-    is scored. `columns` are names in an own table that differ from those of the first model. A split of a
-    published task without labels is answered and not scored. Refused: models of another kind of task or with
-    other labels, labels that they do not know, an own table without the column of its labels (`albert
-    predict` answers it), and a choice among less than two models or by examples without labels.
+    examples, and the scores are of the other half. `columns` are names in an own table that differ from those
+    of the first model. A split of a published task without labels is answered and not scored; with
+    `needs_labels` it is rejected. Refused: models of another kind of task or with other labels, labels that
+    they do not know, an own table without the column of its labels (`albert predict` answers it), and a
+    choice among less than two models or by examples without labels.
     """
     reporter, runtime, folder = reporter or Silence(), RuntimeSettings(device=device), Path(data)
-    is_selecting = select or select_on is not None
-    _check_models(models, is_selecting=is_selecting)
+    _check_models(models, is_selecting=select)
     goal = find_goal(task)
     named = columns or {}
     members, names = open_members(
@@ -79,24 +78,16 @@ def evaluate_task(
     questions = replace(questions, problems=(*questions.problems, *_list_learned(members, questions)))
     for problem in questions.problems:
         reporter.say(problem)
-    judging = questions
-    if select_on is not None:
-        judging = read_questions(
-            goal, folder, split=select_on, columns=names, labels=labels, named=named, option="--select-on"
-        )
-    _check_selection(questions, judging, select_on=select_on, is_selecting=is_selecting)
+    if select and not questions.is_labelled:
+        raise InputError(f"{questions.path}: has no labels to choose members by; choose them on dev")
+    if needs_labels and not _is_scorable(goal, questions):
+        raise InputError(f"{questions.path}: has no labels, so that there is nothing to score or report")
 
     size = len(questions.examples)
-    others = () if judging is questions else judging.examples
-    answers = ask_members(
-        members, (*questions.examples, *others), runtime=runtime, depth=depth, reporter=reporter
-    )
-    panel = Panel(goal, members, tuple(own[:size] for own in answers), questions.examples)
+    answers = ask_members(members, questions.examples, runtime=runtime, depth=depth, reporter=reporter)
+    panel = Panel(goal, members, tuple(answers), questions.examples)
     jury = _Jury(tuple(range(len(members))), tuple(range(size)))
-    if is_selecting and others:
-        judged = Panel(goal, members, tuple(own[size:] for own in answers), judging.examples)
-        jury = _select(judged, chosen_on=judging.split, scored=jury.scored)
-    elif is_selecting:
+    if select:
         first, second = halve_examples(questions.examples, seed=seed)
         half = f"one half of {questions.split}, and scored on the other"
         jury = _select(panel.keep(first), chosen_on=half, scored=tuple(second))
@@ -121,18 +112,9 @@ def _check_models(models: Sequence[Source], *, is_selecting: bool) -> None:
         raise InputError("1 model is nothing to choose from; give at least 2, or do without a selection")
 
 
-def _check_selection(
-    questions: Questions, judging: Questions, *, select_on: str | None, is_selecting: bool
-) -> None:
-    if select_on is not None and judging.path == questions.path:
-        raise InputError(
-            f"members cannot be chosen on {select_on}, which they are scored on; choose another split, or "
-            "leave it out: one half is then kept for choosing"
-        )
-    if is_selecting and not judging.is_labelled:
-        raise InputError(
-            f"{judging.path}: has no labels to choose members by; choose them on another split, such as dev"
-        )
+def _is_scorable(goal: Goal, questions: Questions) -> bool:
+    """Whether there are labels; pairs of a user's own that mean the same need none."""
+    return questions.is_labelled or (goal.facts.kind == "embedding" and goal.own is not None)
 
 
 def _select(judged: Panel, *, chosen_on: str, scored: tuple[int, ...]) -> _Jury:
@@ -161,9 +143,7 @@ def _conclude(
         problems=questions.problems,
         selection=jury.selection,
     )
-    # Pairs of a user's own that mean the same need no numbers to be found by.
-    is_retrieval = whole.facts.kind == "embedding" and panel.goal.own is not None
-    if not questions.is_labelled and not is_retrieval:
+    if not _is_scorable(panel.goal, questions):
         return evaluation
     reporter.show("evaluate", "scores and their intervals", fraction=1.0)
     return _judge(evaluation, panel, jury, seed=seed)

@@ -16,8 +16,6 @@ from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 
 SPLIT = "dev"
-# What to do about each option that names a split, where there is one table and no other.
-_CURES = {"--split": "leave it out", "--select-on": "choose on one half of it with --select"}
 
 
 @dataclass(frozen=True)
@@ -70,11 +68,10 @@ def find_goal(name: str) -> Goal:
     raise InputError(f"no task {name!r}; {suggest(plain, ['pretraining', *list_tasks()])}")
 
 
-def find_questions(goal: Goal, data: Path, *, split: str | None, option: str = "--split") -> tuple[str, Path]:
+def find_questions(goal: Goal, data: Path, *, split: str | None) -> tuple[str, Path]:
     """The split that is meant, and where it lies: a file or folder of the task, or a table.
 
-    Without a split it is the development set, or all that there is. A table is its own split. `option` is
-    what the user names the split with.
+    Without a split it is the development set, or all that there is. A table is its own split.
     """
     if goal.published is not None:
         files = goal.published.files
@@ -83,7 +80,7 @@ def find_questions(goal: Goal, data: Path, *, split: str | None, option: str = "
     if data.is_file():
         if split is not None:
             raise InputError(
-                f"{option} {split}: {data} is one table; {_CURES[option]}, or give a folder of tables"
+                f"--split {split}: {data} is one table; leave it out, or give a folder of tables"
             )
         return data.name, data
     if not data.exists():
@@ -92,7 +89,7 @@ def find_questions(goal: Goal, data: Path, *, split: str | None, option: str = "
     found = find_table(data, DEV_NAMES if chosen == SPLIT else (chosen,))
     if found is None:
         raise FileFormatError(
-            f"{data}: has no table {chosen}.*; give the file itself, or {option} with the name of another"
+            f"{data}: has no table {chosen}.*; give the file itself, or --split with the name of another"
         )
     return chosen, found
 
@@ -113,14 +110,13 @@ def read_questions(
     columns: Mapping[str, Any],
     labels: Sequence[str],
     named: Collection[str] = (),
-    option: str = "--split",
 ) -> Questions:
     """The examples of a split of a published task, or of an own table with the labels that models know.
 
     `named` are those keys of `columns` that the user gives. Refused: a label in a table that is none of
     these, with its line; a table without the column of labels, or without a column that the user names.
     """
-    chosen, path = find_questions(goal, data, split=split, option=option)
+    chosen, path = find_questions(goal, data, split=split)
     if goal.published is not None:
         found = read_split(goal.published, data, split=chosen)
         return Questions(chosen, path, found.examples, tuple(found.problems.describe()))

@@ -16,6 +16,7 @@ from albert.pretrained.folder import load_model
 from albert.pretrained.hub import resolve_source
 from albert.reporting import Reporter, Silence
 from albert.tasks.assignment import Assignment, find_teachable, open_assignment
+from albert.tasks.baselines import score_majority
 from albert.tasks.finetune_facts import FinetuneFacts, identify_weights, read_finetune_run
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_model import load_start
@@ -23,7 +24,6 @@ from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.finetune_start import build_job, complete_facts
 from albert.tasks.finetuned import FinetuneScores, write_finetuned
-from albert.tasks.guessing import score_guessing
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.vocabulary_fit import load_own_vocabulary
@@ -182,7 +182,7 @@ def _begin_run(
     """Write the run down, if it is a new one."""
     if has_run(run_dir):
         return
-    known = {"num_steps": job.num_steps, "guess": score_guessing(assignment)}
+    known = {"num_steps": job.num_steps, "guess": score_majority(assignment)}
     with writing_to(run_dir, cure="make room, or choose another --out"):
         write_run(run_dir, job.settings, facts.model_copy(update=known))
 

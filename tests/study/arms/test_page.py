@@ -9,7 +9,7 @@ from albert.study.arms.folder import StudyPlan
 from albert.study.arms.page import build_page
 from albert.study.arms.plan import read_study
 from albert.study.arms.results import ArmResult, ArmSummary, CurvePoint
-from albert.study.steps.step_process import Footprint
+from albert.study.step_costs import Footprint
 
 
 def build_plan(name, arms=()):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from albert.app.options import Depth, Device, PrecisionName, Revision, Texts
+from albert.app.options import Depth, Device, Force, PrecisionName, Revision, Texts, check_new_file
 from albert.app.results import CommandResult
 from albert.app.standard_input import read_texts
 from albert.errors import InputError
@@ -77,6 +77,7 @@ def embed(
     texts: Texts,
     model: Model,
     out: Annotated[Path | None, typer.Option("--out", help="write the vectors to this .npy file")] = None,
+    force: Force = False,
     pooling: Annotated[
         str | None,
         typer.Option("--pooling", help="mean, cls or pooler; else as the model's folder says, or the mean"),
@@ -97,6 +98,7 @@ def embed(
 
     from albert.files import open_output
 
+    check_new_file(out, force=force)
     words = read_texts(texts)
     with ExitStack() as held:
         file = None if out is None else held.enter_context(open_output(out))  # refused now, if at all

@@ -10,7 +10,7 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from albert.app.options import Depth, Device, PrecisionName
+from albert.app.options import Depth, Device, Force, PrecisionName, check_new_file
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
 from albert.errors import InputError
@@ -35,6 +35,7 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", help="write the answers to this file, not to standard output")
     ] = None,
+    force: Force = False,
     format: Annotated[
         str | None,
         typer.Option(
@@ -60,6 +61,7 @@ def predict(
     from albert.tasks.prediction import PredictionSettings
     from albert.tasks.prediction import predict as run
 
+    check_new_file(out, force=force)
     values = apply_overrides({}, settings or [], literal="columns")
     chosen = build_settings(PredictionSettings, values=values, source="predict")
     runtime = build_runtime(device, precision, source="predict")

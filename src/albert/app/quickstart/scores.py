@@ -119,7 +119,7 @@ def _score_model(run_dir: Path, tables: Path, name: str) -> ReviewScore:
 def _score_words(tables: Path, name: str) -> ReviewScore:
     """What needs no model of language: the more frequent answer, or a linear model of words and pairs."""
     from albert.tasks.assignment import find_table, open_assignment
-    from albert.tasks.baselines.score import list_baselines
+    from albert.tasks.baselines import list_baselines
 
     train, test = find_table(tables, ("train",)), find_table(tables, (TEST,))
     assert train is not None, "it was written"

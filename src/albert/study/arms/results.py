@@ -6,7 +6,7 @@ from pathlib import Path
 
 from albert.files import read_json
 from albert.settings import Settings, build_settings
-from albert.study.steps.step_process import Footprint
+from albert.study.step_costs import Footprint
 
 RESULT_NAME = "result.json"
 FAILURE_NAME = "failure.json"

@@ -1,11 +1,23 @@
-"""The formula of many processes, by hand where a hand can follow; and the pair that it is about."""
+"""The predicted step of data-parallel training, by hand where that is possible."""
+
+from dataclasses import asdict
 
 import pytest
 
-from albert.errors import InputError
+from albert.files import write_json
 from albert.model.parameters import count_parameters
-from albert.study.steps.equal_shapes import PRESET_OF, build_pair, count_operations, count_pair
-from albert.study.steps.exchange import Bucket, Job, Link, list_buckets, predict_ddp
+from albert.study.speed import ShapeSpeed, SpeedRound
+from albert.study.step_costs import Footprint, build_pair
+from bench.exchange import (
+    Bucket,
+    Job,
+    Link,
+    find_exchange_share,
+    list_buckets,
+    main,
+    predict_ddp,
+    predict_speedup,
+)
 
 LINK = Link(latency_seconds=1e-3, bits_per_second=8e6)  # a megabyte a second
 LATE = Job(12.0, (Bucket(4_000_000, 1.0),), optimizer_seconds=1.0)
@@ -56,21 +68,39 @@ def test_a_shared_block_hides_next_to_nothing():
     assert share[1] < 0.2
 
 
-def test_the_pair_is_the_papers():
-    sizes = {family: count.backbone for family, count in count_pair("large").items()}
-    assert (round(sizes["ALBERT"] / 1e6), round(sizes["BERT"] / 1e6)) in [(18, 334), (18, 335)]
-    operations = [count_operations(config, length=512) for config in build_pair("large").values()]
-    assert operations[0] == pytest.approx(operations[1], rel=0.02)  # the same work with fewer weights
+def make_speed(*, albert=(1.0, 1.1, 0.9), bert=(1.2, 1.1, 1.8)):
+    """Rounds with these times of the model and 0.1 s of the optimizer."""
+    pair = build_pair("base")
+
+    def step(family, seconds):
+        return Footprint(10**9, seconds, 0.1, 1024, count_parameters(pair[family]).total)
+
+    rounds = [
+        SpeedRound({"ALBERT": step("ALBERT", one), "BERT": step("BERT", other)})
+        for one, other in zip(albert, bert, strict=True)
+    ]
+    return ShapeSpeed("base", pair, tuple(rounds))
 
 
-@pytest.mark.parametrize("shape", PRESET_OF)
-def test_a_pair_differs_in_three_settings(shape):
-    albert, bert = (config.model_dump() for config in build_pair(shape, changes={"vocab_size": 999}).values())
-    different = {key for key in albert if albert[key] != bert[key]}
-    assert different == {"sharing", "embedding_size", "hidden_act"}
-    assert (bert["embedding_size"], bert["vocab_size"]) == (albert["hidden_size"], 999)
+def test_a_slow_link_leaves_the_bytes_and_a_fast_one_the_times():
+    found = make_speed()
+    sizes = [count_parameters(found.pair[family]).total for family in ("BERT", "ALBERT")]
+    slow, fast = (predict_speedup(found, Link(0.0, rate), num_processes=4) for rate in (1e3, 1e18))
+    assert slow == pytest.approx(sizes[0] / sizes[1], rel=1e-3)
+    assert fast == pytest.approx(1.3 / 1.1)
 
 
-def test_an_unknown_shape_is_refused():
-    with pytest.raises(InputError, match="unknown shape 'huge'; there are nano, small, base"):
-        build_pair("huge")
+def test_the_share_of_the_exchange_by_hand():
+    # BERT computes for 1 and exchanges for 1; ALBERT with a tenth of the bytes for 0.1: 2 / 1.1.
+    assert find_exchange_share(2 / 1.1, size_ratio=10.0) == pytest.approx(0.5)
+
+
+def test_the_table_of_a_speed_study(tmp_path, capsys):
+    parts = {
+        f"base/round-{n}": {"stamp": "", "found": asdict(r)} for n, r in enumerate(make_speed().rounds, 1)
+    }
+    write_json(tmp_path / "results.json", {"study": "speed", "settings": {"model": {}}, "parts": parts})
+    main([str(tmp_path), "--links", "1", "10"])
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| base")]
+    assert [row[1] for row in rows] == ["1 Gbit/s", "10 Gbit/s"]
+    assert [row[2:4] for row in rows] == [["47.3 MB", "439 MB"]] * 2

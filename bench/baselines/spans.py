@@ -10,25 +10,20 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from albert.tasks.assignment import Assignment
-from albert.tasks.baselines.span_candidates import (
+from albert.tasks.examples import Example, SpanExample
+from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
+from bench.baselines.span_candidates import (
     Candidates,
     Floats,
     count_rarities,
     find_first_name,
     list_candidates,
 )
-from albert.tasks.examples import Example, SpanExample
-from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
 
 _STREAM = 7004
 _NUM_WRONG = 30  # spans to learn from beside each right one
 _MAX_ITERATIONS = 1000
 _NEVER = -1e9
-
-
-def answer_nothing(assignment: Assignment) -> list[SpanAnswer]:
-    """No answer to any question."""
-    return [SpanAnswer(())] * len(assignment.dev)
 
 
 def answer_first_name(assignment: Assignment) -> list[SpanAnswer]:

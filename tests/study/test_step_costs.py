@@ -1,4 +1,4 @@
-"""A step in a fresh process: what it tells, what does not fit, and that it ends with whoever asked."""
+"""Measuring a training step in a fresh process."""
 
 import json
 import subprocess
@@ -10,8 +10,17 @@ import pytest
 from albert.errors import InputError
 from albert.model.config import ModelConfig
 from albert.model.parameters import count_parameters
-from albert.study.steps import step_process
-from albert.study.steps.step_process import CHILD, DoesNotFitError, StepRequest, measure_footprint
+from albert.study import step_costs
+from albert.study.step_costs import (
+    CHILD,
+    PRESET_OF,
+    DoesNotFitError,
+    StepRequest,
+    build_pair,
+    count_operations,
+    count_pair,
+    measure_footprint,
+)
 
 CONFIG = ModelConfig(
     vocab_size=4000,
@@ -50,8 +59,8 @@ def test_a_step_is_measured():
 
 
 def test_what_cannot_fit_is_not_even_begun(monkeypatch):
-    monkeypatch.setattr(step_process, "_ask", None)
-    with pytest.raises(DoesNotFitError, match="weights, gradients and moments alone take .* MB, and 1.0 MB"):
+    monkeypatch.setattr(step_costs, "_run_child", None)
+    with pytest.raises(DoesNotFitError, match="weights, gradients and moments alone take .* MB, and 1.00 MB"):
         measure_footprint(CONFIG, batch_size=1, length=8, optimizer="lamb", max_bytes=1_000_000)
 
 
@@ -84,15 +93,15 @@ def test_a_child_ends_with_whoever_asked():
 
 
 def test_a_child_that_fails_is_no_result(monkeypatch):
-    monkeypatch.setattr(step_process, "CHILD", "albert.study.nowhere")
-    with pytest.raises(RuntimeError, match=r"(?s)nowhere ended with 1 instead of an answer:\n.*No module"):
+    monkeypatch.setattr(step_costs, "CHILD", "albert.study.nowhere")
+    with pytest.raises(RuntimeError, match=r"(?s)nowhere exited with code 1.*No module"):
         measure_footprint(CONFIG, batch_size=1, length=8, optimizer="lamb")
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"length": 513}, "length is 513; this model reads from 2 to 512 pieces"),
+        ({"length": 513}, "length is 513; this model reads from 2 to 512 tokens"),
         ({"length": 1}, "length is 1"),
         ({"batch_size": 0}, "batch_size is 0"),
         ({"num_steps": 0}, "num_steps 0"),
@@ -102,3 +111,23 @@ def test_mistakes_are_told_in_a_line(changes, said):
     with pytest.raises(InputError, match=said) as caught:
         measure_footprint(CONFIG, **{"batch_size": 1, "length": 8, "optimizer": "lamb", **changes})
     assert "\n" not in str(caught.value)
+
+
+def test_the_pair_is_the_papers():
+    sizes = {family: count.backbone for family, count in count_pair("large").items()}
+    assert (round(sizes["ALBERT"] / 1e6), round(sizes["BERT"] / 1e6)) in [(18, 334), (18, 335)]
+    operations = [count_operations(config, length=512) for config in build_pair("large").values()]
+    assert operations[0] == pytest.approx(operations[1], rel=0.02)  # the same work with fewer weights
+
+
+@pytest.mark.parametrize("shape", PRESET_OF)
+def test_a_pair_differs_in_three_settings(shape):
+    albert, bert = (config.model_dump() for config in build_pair(shape, changes={"vocab_size": 999}).values())
+    different = {key for key in albert if albert[key] != bert[key]}
+    assert different == {"sharing", "embedding_size", "hidden_act"}
+    assert (bert["embedding_size"], bert["vocab_size"]) == (albert["hidden_size"], 999)
+
+
+def test_an_unknown_shape_is_rejected():
+    with pytest.raises(InputError, match="unknown shape 'huge'; there are nano, small, base"):
+        build_pair("huge")

@@ -1,0 +1,1 @@
+"""Baselines without a language model for every task type, which `bench/downstream` compares with."""

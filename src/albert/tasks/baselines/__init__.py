@@ -1,1 +1,0 @@
-"""Answers without a model of language: what every fine-tuned model has to beat."""
