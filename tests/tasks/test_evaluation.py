@@ -15,8 +15,8 @@ from albert.tasks.evaluation import evaluate_task
 from albert.tasks.evaluation_goal import Goal
 from albert.tasks.examples import identify_examples
 from albert.tasks.finetune import finetune
-from albert.tasks.members import Member, describe_whole
-from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
+from albert.tasks.ensemble import Member, describe_whole
+from albert.tasks.metrics.squad import ANSWER_NOTHING
 from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 from tests.tasks.finetuned_folder import (

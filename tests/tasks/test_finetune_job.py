@@ -8,7 +8,7 @@ import pytest
 
 from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.tasks.asking import ask_items
+from albert.tasks.answering import ask_items
 from albert.tasks.examples import Label, TextExample
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.kinds.texts import TextKind

@@ -4,7 +4,7 @@ import pytest
 
 from albert.errors import AlbertError
 from albert.tasks.assignment import list_tasks
-from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
+from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
 from albert.training.recipe_shelf import RecipeShelf
 
 RECIPES = RecipeShelf("finetune").list_names()

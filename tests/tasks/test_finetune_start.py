@@ -6,7 +6,7 @@ from albert.reporting import Silence
 from albert.tasks.assignment import Assignment
 from albert.tasks.examples import TextExample
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.finetune_start import complete_facts
+from albert.tasks.finetune import complete_facts
 from albert.tasks.task_facts import TaskFacts
 
 # Other values than the defaults of either side. Columns are read before, with the data.

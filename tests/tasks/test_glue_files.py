@@ -6,7 +6,7 @@ import pytest
 from albert.errors import InputError
 from albert.tasks.catalogue import find_task
 from albert.tasks.examples import TextExample
-from albert.tasks.glue_files import write_glue_file
+from albert.tasks.evaluation_files import write_glue_file
 
 EXAMPLES = [TextExample(str(place), "a text") for place in range(3)]
 

@@ -17,7 +17,7 @@ from albert.tasks import prediction
 from albert.tasks.arrivals import iter_arrived
 from albert.tasks.evaluation_goal import find_goal
 from albert.tasks.examples import Numbered, TextExample
-from albert.tasks.members import fit_members, read_member
+from albert.tasks.ensemble import fit_members, read_member
 from albert.tasks.prediction import Ensemble, predict
 from albert.tasks.prediction_input import PredictionInput, Stream
 from albert.tasks.problems import Problems

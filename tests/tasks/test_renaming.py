@@ -7,7 +7,7 @@ import pytest
 
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.batches import TaskBatch
-from albert.tasks.renaming import Renaming
+from albert.tasks.finetune_job import Renaming
 from tests.tasks.test_finetune_job import teach
 
 

@@ -6,7 +6,8 @@ import pytest
 from albert.errors import InputError
 from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample
 from albert.tasks.kinds.texts import TextKind
-from albert.tasks.selection import Choice, choose_members, halve_examples, merge_members
+from albert.tasks.ensemble import Choice, choose_members, merge_members
+from albert.tasks.examples import halve_examples
 
 
 def test_the_best_comes_first_and_then_what_helps_most():

@@ -7,7 +7,7 @@ from albert.files import read_json
 from albert.tasks.examples import SpanExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
 from albert.tasks.kinds.spans import SpanKind
-from albert.tasks.squad_files import write_squad_files
+from albert.tasks.evaluation_files import write_squad_files
 
 EXAMPLES = [SpanExample(name, "Who?", "the old man \ud800") for name in ("a", "b", "c")]
 ANSWERS = [

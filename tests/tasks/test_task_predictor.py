@@ -13,9 +13,9 @@ from albert.files import format_json
 from albert.model.albert_model import build_model
 from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.tasks.metrics.entities import find_entities
+from albert.tasks.metrics.classification import find_entities
 from albert.tasks.predicted import FoundEntity, Tagging
-from albert.tasks.python_questions import read_words
+from albert.tasks.task_predictor import read_words
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.task_predictor import TaskPredictor
 from tests.conftest import read_tree

@@ -6,7 +6,7 @@ import pytest
 from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample, TokenExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
 from albert.tasks.task_facts import TaskFacts, build_kind
-from albert.tasks.tuning import list_logits, tune_facts
+from albert.tasks.calibration import list_logits, tune_facts
 
 CLASSES = TaskFacts(task="classification", kind="texts", labels=("a", "b", "c"), metrics=("accuracy",))
 SEVERAL = CLASSES.model_copy(update={"label_kind": "several"})

@@ -10,10 +10,10 @@ import pytest
 from albert.tasks.decisions import find_classes, find_confusion
 from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample, TokenExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
-from albert.tasks.metrics.entities import score_entities, word_accuracy
+from albert.tasks.metrics.classification import score_entities, word_accuracy
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.uncertainty import find_intervals
-from albert.tasks.verdicts import list_verdicts
+from albert.tasks.decisions import list_verdicts
 
 from .metrics.plain_bootstrap import bootstrap_metric
 

@@ -5,7 +5,7 @@ import pytest
 from albert.errors import InputError
 from albert.tasks.examples import TextExample, TokenExample
 from albert.tasks.task_facts import TaskFacts
-from albert.tasks.weights import count_class_weights
+from albert.tasks.finetune import count_class_weights
 
 CLASSES = TaskFacts(task="classification", kind="texts", labels=("a", "b", "c"))
 WORDS = TaskFacts(task="words", kind="words", labels=("O", "B-X"))

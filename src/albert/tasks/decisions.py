@@ -1,6 +1,6 @@
 """What models decided on each example: decisions, confusions, scores of classes, and results for a person."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -104,10 +104,11 @@ def list_verdicts(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[A
         return _list_spans(facts, answers, examples)
     if facts.kind == "embedding":
         return _list_pairs(answers, examples)
-    explain = {
+    explainers: dict[str, Callable[..., Verdict]] = {
         "one": _explain_class, "several": _explain_labels, "number": _explain_number,
         "choices": _explain_choice, "words": _explain_words,
-    }[facts.label_kind if facts.kind == "texts" else facts.kind]  # fmt: skip
+    }  # fmt: skip
+    explain = explainers[facts.label_kind if facts.kind == "texts" else facts.kind]
     return tuple(explain(facts, answer, example) for answer, example in zip(answers, examples, strict=True))
 
 
@@ -177,7 +178,9 @@ def _explain_words(facts: TaskFacts, answer: Any, example: TokenExample) -> Verd
             found = [f"{e.type}: {' '.join(example.words[e.start : e.stop])}" for e in find_entities(labels)]
             shown.append("; ".join(found) or NO_LABEL)
         else:
-            shown.append(" ".join(f"{word}/{label}" for word, label in zip(example.words, labels, strict=True)))
+            shown.append(
+                " ".join(f"{word}/{label}" for word, label in zip(example.words, labels, strict=True))
+            )
     return Verdict(
         id=example.id,
         texts={"text": " ".join(example.words)},

@@ -115,7 +115,8 @@ def halve_examples(examples: Sequence[Example], *, seed: int) -> tuple[list[int]
     One context or passage for all cannot be halved; one text shared by most rows does not tie them.
     """
     has_passages = any(
-        isinstance(each, SpanExample) or (isinstance(each, ChoiceExample) and each.passage) for each in examples
+        isinstance(each, SpanExample) or (isinstance(each, ChoiceExample) and each.passage)
+        for each in examples
     )
     most = len(examples) if has_passages else len(examples) // 2
     is_first = halve(group_examples(examples, most=most), seed=seed)

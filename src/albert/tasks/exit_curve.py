@@ -17,7 +17,7 @@ from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.encoding.texts import EncodedText
 from albert.tasks.examples import TextExample
-from albert.tasks.kinds.exits import ExitTextKind
+from albert.tasks.kinds.texts import ExitTextKind
 from albert.tasks.task_facts import build_kind, read_facts
 
 

@@ -15,9 +15,8 @@ from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import Silence, format_seconds
 from albert.tasks.assignment import open_assignment
 from albert.tasks.examples import Example
-from albert.tasks.finetune_model import load_start
-from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
-from albert.tasks.finetune_start import complete_facts
+from albert.tasks.finetune import complete_facts, load_start
+from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
 from albert.tasks.kinds.kind import Kind
 from albert.tasks.task_facts import build_kind
 

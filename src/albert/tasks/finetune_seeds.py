@@ -9,10 +9,9 @@ from typing import Any
 from albert.errors import InputError
 from albert.files import dump_json, refuse_foreign, require_folder, write_text
 from albert.reporting import Reporter
-from albert.tasks.finetune import FinetuneResult
-from albert.tasks.finetuned import FinetuneScores
-from albert.tasks.metrics.figures import find_middle
-from albert.tasks.metrics.seeds import SeedSummary, summarise_seeds
+from albert.tasks.finetune import FinetuneResult, FinetuneScores
+from albert.tasks.metrics.intervals import SeedSummary, summarise_seeds
+from albert.tasks.metrics.task_score import find_middle
 from albert.training.launch import find_launcher, is_first_process, is_launched
 from albert.training.run_folder import MODEL_DIR, has_run, is_same_launch
 

@@ -18,12 +18,18 @@ from albert.settings import Settings
 from albert.tasks.answering import Answerer, load_answerer
 from albert.tasks.arrivals import iter_arrived
 from albert.tasks.encoding.sequence import iter_groups
+from albert.tasks.ensemble import (
+    Member,
+    align_answer,
+    describe_whole,
+    fit_members,
+    merge_members,
+    read_member,
+)
 from albert.tasks.evaluation_goal import Goal, find_goal
 from albert.tasks.examples import ChoiceExample, Example, Numbered, SpanExample, TokenExample
 from albert.tasks.kinds.kind import Kind
-from albert.tasks.members import Member, align_answer, describe_whole, fit_members, read_member
 from albert.tasks.prediction_input import PredictionInput, Stream, open_input
-from albert.tasks.selection import merge_members
 from albert.tasks.task_facts import build_kind
 
 # What is in memory at a time: enough to sort by length, and never much.
@@ -49,7 +55,7 @@ class PredictionSummary:
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class LoadedEnsemble:
     """Models that answer together; `kind` merges and describes what they say."""
 
     members: tuple[tuple[Member, Answerer], ...]
@@ -115,16 +121,16 @@ def predict(
 
 def load_ensemble(
     members: Sequence[Member], goal: Goal, *, patience: int | None, runtime: RuntimeSettings
-) -> Ensemble:
+) -> LoadedEnsemble:
     """Open the models; with `patience`, each leaves out layers once so many in a row agree."""
     opened = [load_answerer(member.path, task=member.foreign, runtime=runtime) for member in members]
     if patience is not None:
         opened = [answerer.with_patience(patience) for answerer in opened]
-    return Ensemble(tuple(zip(members, opened, strict=True)), build_kind(describe_whole(members, goal)))
+    return LoadedEnsemble(tuple(zip(members, opened, strict=True)), build_kind(describe_whole(members, goal)))
 
 
 def iter_lines(
-    ensemble: Ensemble, found: PredictionInput, *, depth: int | None = None
+    ensemble: LoadedEnsemble, found: PredictionInput, *, depth: int | None = None
 ) -> Iterator[list[str]]:
     """Lines of JSON, some at a time; of a live stream, one for each question that has arrived."""
     for group in _iter_groups(found):

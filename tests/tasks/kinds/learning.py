@@ -12,7 +12,7 @@ from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import Silence
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.renaming import Renaming
+from albert.tasks.finetune_job import Renaming
 from albert.training.job import LoopOutcome
 from albert.training.loop import TrainingLoop
 from albert.training.optimizers import build_optimizer

@@ -16,9 +16,9 @@ from albert.model.early_exit import classify_every_layer
 from albert.pretrained.file_names import TASK_NAME
 from albert.pretrained.folder import load_model, save_model
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.tasks.asking import ask_items
+from albert.tasks.answering import ask_items
 from albert.tasks.examples import TextExample
-from albert.tasks.kinds.exits import ExitTextKind
+from albert.tasks.kinds.texts import ExitTextKind
 from albert.tasks.kinds.texts import TextKind
 from albert.tasks.task_facts import TaskFacts, build_kind, format_facts
 

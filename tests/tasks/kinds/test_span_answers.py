@@ -15,7 +15,7 @@ from albert.tasks.kinds.span_answers import (
     conclude_windows,
     merge_answers,
 )
-from albert.tasks.kinds.span_search import PlacedSpan, WindowSpans
+from albert.tasks.kinds.span_answers import PlacedSpan, WindowSpans
 
 CONTEXT = "the dog saw the man . the dog saw  the man ."
 WORDS = ("dog", "man", "sea", "old ship")

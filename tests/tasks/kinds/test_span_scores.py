@@ -5,8 +5,8 @@ import pytest
 from albert.errors import InputError
 from albert.tasks.examples import Answer, SpanExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
-from albert.tasks.kinds.span_scores import build_part, score_answered, score_possible
-from albert.tasks.metrics.squad_threshold import report_elsewhere
+from albert.tasks.kinds.span_answers import build_part, score_answered, score_possible
+from albert.tasks.metrics.squad import report_elsewhere
 
 DOG, SEA = (Answer("the old dog", 0),), (Answer("sea", 20), Answer("blue sea", 15))
 EXAMPLES = [

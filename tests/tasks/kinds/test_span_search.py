@@ -6,8 +6,9 @@ import torch
 
 from albert.model.beam_span_head import SpanBeam
 from albert.model.tokens import Tokens
-from albert.tasks.kinds.span_places import SpanPlaces, mark_allowed
-from albert.tasks.kinds.span_search import PlacedSpan, list_beam, search_spans
+from albert.tasks.kinds.spans import SpanPlaces, mark_allowed
+from albert.tasks.kinds.span_answers import PlacedSpan
+from albert.tasks.kinds.spans import list_beam, search_spans
 
 LENGTHS = (30, 9, 5, 12)
 # The third window has no context, and the last has one piece that is better in another window, and one not.

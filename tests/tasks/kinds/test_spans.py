@@ -13,12 +13,12 @@ from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import ModelConfig
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.tasks.asking import ask_items
+from albert.tasks.answering import ask_items
 from albert.tasks.catalogue import find_task
 from albert.tasks.encoding.windows import Window
 from albert.tasks.examples import Answer, SpanExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
-from albert.tasks.kinds.span_search import PlacedSpan, WindowSpans
+from albert.tasks.kinds.span_answers import PlacedSpan, WindowSpans
 from albert.tasks.kinds.spans import SpanKind
 from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts

@@ -8,7 +8,7 @@ import torch
 
 from albert.errors import InputError
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.tasks.asking import ask_items
+from albert.tasks.answering import ask_items
 from albert.tasks.examples import TokenExample
 from albert.tasks.kinds.logits import Floats
 from albert.tasks.kinds.words import WordKind

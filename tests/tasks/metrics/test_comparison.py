@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert.errors import InputError
-from albert.tasks.metrics.comparison import compare_means
+from albert.tasks.metrics.intervals import compare_means
 from albert.tasks.metrics.intervals import bootstrap_mean
 
 

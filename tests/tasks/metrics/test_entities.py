@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from albert.errors import InputError
-from albert.tasks.metrics.entities import Entity, find_entities, score_entities, word_accuracy
+from albert.tasks.metrics.classification import Entity, find_entities, score_entities, word_accuracy
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 

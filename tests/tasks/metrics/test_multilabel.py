@@ -7,12 +7,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from albert.errors import InputError
-from albert.tasks.metrics.multilabel import (
-    mark_labels,
-    multilabel_macro_f1,
-    multilabel_micro_f1,
-    subset_accuracy,
-)
+from albert.tasks.metrics.classification import mark_labels, multilabel_macro_f1, multilabel_micro_f1, subset_accuracy
 
 
 def count_out(predictions, golds):

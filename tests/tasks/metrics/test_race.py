@@ -5,7 +5,7 @@ import random
 import pytest
 
 from albert.errors import InputError
-from albert.tasks.metrics.race import RaceScores, score_race
+from albert.tasks.examples import RaceScores, score_race
 
 
 def test_overall_counts_questions_and_not_levels():

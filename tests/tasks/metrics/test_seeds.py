@@ -3,7 +3,7 @@
 import pytest
 
 from albert.errors import InputError
-from albert.tasks.metrics.seeds import SeedSummary, summarise_seeds
+from albert.tasks.metrics.intervals import SeedSummary, summarise_seeds
 
 
 def test_five_runs_one_of_which_failed():

@@ -7,18 +7,10 @@ import random
 import pytest
 
 from albert.errors import InputError
-from albert.tasks.metrics.figures import find_middle, format_figure
-from albert.tasks.metrics.halves import halve
+from albert.tasks.metrics.task_score import find_middle, format_figure
+from albert.tasks.metrics.intervals import halve
 from albert.tasks.metrics.squad import score_questions, summarise_squad
-from albert.tasks.metrics.squad_threshold import (
-    ANSWER_NOTHING,
-    SquadPart,
-    apply_threshold,
-    choose_threshold,
-    find_best_thresholds,
-    report_elsewhere,
-    select_questions,
-)
+from albert.tasks.metrics.squad import ANSWER_NOTHING, SquadPart, apply_threshold, choose_threshold, find_best_thresholds, report_elsewhere, select_questions
 
 from . import official_squad as official
 

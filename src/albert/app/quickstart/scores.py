@@ -44,7 +44,7 @@ def check_teaching(model: Path | None, *, settings: QuickstartSettings) -> None:
     """Refuse a place that is no model to teach, and settings of fine-tuning that are unknown or at odds."""
     from albert.model.runtime import build_autocast
     from albert.pretrained.folder import load_model
-    from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
+    from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
     from albert.tasks.vocabulary_fit import load_own_vocabulary
 
     hidden_size = 0  # where there is no model, any recipe tells whether the settings are settings
@@ -63,7 +63,7 @@ def score_reviews(
     tables: Path, *, models: Mapping[str, Path], settings: QuickstartSettings, reporter: Reporter
 ) -> ReviewScores:
     """Teach each model the reviews, and ask it about those of the test; a bag of words is asked as well."""
-    from albert.tasks.metrics.comparison import compare_means
+    from albert.tasks.metrics.intervals import compare_means
 
     found = {name: _score_words(tables, name) for name in ("majority", "bag_of_words")}
     for name, model in models.items():

@@ -24,7 +24,6 @@ from albert.tasks.metrics.intervals import Interval
 from albert.tasks.metrics.task_score import WeightedScores, prepare_task
 from albert.text.tokenizer import Tokenizer
 
-
 Floats = NDArray[np.float32]
 EMBEDDING_METRICS = ("spearman", "pearson")
 _ROWS = 1024  # first texts that are compared with all seconds at a time
@@ -171,8 +170,8 @@ class EmbeddingKind(Kind[TextExample, EncodedPair, PairTexts, PairVectors, PairV
         for example in examples:
             if not isinstance(example.label, int | float):
                 raise InputError(
-                    f"the pair {example.id!r} has no number that says how similar it is, and others have one; "
-                    "give all of them one, or none"
+                    f"the pair {example.id!r} has no number that says how similar it is, and others have one;"
+                    " give all of them one, or none"
                 )
         similarities = [answer.similarity for answer in answers]
         return prepare_task(
@@ -184,7 +183,8 @@ class EmbeddingKind(Kind[TextExample, EncodedPair, PairTexts, PairVectors, PairV
         for example in examples:
             if example.second is None:
                 raise InputError(
-                    f"the text {example.id!r} has no second to be compared with; score on pairs, such as STS-B's"
+                    f"the text {example.id!r} has no second to be compared with; score on pairs, such as "
+                    "STS-B's"
                 )
         if any(example.label is not None for example in examples):
             return super().score(answers, examples)

@@ -97,7 +97,9 @@ class Kind(ABC, Generic[X, I, A, O, R]):
         """Score all examples with weight 1."""
         return self.prepare_scores(answers, examples)(np.ones(len(examples)))
 
-    def find_intervals(self, answers: Sequence[R], examples: Sequence[X], *, seed: int) -> dict[str, Interval]:
+    def find_intervals(
+        self, answers: Sequence[R], examples: Sequence[X], *, seed: int
+    ) -> dict[str, Interval]:
         """Estimate the 95% intervals of the metrics by drawing examples (whole texts, not words)."""
         return bootstrap_times(len(examples), measure=self.prepare_scores(answers, examples), seed=seed)
 

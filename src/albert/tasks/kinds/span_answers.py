@@ -1,4 +1,4 @@
-"""Answers of question answering: spans of the context, aggregated over windows, merged over models, scored."""
+"""Answers of question answering: aggregated over windows, merged over models, and scored."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -138,7 +138,7 @@ def score_spans(
     has_impossible: bool,
     threshold: float | None = None,
 ) -> tuple[QuestionScores, float | None]:
-    """Score each question as SQuAD 1.1 or, with `has_impossible`, as 2.0 under a threshold, which is returned.
+    """Score each question as SQuAD 1.1 or, with `has_impossible`, as 2.0 under a threshold, also returned.
 
     Without a threshold it is the best one for these very questions, which flatters a little.
     """

@@ -1,4 +1,4 @@
-"""Classification of texts and pairs: one class, several labels at once, or a number; with or without early exit.
+"""Classification of texts and pairs: one class, several labels, or a number; with or without early exit.
 
 Shapes: T tokens, B sequences, D hidden width, K labels, L layers.
 """

@@ -168,7 +168,9 @@ class WordKind(Kind[TokenExample, WordWindow, WordAnswers, Floats, Floats]):
         )
         count_found = None
         if self.has_entities:
-            _, count_found = count_entities(*([self._spell(each) for each in side] for side in (predicted, golds)))
+            _, count_found = count_entities(
+                *([self._spell(each) for each in side] for side in (predicted, golds))
+            )
 
         def measure(weights: Floats) -> dict[str, float]:
             words = count_words(weights)

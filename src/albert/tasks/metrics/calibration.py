@@ -67,7 +67,7 @@ def calibrate(logits: Values, *, temperature: float) -> Floats:
 
 
 def expected_calibration_error(probabilities: Values, *, golds: Values, num_bins: int = 15) -> float:
-    """Average |accuracy - mean confidence| over bins of equal width, weighted by answers (Guo et al. 2017)."""
+    """Average |accuracy - mean confidence| over bins of equal width (Guo et al. 2017)."""
     bins = list_reliability(probabilities, golds=golds, num_bins=num_bins)
     gaps = [each.num_answers * abs(each.accuracy - each.confidence) for each in bins]
     return sum(gaps) / len(golds)

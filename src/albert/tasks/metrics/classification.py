@@ -1,9 +1,9 @@
 """Accuracy, F1, Matthews correlation and confusion matrices of classes, label sets and entities.
 
 Everything is computed from how often each class is predicted correctly, predicted, and gold. The definitions
-are scikit-learn's, for entities those of conlleval and seqeval's default. Where they are undefined: precision,
-recall and F1 of nothing over nothing are 0; Matthews correlation is 0 where predictions or golds hold a single
-class; macro F1 is the mean over the classes that are predicted or gold somewhere.
+are scikit-learn's, for entities those of conlleval and seqeval's default. Precision, recall and F1 of nothing
+over nothing are 0; Matthews correlation is 0 where predictions or golds hold a single class; macro F1 is the
+mean over the classes that are predicted or gold somewhere.
 
 An entity counts if its type, first and last word are right. An I-TYPE that continues no entity of its type
 begins one, in predictions and golds alike, so IOB1 tags are understood as well.
@@ -99,7 +99,9 @@ def count_classes(
     is_correct = predictions == golds
 
     def tabulate(classes: NDArray[Any], own: NDArray[Any]) -> Any:
-        return sparse.csr_matrix((np.ones(len(own)), (classes, own)), shape=(num_classes, int(rows.max()) + 1))
+        return sparse.csr_matrix(
+            (np.ones(len(own)), (classes, own)), shape=(num_classes, int(rows.max()) + 1)
+        )
 
     parts = [(golds[is_correct], rows[is_correct]), (predictions, rows), (golds, rows)]
     return _weigh(*(tabulate(*part) for part in parts))
@@ -108,9 +110,13 @@ def count_classes(
 def count_labels(predictions: NDArray[Any], golds: NDArray[Any]) -> CountClasses:
     """Prepare the counts of label sets: tables of 0 and 1 with a row per example and a column per label."""
     if predictions.ndim != 2 or predictions.shape != golds.shape:
-        raise InputError(f"tables of shape {predictions.shape} and {golds.shape}; give a column for each label")
+        raise InputError(
+            f"tables of shape {predictions.shape} and {golds.shape}; give a column for each label"
+        )
     predicted, gold = predictions.astype(np.bool_), golds.astype(np.bool_)
-    return _weigh(*(sparse.csr_matrix(part.T.astype(np.float64)) for part in (predicted & gold, predicted, gold)))
+    return _weigh(
+        *(sparse.csr_matrix(part.T.astype(np.float64)) for part in (predicted & gold, predicted, gold))
+    )
 
 
 def count_entities(predictions: Sequence[Tags], golds: Sequence[Tags]) -> tuple[list[str], CountClasses]:

@@ -68,7 +68,7 @@ class SeedSummary:
 def bootstrap_mean(
     scores: Numbers, *, seed: int, level: float = 0.95, num_resamples: int = NUM_RESAMPLES
 ) -> Interval:
-    """Estimate the interval of a mean over examples (accuracy, exact match, F1 of SQuAD), many draws at once."""
+    """Estimate the interval of a mean over examples (accuracy, F1 of SQuAD), many draws at once."""
     values = np.asarray(scores, np.float64)
     check_pairs(values, golds=values)
     check_finite(values, name="score")

@@ -109,7 +109,7 @@ def score_questions(
     version: SquadVersion,
     null_odds: Sequence[float] | None = None,
 ) -> QuestionScores:
-    """Score one answer for each question; `""` is no answer, and an empty list of golds means there is none."""
+    """Score one answer for each question; `""` is no answer, and so is an empty list of golds."""
     check_pairs(predictions, golds=golds)
     if version == "1.1" and not all(golds):
         place = next(number for number, texts in enumerate(golds) if not texts)

@@ -6,14 +6,13 @@ from typing import Any
 
 from albert.errors import FileFormatError
 from albert.files import read_json
-from albert.tasks.examples import ChoiceExample, Numbered
-from albert.tasks.metrics.race import LEVELS
+from albert.tasks.examples import RACE_LEVELS, ChoiceExample, Numbered
 from albert.tasks.problems import BadRow, Problems
 from albert.tasks.readers.kinds import place_letter
 
 
 def iter_race(
-    folder: Path, *, problems: Problems, levels: Sequence[str] = LEVELS
+    folder: Path, *, problems: Problems, levels: Sequence[str] = RACE_LEVELS
 ) -> Iterator[Numbered[ChoiceExample]]:
     """The questions of a split's folder, `{middle,high}/*.txt`; `problems` counts questions.
 

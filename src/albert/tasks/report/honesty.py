@@ -4,7 +4,7 @@ from albert.report.html_tables import build_table
 from albert.report.markup import Html, section, tag
 from albert.tasks.evaluation_result import Calibration, Evaluation, ThresholdReport
 from albert.tasks.metrics.calibration import ReliabilityBin
-from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
+from albert.tasks.metrics.squad import ANSWER_NOTHING
 from albert.tasks.report.plots import draw_reliability, draw_scatter
 
 _HONEST = 0.1  # how far from 1 a temperature may be that is called right

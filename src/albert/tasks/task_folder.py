@@ -1,15 +1,20 @@
-"""A folder that does not say what it was fine-tuned for comes in; facts as a task.json has them go out.
+"""Folders of fine-tuned models: write ours, and infer the config of those without task.json.
 
-So are the folders of `transformers`: a head, at most the names of its labels, and no lengths.
+The folders of `transformers` are such: a head, at most the names of its labels, and no lengths.
 """
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
-from albert.pretrained.folder import Pretrained
+from albert.pretrained.file_names import TASK_NAME
+from albert.pretrained.folder import Pretrained, save_model
+from albert.pretrained.sentence_transformers import format_sentence_files
 from albert.tasks.kinds.logits import LabelKind
-from albert.tasks.task_facts import KindName, TaskFacts, describe_labels
+from albert.tasks.task_facts import KindName, TaskFacts, describe_labels, format_facts
+from albert.text.tokenizer import Tokenizer
 
 # The task that a head is for, and the kind of it; the first that a model has.
 _TASKS: dict[str, tuple[str, KindName]] = {
@@ -27,8 +32,38 @@ _OWN_TASKS: dict[LabelKind, str] = {"one": "classification", "several": "multila
 _SPAN_LENGTH = 384
 
 
+def save_finetuned(
+    path: Path,
+    model: AlbertModel,
+    *,
+    facts: TaskFacts,
+    tokenizer: Tokenizer,
+    card: str | None = None,
+    labels: Sequence[str] = (),
+    extras: Mapping[str, str] | None = None,
+) -> None:
+    """Write the model and its task as albert, `transformers` and sentence-transformers open them.
+
+    `labels` are names for a task that has none of its own; `extras` are files that come along.
+    """
+    is_labelled = facts.kind in ("texts", "words")
+    # What sentence-transformers reads beside an encoder.
+    sentence_files = (
+        format_sentence_files(model.config, max_length=facts.max_length) if facts.kind == "embedding" else {}
+    )
+    save_model(
+        path,
+        model,
+        tokenizer=tokenizer,
+        labels=(facts.labels or labels) if is_labelled else (),
+        problem_type=PROBLEM_TYPES[facts.label_kind] if facts.kind == "texts" else None,
+        card=card,
+        extras={**(extras or {}), TASK_NAME: format_facts(facts), **sentence_files},
+    )
+
+
 def guess_facts(loaded: Pretrained) -> TaskFacts | None:
-    """What the head of a folder can be asked; None where it has none that was fine-tuned."""
+    """Infer the config from the head of a folder; None without a fine-tuned one."""
     head = next((name for name in _TASKS if name in loaded.model.heads), None)
     if head is None:
         return None
@@ -41,14 +76,14 @@ def guess_facts(loaded: Pretrained) -> TaskFacts | None:
 
 
 def _read_label_kind(loaded: Pretrained) -> LabelKind | None:
-    """What the folder says; where it does not, a single output is a number, as there."""
+    """Read the problem type; without one, a single output is a number, as in `transformers`."""
     is_number = count_outputs(loaded.model, "classification") == 1
     kinds = {name: kind for kind, name in PROBLEM_TYPES.items()}
     return kinds.get(loaded.folder_config.problem_type or "", "number" if is_number else None)
 
 
 def refuse_other_labels(source: str, loaded: Pretrained, task: TaskFacts) -> None:
-    """Refuse a classifier of which the folder says that its outputs mean something else than the task's."""
+    """Reject a classifier whose problem type is not the task's."""
     if task.kind != "texts" or "classification" not in loaded.model.heads:
         return
     found = _read_label_kind(loaded)
@@ -61,10 +96,10 @@ def refuse_other_labels(source: str, loaded: Pretrained, task: TaskFacts) -> Non
 
 
 def adapt_facts(loaded: Pretrained, task: TaskFacts) -> TaskFacts:
-    """The facts of a task for a folder of others: lengths that it has positions for, and its own labels.
+    """Adapt the config of a task to a folder without one: lengths that fit its positions, and its labels.
 
     Its names are taken where they mean something (LABEL_0 does not), or where the task has none. The same
-    labels in another order are answered in the folder's order, under the task's spelling.
+    labels in another order keep the folder's order and the task's spelling.
     """
     limit = loaded.config.max_position_embeddings
     changes: dict[str, Any] = {**task.fit_lengths(min(task.max_length, limit))}
