@@ -15,10 +15,10 @@ from albert.errors import FileFormatError, InputError
 from albert.model.runtime import RuntimeSettings
 from albert.tasks import prediction
 from albert.tasks.arrivals import iter_arrived
+from albert.tasks.ensemble import fit_members, read_member
 from albert.tasks.evaluation_goal import find_goal
 from albert.tasks.examples import Numbered, TextExample
-from albert.tasks.ensemble import fit_members, read_member
-from albert.tasks.prediction import Ensemble, predict
+from albert.tasks.prediction import LoadedEnsemble, predict
 from albert.tasks.prediction_input import PredictionInput, Stream
 from albert.tasks.problems import Problems
 from albert.tasks.readers import lines as line_reading
@@ -268,13 +268,13 @@ def test_long_texts_are_held_fewer_at_a_time(monkeypatch, folder):
     monkeypatch.setattr(prediction, "MAX_CHARACTERS", 250_000)
     model = folder(SENTIMENT)
     sizes = []
-    plain = Ensemble.answer
+    plain = LoadedEnsemble.answer
 
     def answer(self, examples, **options):
         sizes.append(len(examples))
         return plain(self, examples, **options)
 
-    monkeypatch.setattr(Ensemble, "answer", answer)
+    monkeypatch.setattr(LoadedEnsemble, "answer", answer)
     long = json.dumps({"text": "the old dog " * 8400})  # 100,000 characters
     rows, _ = ask("classification", model, stream(f"{long}\n" * 7, is_live=False))
     assert sizes == [3, 3, 1]

@@ -169,7 +169,7 @@ def test_a_label_that_is_the_text_of_one_option_and_the_place_of_another_is_refu
 
 
 def test_a_question_without_an_answer_is_not_scored():
-    with pytest.raises(InputError, match="the question 'x' has no right option"):
+    with pytest.raises(InputError, match="question 'x' has no right option"):
         KIND.score([np.zeros(2)], [ChoiceExample("x", "", "", ("a", "b"))])
 
 

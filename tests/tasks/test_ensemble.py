@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from albert.errors import InputError
-from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample
+from albert.tasks.ensemble import choose_members, merge_members
+from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample, halve_examples
 from albert.tasks.kinds.texts import TextKind
-from albert.tasks.ensemble import Choice, choose_members, merge_members
-from albert.tasks.examples import halve_examples
 
 
 def test_the_best_comes_first_and_then_what_helps_most():
@@ -22,16 +21,16 @@ def test_the_best_comes_first_and_then_what_helps_most():
         asked.append(tuple(places))
         return worth[tuple(places)]
 
-    assert choose_members(4, score) == [Choice(1, 70.0), Choice(0, 71.0)]
+    assert choose_members(4, score) == ([1, 0], [70.0, 71.0])
     assert len(asked) == 4 + 3 + 2  # a third that does not help is not taken, and nothing after it is asked
 
 
 def test_of_equals_the_first_is_enough():
-    assert choose_members(3, lambda places: 50.0) == [Choice(0, 50.0)]
+    assert choose_members(3, lambda places: 50.0) == ([0], [50.0])
 
 
 def test_all_are_taken_where_each_helps():
-    assert [choice.place for choice in choose_members(3, len)] == [0, 1, 2]
+    assert choose_members(3, len)[0] == [0, 1, 2]
 
 
 def test_rows_of_one_width_are_merged_at_once_to_the_same_answers():

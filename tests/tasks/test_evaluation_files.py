@@ -1,13 +1,44 @@
-"""The files of SQuAD's official scripts: an answer, the best spans and the odds for none, under each id."""
+"""The official files of GLUE and SQuAD, byte by byte."""
 
+import numpy as np
 import pytest
 
 from albert.errors import InputError
 from albert.files import read_json
-from albert.tasks.examples import SpanExample
+from albert.tasks.catalogue import find_task
+from albert.tasks.evaluation_files import write_glue_file, write_squad_files
+from albert.tasks.examples import SpanExample, TextExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
 from albert.tasks.kinds.spans import SpanKind
-from albert.tasks.evaluation_files import write_squad_files
+
+TEXTS = [TextExample(str(place), "a text") for place in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("task", "split", "answers", "name", "content"),
+    [
+        ("sst-2", "test", [[1, 0], [0, 1], [0, 2]], "SST-2.tsv", "0\t0\n1\t1\n2\t1\n"),
+        (
+            "mnli",
+            "test-mismatched",
+            [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+            "MNLI-mm.tsv",
+            "0\tentailment\n1\tneutral\n2\tcontradiction\n",
+        ),
+        ("ax", "test", [[0, 0, 1]] * 3, "AX.tsv", "0\tcontradiction\n1\tcontradiction\n2\tcontradiction\n"),
+        ("qnli", "test", [[0, 1], [1, 0], [0, 1]], "QNLI.tsv",
+         "0\tnot_entailment\n1\tentailment\n2\tnot_entailment\n"),
+        ("wnli", "test", [[0, 1], [1, 0], [0, 1]], "WNLI.tsv", "0\t1\n1\t0\n2\t1\n"),
+        ("sts-b", "test", [[-0.2], [2.34567], [5.5]], "STS-B.tsv", "0\t0.000\n1\t2.346\n2\t5.000\n"),
+    ],
+)  # fmt: skip
+def test_answers_are_spelled_as_in_the_data(task, split, answers, name, content, tmp_path):
+    rows = [np.array(answer, dtype=np.float64) for answer in answers]
+    path = write_glue_file(tmp_path, rows, examples=TEXTS, task=find_task(task), split=split)
+    assert path == tmp_path / name
+    assert path.read_bytes() == f"index\tprediction\n{content}".encode()
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
 
 EXAMPLES = [SpanExample(name, "Who?", "the old man \ud800") for name in ("a", "b", "c")]
 ANSWERS = [

@@ -1,12 +1,12 @@
-"""A model says how sure it may be: a temperature or a threshold from answers that were not learned from."""
+"""Temperatures and thresholds that are chosen on the dev set."""
 
 import numpy as np
 import pytest
 
+from albert.tasks.calibration import list_logits, tune_facts
 from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample, TokenExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
 from albert.tasks.task_facts import TaskFacts, build_kind
-from albert.tasks.calibration import list_logits, tune_facts
 
 CLASSES = TaskFacts(task="classification", kind="texts", labels=("a", "b", "c"), metrics=("accuracy",))
 SEVERAL = CLASSES.model_copy(update={"label_kind": "several"})
