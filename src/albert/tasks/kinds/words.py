@@ -21,6 +21,7 @@ from albert.tasks.examples import TokenExample
 from albert.tasks.kinds.kind import Kind, Terms
 from albert.tasks.kinds.logits import UNKNOWN_LABEL, Floats, find_probabilities, merge_logits
 from albert.tasks.metrics.classification import count_classes, count_entities, find_entities
+from albert.tasks.metrics.intervals import Interval
 from albert.tasks.metrics.task_score import WeightedScores, with_score
 from albert.text.tokenizer import Tokenizer
 
@@ -182,6 +183,13 @@ class WordKind(Kind[TokenExample, WordWindow, WordAnswers, Floats, Floats]):
             return with_score(found, judges=self.judges)
 
         return measure
+
+    def find_intervals(
+        self, answers: Sequence[Floats], examples: Sequence[TokenExample], *, seed: int
+    ) -> dict[str, Interval]:
+        """Estimate the intervals; words come first, as they always did in scores.json."""
+        found = super().find_intervals(answers, examples, seed=seed)
+        return {**{name: found.pop(name) for name in WORD_METRICS}, **found}
 
     def _spell(self, places: Sequence[int] | np.ndarray[Any, Any]) -> list[str]:
         return [self.labels[place] for place in places]
