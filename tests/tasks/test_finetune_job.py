@@ -9,9 +9,9 @@ import pytest
 from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.answering import ask_items
-from albert.tasks.batches import TaskBatch
 from albert.tasks.examples import Label, TextExample
 from albert.tasks.finetune_job import FinetuneJob, Renaming
+from albert.tasks.kinds.kind import TaskBatch
 from albert.tasks.kinds.texts import TextKind
 from albert.training.job import LoopOutcome
 from albert.training.metrics import iter_records

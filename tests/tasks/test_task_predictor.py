@@ -14,9 +14,9 @@ from albert.model.albert_model import build_model
 from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.metrics.classification import find_entities
-from albert.tasks.predicted import FoundEntity, Tagging
+from albert.tasks.predicted import FoundEntity, Tagging, read_words
 from albert.tasks.task_facts import TaskFacts, build_kind
-from albert.tasks.task_predictor import TaskPredictor, read_words
+from albert.tasks.task_predictor import TaskPredictor
 from tests.conftest import read_tree
 from tests.tasks.finetuned_folder import (
     ANSWERS,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import log_expit, log_softmax
 from scipy.stats import rankdata
 
+from albert.tasks.calibration import list_logits
 from albert.tasks.evaluation_result import Verdict
 from albert.tasks.examples import ChoiceExample, SpanExample, TextExample, TokenExample
 from albert.tasks.kinds.choices import name_option
@@ -52,18 +52,15 @@ class Decisions:
 
 def list_decided(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any]) -> Decisions:
     """List the decision on each text, each word of all texts, each question with options, or each pair."""
-    if facts.kind == "words":
-        golds = np.fromiter(chain.from_iterable(example.labels for example in examples), np.int64)
-        return Decisions(np.concatenate([answer.argmax(-1) for answer in answers]), golds)
+    if facts.label_kind == "one" and (found := list_logits(facts, answers, examples)) is not None:
+        return Decisions(found[0].argmax(1), found[1])
     labels = [example.label for example in examples]
-    if facts.kind == "choices":
-        return Decisions(np.array([int(answer.argmax()) for answer in answers]), np.array(labels))
     if facts.kind == "embedding":
         return Decisions(np.array([answer.similarity for answer in answers]), np.array(labels, np.float64))
     given = decide(np.stack(answers), facts.label_kind)
     if facts.label_kind == "several":
         return Decisions(given, mark_labels(labels, num_labels=len(facts.labels)).astype(np.int64))
-    return Decisions(given, np.array(labels, np.int64 if facts.label_kind == "one" else np.float64))
+    return Decisions(given, np.array(labels, np.float64))
 
 
 def find_confusion(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any]) -> Confusion | None:

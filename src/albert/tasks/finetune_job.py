@@ -13,10 +13,9 @@ from albert.examples.order import ExampleOrder, share_step
 from albert.inference.batching import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.tasks.answering import ask_items
-from albert.tasks.batches import Ints, TaskBatch
 from albert.tasks.examples import Example
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.kinds.kind import Kind, Terms
+from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms
 from albert.text.tokenizer import Tokenizer
 from albert.training.optimizers import build_optimizer
 from albert.training.step import Objective

@@ -15,10 +15,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
-from albert.tasks.batches import Ints, TaskBatch, lay_out
 from albert.tasks.encoding.choices import MAX_QUESTION_AND_OPTION, EncodedChoice, iter_encoded_choices
 from albert.tasks.examples import RACE_LEVELS, ChoiceExample
-from albert.tasks.kinds.kind import Kind, Terms
+from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms, lay_out
 from albert.tasks.kinds.logits import UNKNOWN_LABEL, Floats, find_probabilities, merge_logits
 from albert.tasks.metrics.intervals import Interval, bootstrap_mean
 from albert.tasks.metrics.task_score import WeightedScores, prepare_task
@@ -37,7 +36,7 @@ class ChoiceAnswers:
 
 
 @dataclass(frozen=True)
-class ChoiceKind(Kind[ChoiceExample, EncodedChoice, ChoiceAnswers, tuple[float, ...], Floats]):
+class ChoiceKind(Kind[ChoiceExample, EncodedChoice, ChoiceAnswers, Floats, Floats]):
     """One of the options of each question; a softmax runs over the options of one question.
 
     Question and option keep `max_ending` tokens of a sequence's `max_length`.
@@ -102,13 +101,10 @@ class ChoiceKind(Kind[ChoiceExample, EncodedChoice, ChoiceAnswers, tuple[float, 
 
     def predict(
         self, model: AlbertModel, batch: TaskBatch[ChoiceAnswers], *, depth: int | None = None
-    ) -> list[tuple[float, ...]]:
-        """The logits of each question's options."""
-        return [tuple(options.tolist()) for options in self._ask(model, batch, depth=depth)]
-
-    def conclude(self, items: Sequence[EncodedChoice], outputs: Sequence[tuple[float, ...]]) -> list[Floats]:
-        """The logits, as they are: every question is one item."""
-        return [np.array(output, dtype=np.float64) for output in outputs]
+    ) -> list[Floats]:
+        """Compute the logits of each question's options."""
+        found = self._ask(model, batch, depth=depth)
+        return [options.detach().cpu().numpy().astype(np.float64) for options in found]
 
     def merge(self, answers: Sequence[Floats]) -> Floats:
         """The mean of the probabilities."""

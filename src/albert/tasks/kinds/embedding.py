@@ -16,10 +16,9 @@ from torch import Tensor
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
 from albert.model.config import ModelConfig
-from albert.tasks.batches import Ints, TaskBatch, lay_out
 from albert.tasks.encoding.apart import EncodedPair, iter_encoded_pairs
 from albert.tasks.examples import TextExample
-from albert.tasks.kinds.kind import Kind, Terms
+from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms, lay_out
 from albert.tasks.metrics.intervals import Interval
 from albert.tasks.metrics.task_score import WeightedScores, prepare_task
 from albert.text.tokenizer import Tokenizer
@@ -147,10 +146,6 @@ class EmbeddingKind(Kind[TextExample, EncodedPair, PairTexts, PairVectors, PairV
             PairVectors(vectors_SD[place], vectors_SD[num_pairs + place] if has_second else None)
             for place, has_second in enumerate(has_second_B)
         ]
-
-    def conclude(self, items: Sequence[EncodedPair], outputs: Sequence[PairVectors]) -> list[PairVectors]:
-        """The vectors, as they are: every example is one item."""
-        return list(outputs)
 
     def merge(self, answers: Sequence[PairVectors]) -> PairVectors:
         """Concatenate the vectors, at length 1: their cosine is the mean of the models' cosines."""

@@ -2,13 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from albert.model.albert_model import AlbertModel, Heads
-from albert.tasks.batches import TaskBatch
+from albert.model.tokens import Tokens
+from albert.tasks.encoding.sequence import TaskSequence
 from albert.tasks.examples import Example
 from albert.tasks.metrics.intervals import Interval, bootstrap_times
 from albert.tasks.metrics.task_score import WeightedScores
@@ -21,6 +25,39 @@ O = TypeVar("O")  # noqa: E741 - an output
 R = TypeVar("R")  # an answer
 # For each objective the summed loss and the number of correct predictions: what the loop adds up.
 Terms = dict[str, tuple[Tensor, Tensor]]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TaskBatch(Generic[A]):
+    """Sequences laid end to end, and their labels in the form of the task type."""
+
+    ids_T: Ints
+    positions_T: Ints
+    segments_T: Ints
+    lengths: Ints
+    answers: A
+
+    def build_tokens(self, device: torch.device | str = "cpu") -> Tokens:
+        """Move the batch to the device, as the model reads it."""
+        flat = (torch.from_numpy(part) for part in (self.ids_T, self.positions_T, self.segments_T))
+        ids_T, positions_T, segments_T = (part.to(device, non_blocking=True) for part in flat)
+        return Tokens(ids_T, positions_T, segments_T, tuple(self.lengths.tolist()))
+
+
+def lay_out(sequences: Sequence[TaskSequence], answers: A) -> TaskBatch[A]:
+    """Lay the sequences out one behind the other, in their order."""
+    lengths = np.array([len(sequence.ids) for sequence in sequences], dtype=np.int64)
+    starts = np.cumsum(lengths) - lengths
+    positions_T = np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)
+    firsts = np.array([sequence.num_first for sequence in sequences], dtype=np.int64)
+    return TaskBatch(
+        ids_T=np.fromiter((i for sequence in sequences for i in sequence.ids), np.int64, int(lengths.sum())),
+        positions_T=positions_T,
+        segments_T=(positions_T >= np.repeat(firsts, lengths)).astype(np.int64),
+        lengths=lengths,
+        answers=answers,
+    )
 
 
 class Kind(ABC, Generic[X, I, A, O, R]):
@@ -78,9 +115,9 @@ class Kind(ABC, Generic[X, I, A, O, R]):
     def predict(self, model: AlbertModel, batch: TaskBatch[A], *, depth: int | None = None) -> list[O]:
         """Compute one output for each item."""
 
-    @abstractmethod
     def conclude(self, items: Sequence[I], outputs: Sequence[O]) -> list[R]:
-        """Aggregate the outputs of each example's items into its answer."""
+        """Aggregate the outputs of each example's items into its answer; by default an item is an example."""
+        return list(outputs)  # type: ignore[arg-type]
 
     @abstractmethod
     def merge(self, answers: Sequence[R]) -> R:

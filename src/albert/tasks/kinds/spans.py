@@ -18,10 +18,9 @@ from torch.nn.utils.rnn import pad_sequence
 from albert.model.albert_model import AlbertModel, Heads
 from albert.model.beam_span_head import BeamSpanHead, SpanBeam
 from albert.model.tokens import Tokens
-from albert.tasks.batches import Ints, TaskBatch, lay_out
 from albert.tasks.encoding.windows import MAX_QUESTION, STRIDE, Window, iter_encoded_questions
 from albert.tasks.examples import SpanExample
-from albert.tasks.kinds.kind import Kind, Terms
+from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms, lay_out
 from albert.tasks.kinds.span_answers import (
     PlacedSpan,
     SpanAnswer,

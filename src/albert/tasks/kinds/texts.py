@@ -15,10 +15,9 @@ from torch import Tensor
 
 from albert.model.albert_model import AlbertModel, Heads
 from albert.model.early_exit import EarlyAnswers, answer_early, classify_after, classify_every_layer
-from albert.tasks.batches import TaskBatch, lay_out
 from albert.tasks.encoding.texts import EncodedText, iter_encoded_texts
 from albert.tasks.examples import Label, TextExample, list_places
-from albert.tasks.kinds.kind import Kind, Terms
+from albert.tasks.kinds.kind import Kind, TaskBatch, Terms, lay_out
 from albert.tasks.kinds.logits import LabelKind, decide, find_probabilities, merge_logits
 from albert.tasks.metrics.classification import mark_labels
 from albert.tasks.metrics.task_score import WeightedScores, prepare_task
@@ -30,7 +29,7 @@ Logits = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class TextKind(Kind[TextExample, EncodedText, Floats, tuple[float, ...], Logits]):
+class TextKind(Kind[TextExample, EncodedText, Floats, Logits, Logits]):
     """One of the labels, several of them, or (without labels) a number for each text or pair of texts.
 
     `class_weights`, of mean 1 over the training examples, weigh the loss of each class; `temperature`
@@ -109,13 +108,9 @@ class TextKind(Kind[TextExample, EncodedText, Floats, tuple[float, ...], Logits]
 
     def predict(
         self, model: AlbertModel, batch: TaskBatch[Floats], *, depth: int | None = None
-    ) -> list[tuple[float, ...]]:
-        """The logits of each sequence."""
-        return [tuple(row) for row in self._ask(model, batch, depth=depth).tolist()]
-
-    def conclude(self, items: Sequence[EncodedText], outputs: Sequence[tuple[float, ...]]) -> list[Logits]:
-        """The logits, as they are: every example is one item."""
-        return [np.array(output, dtype=np.float64) for output in outputs]
+    ) -> list[Logits]:
+        """Compute the logits of each sequence."""
+        return list(self._ask(model, batch, depth=depth).detach().cpu().numpy().astype(np.float64))
 
     def merge(self, answers: Sequence[Logits]) -> Logits:
         """The mean of the probabilities, or of the numbers."""

@@ -15,10 +15,9 @@ from torch import Tensor
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
-from albert.tasks.batches import Ints, TaskBatch, lay_out
 from albert.tasks.encoding.words import WordWindow, iter_encoded_words
 from albert.tasks.examples import TokenExample
-from albert.tasks.kinds.kind import Kind, Terms
+from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms, lay_out
 from albert.tasks.kinds.logits import UNKNOWN_LABEL, Floats, find_probabilities, merge_logits
 from albert.tasks.metrics.classification import count_classes, count_entities, find_entities
 from albert.tasks.metrics.intervals import Interval
