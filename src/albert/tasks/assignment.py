@@ -75,11 +75,21 @@ def open_assignment(
         raise InputError(
             f"{name} has files of its own; leave {extra} out, or ask for one of {', '.join(OWN_TASKS)}"
         )
-    return _open_published(task, Path(data))
+    train, held = (read_split(task, Path(data), split=split) for split in ("train", "dev"))
+    for example in held.examples:
+        if (isinstance(example, SpanExample) and not example.answers and not example.is_impossible) or (
+            isinstance(example, ChoiceExample) and example.label is None
+        ):
+            raise InputError(
+                f"{held.path}: question {quote(example.id)} comes without its answer, and a model is chosen "
+                "by how it answers here; give a development set with answers"
+            )
+    problems = (*train.problems.describe(), *held.problems.describe())
+    return Assignment(describe_published(task), train.examples, held.examples, problems)
 
 
 def find_teachable(name: str) -> Task | OwnTask:
-    """The task of a name, if there is something to learn it from; else refused with the nearest."""
+    """Find a task that can be fine-tuned; an unknown name is rejected with the nearest."""
     plain = name.lower()
     if plain in OWN_TASKS:
         return OWN_TASKS[plain]
@@ -107,13 +117,6 @@ def describe_published(task: Task) -> TaskFacts:
     )
 
 
-def _open_published(task: Task, data: Path) -> Assignment:
-    train, dev = (read_split(task, data, split=split) for split in ("train", "dev"))
-    check_scorable(dev.examples, source=dev.path)
-    problems = (*train.problems.describe(), *dev.problems.describe())
-    return Assignment(describe_published(task), train.examples, dev.examples, problems)
-
-
 def _open_own(
     task: OwnTask, data: Path, *, dev: str | Path | None, columns: Mapping[str, Any], dev_share: float
 ) -> Assignment:
@@ -133,7 +136,12 @@ def _open_own(
         columns=names.model_dump(mode="json"),
         has_impossible=task.has_impossible and any(each.is_impossible for each in train.examples),
     )
-    check_learnable(facts, train.examples, source=train_path)
+    check_numbers(facts, train.examples, source=train_path)
+    if task.has_impossible and not any(each.answers for each in train.examples):
+        number = f"{len(train.examples):,}"
+        raise FileFormatError(
+            f"{train_path}: none of its {number} questions has an answer; check the column of the answers"
+        )
     if dev_path is None:
         learned, asked = keep_some(train.examples, share=dev_share, source=str(train_path))
         number = f"{len(asked):,} of {len(train.examples):,}"
@@ -233,9 +241,14 @@ def keep_some(
     order = np.random.default_rng(_DEV_STREAM).permutation(len(groups)).tolist()
     drawn = [groups[chosen] for chosen in order]
     kept = _take(drawn, number)
-    if other := _find_other_kind(examples, drawn, kept):
-        # Both are taken whatever their size: the one alone would be of one kind again.
-        kept = _take([other + drawn[0], *(each for each in drawn[1:] if each is not other)], number)
+    is_impossible = [isinstance(each, SpanExample) and each.is_impossible for each in examples]
+    kinds = {is_impossible[place] for place in kept}
+    if len(kinds) == 1:
+        others = [group for group in drawn if any(is_impossible[place] not in kinds for place in group)]
+        if len(others) > 1:
+            # The first of them and the first drawn are taken whatever their size, so that both are held out.
+            rest = [group for group in drawn[1:] if group is not others[0]]
+            kept = _take([others[0] + drawn[0], *rest], number)
     return (
         tuple(each for place, each in enumerate(examples) if place not in kept),
         tuple(each for place, each in enumerate(examples) if place in kept),
@@ -250,18 +263,6 @@ def _take(groups: Sequence[list[int]], number: int) -> set[int]:
             break
         taken.update(group)
     return taken
-
-
-def _find_other_kind(
-    examples: Sequence[Example], groups: Sequence[list[int]], kept: set[int]
-) -> list[int] | None:
-    """The first group with questions of the kind that those kept lack, if another such group is left."""
-    is_impossible = [isinstance(each, SpanExample) and each.is_impossible for each in examples]
-    kinds = {is_impossible[place] for place in kept}
-    if len(kinds) > 1:
-        return None
-    found = [group for group in groups if any(is_impossible[place] not in kinds for place in group)]
-    return found[0] if len(found) > 1 else None
 
 
 def find_shared(learned: Sequence[Example], asked: Sequence[Example]) -> int:
@@ -290,16 +291,6 @@ def require_answers(table: TableKind[Any, Any]) -> TableKind[Any, Any]:
     return replace(table, build=build)
 
 
-def check_learnable(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:
-    """Reject numbers that are all the same, and questions of which none has an answer."""
-    check_numbers(facts, examples, source=source)
-    spans = [each for each in examples if isinstance(each, SpanExample)]
-    if spans and not any(each.answers for each in spans):
-        raise FileFormatError(
-            f"{source}: none of its {len(spans):,} questions has an answer; check the column of the answers"
-        )
-
-
 def check_numbers(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:
     """Reject numbers that are all the same: they have no correlation with anything."""
     if facts.label_kind != "number" or facts.kind != "texts":
@@ -325,18 +316,6 @@ def check_pairs(facts: TaskFacts, examples: Sequence[Example], *, source: object
             raise InputError(
                 f"{source}: the pairs {quote(texts[0].id)} and {quote(text.id)}: one has a number that says "
                 "how similar it is, and the other has none; give all of them one, or none"
-            )
-
-
-def check_scorable(examples: Sequence[Example], *, source: object) -> None:
-    """Reject a published dev set with unlabeled questions: no score could count them."""
-    for example in examples:
-        if (isinstance(example, SpanExample) and not example.answers and not example.is_impossible) or (
-            isinstance(example, ChoiceExample) and example.label is None
-        ):
-            raise InputError(
-                f"{source}: question {quote(example.id)} comes without its answer, and a model is chosen by "
-                "how it answers here; give a development set with answers"
             )
 
 

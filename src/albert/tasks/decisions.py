@@ -110,17 +110,23 @@ def list_verdicts(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[A
 
 
 def _explain_class(facts: TaskFacts, answer: Any, example: TextExample) -> Verdict:
-    assert isinstance(example.label, int)
-    logs, place = log_softmax(answer), int(answer.argmax())
-    return Verdict(
-        id=example.id,
-        texts=_show_texts(example),
-        gold=facts.labels[example.label],
-        given=facts.labels[place],
-        is_right=place == example.label,
-        loss=-float(logs[example.label]),
-        confidence=float(np.exp(logs[place])),
-    )
+    return _explain_decision(example, _show_texts(example), facts.labels, answer)
+
+
+def _explain_choice(facts: TaskFacts, answer: Any, example: ChoiceExample) -> Verdict:
+    options = {name_option(number): option for number, option in enumerate(example.options)}
+    passage = {"passage": example.passage} if example.passage else {}
+    names = [f"{letter}: {option}" for letter, option in options.items()]
+    return _explain_decision(example, {**passage, "question": example.question, **options}, names, answer)
+
+
+def _explain_decision(
+    example: TextExample | ChoiceExample, texts: dict[str, str], names: Sequence[str], answer: Any
+) -> Verdict:
+    gold, place, logs = example.label, int(answer.argmax()), log_softmax(answer)
+    assert isinstance(gold, int)
+    loss, confidence = -float(logs[gold]), float(np.exp(logs[place]))
+    return Verdict(example.id, texts, names[gold], names[place], place == gold, loss, confidence)
 
 
 def _explain_labels(facts: TaskFacts, answer: Any, example: TextExample) -> Verdict:
@@ -145,22 +151,6 @@ def _explain_number(facts: TaskFacts, answer: Any, example: TextExample) -> Verd
     distance = abs(given - example.label)
     texts = _show_texts(example)
     return Verdict(example.id, texts, f"{example.label:g}", f"{given:.3f}", distance < _NEAR, distance, None)
-
-
-def _explain_choice(facts: TaskFacts, answer: Any, example: ChoiceExample) -> Verdict:
-    assert example.label is not None
-    logs, place = log_softmax(answer), int(answer.argmax())
-    options = {name_option(number): option for number, option in enumerate(example.options)}
-    passage = {"passage": example.passage} if example.passage else {}
-    return Verdict(
-        id=example.id,
-        texts={**passage, "question": example.question, **options},
-        gold=f"{name_option(example.label)}: {example.options[example.label]}",
-        given=f"{name_option(place)}: {example.options[place]}",
-        is_right=place == example.label,
-        loss=-float(logs[example.label]),
-        confidence=float(np.exp(logs[place])),
-    )
 
 
 def _explain_words(facts: TaskFacts, answer: Any, example: TokenExample) -> Verdict:

@@ -107,20 +107,17 @@ def adapt_facts(loaded: Pretrained, task: TaskFacts) -> TaskFacts:
     if task.kind == "spans" and "beam_span" in heads and "span" not in heads:
         changes["has_impossible"] = True
     if task.kind in ("texts", "words") and task.label_kind != "number":
-        changes["labels"] = _choose_labels(loaded, task)
+        names = loaded.folder_config.labels
+        spelled = {name.lower(): name for name in task.labels}
+        if task.labels and (not names or all(name.startswith("LABEL_") for name in names)):
+            names = task.labels
+        elif not names:
+            head = "classification" if task.kind == "texts" else "token_classification"
+            names = tuple(f"LABEL_{place}" for place in range(count_outputs(loaded.model, head) or 0))
+        elif sorted(name.lower() for name in names) == sorted(spelled):
+            names = tuple(spelled[name.lower()] for name in names)
+        changes["labels"] = names
     return task.model_copy(update=changes)
-
-
-def _choose_labels(loaded: Pretrained, task: TaskFacts) -> tuple[str, ...]:
-    names = loaded.folder_config.labels
-    if task.labels and (not names or all(name.startswith("LABEL_") for name in names)):
-        return task.labels
-    if not names:
-        head = "classification" if task.kind == "texts" else "token_classification"
-        return tuple(f"LABEL_{place}" for place in range(count_outputs(loaded.model, head) or 0))
-    spelled = {name.lower(): name for name in task.labels}
-    is_same = sorted(name.lower() for name in names) == sorted(spelled)
-    return tuple(spelled[name.lower()] for name in names) if is_same else names
 
 
 def count_outputs(model: AlbertModel, head: str) -> int | None:

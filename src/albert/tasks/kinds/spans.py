@@ -135,9 +135,11 @@ class SpanKind(Kind[SpanExample, Window, SpanPlaces, WindowSpans, SpanAnswer]):
         found = model.head(BEAM_HEAD)(
             last_TD, tokens, allowed_T=mark_allowed(tokens, batch.answers), true_starts_B=answers_B2[:, 0]
         )
+        logits_B, is_missing_B = found.unanswerable_B.float(), answers_B2[:, 0] == 0
+        unanswerable = F.binary_cross_entropy_with_logits(logits_B, is_missing_B.float(), reduction="sum") / 2
         return {
             SPAN: _compare_ends((found.start_T, found.end_T), tokens=tokens, answers_B2=answers_B2),
-            ANSWERABLE: _compare_answerable(found.unanswerable_B, answers_B2=answers_B2),
+            ANSWERABLE: (unanswerable, ((logits_B > 0) == is_missing_B).sum()),
         }
 
     def predict(
@@ -227,14 +229,6 @@ def _compare_ends(
     answers_2B = answers_B2.T
     total = F.cross_entropy(logits_2BL.flatten(0, 1), answers_2B.flatten(), reduction="sum") / 2
     return total, (logits_2BL.argmax(-1) == answers_2B).all(0).sum()
-
-
-def _compare_answerable(unanswerable_B: Tensor, *, answers_B2: Tensor) -> tuple[Tensor, Tensor]:
-    """Half the cross-entropy of there being no answer, added up, and how often the sign is right."""
-    logits_B = unanswerable_B.float()
-    is_missing_B = answers_B2[:, 0] == 0
-    total = F.binary_cross_entropy_with_logits(logits_B, is_missing_B.float(), reduction="sum") / 2
-    return total, ((logits_B > 0) == is_missing_B).sum()
 
 
 def mark_range(tokens: Tokens, ranges_B2: Ints) -> Tensor:
