@@ -1,5 +1,6 @@
 """Answer the examples of a task with a fine-tuned model, in any number."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -28,13 +29,6 @@ I = TypeVar("I")  # noqa: E741 - an item
 R = TypeVar("R")  # an answer
 
 
-@dataclass
-class Cuts:
-    """How many examples were truncated."""
-
-    num_cut: int = 0
-
-
 @dataclass(frozen=True)
 class Answerer:
     """A fine-tuned model, its vocabulary and its config; `cuts` counts what was truncated."""
@@ -45,18 +39,18 @@ class Answerer:
     facts: TaskFacts
     kind: AnyKind
     runtime: RuntimeSettings
-    cuts: Cuts = field(default_factory=Cuts, compare=False)
+    cuts: Counter[str] = field(default_factory=Counter, compare=False)
 
     def answer(self, examples: Sequence[Example], *, depth: int | None = None) -> list[Any]:
         """Answer each example, as the task type does."""
         items = self.kind.encode(examples, self.tokenizer)
-        self.cuts.num_cut += sum(map(self.kind.is_cut, items))
+        self.cuts["examples"] += sum(map(self.kind.is_cut, items))
         with autocast(select_device(self.runtime.device), self.runtime.precision):
             return ask_items(self.model, self.kind, items, max_tokens=MAX_BATCH_TOKENS, depth=depth)
 
     def describe_cuts(self) -> str | None:
         """Describe how many examples were truncated; None without any."""
-        number = self.cuts.num_cut
+        number = self.cuts["examples"]
         if not number:
             return None
         # Of a question with a context only the question is ever truncated.

@@ -220,21 +220,18 @@ class TaskPredictor(Predictor):
         self, examples: Sequence[Example], wanted: KindName, *, depth: int | None, patience: int | None = None
     ) -> list[dict[str, Any]]:
         """Describe the answer to each example, under the names in JSON."""
-        answerer = self._build_answerer(wanted)
-        if patience is not None:
-            answerer = answerer.with_patience(patience)
-        pairs = zip(answerer.answer(examples, depth=depth), examples, strict=True)
-        return [answerer.kind.describe(answer, example) for answer, example in pairs]
-
-    def _build_answerer(self, wanted: KindName) -> Answerer:
         facts = self.facts
         if facts is None or facts.kind != wanted:
-            self.model.head(_HEADS[wanted])  # refused with the heads that the model has
+            self.model.head(_HEADS[wanted])  # rejected with the heads that the model has
             task = "no task" if facts is None else facts.task
             raise InputError(f"this model was fine-tuned for {task}; load one for {wanted}")
         kind = build_kind(facts)
         check_heads(_NAME, self.model, kind)
-        return Answerer(_NAME, self.model, self.tokenizer, facts, kind, self._runtime)
+        answerer = Answerer(_NAME, self.model, self.tokenizer, facts, kind, self._runtime)
+        if patience is not None:
+            answerer = answerer.with_patience(patience)
+        pairs = zip(answerer.answer(examples, depth=depth), examples, strict=True)
+        return [answerer.kind.describe(answer, example) for answer, example in pairs]
 
 
 def load(

@@ -140,7 +140,9 @@ class EmbeddingKind(Kind[TextExample, EncodedPair, PairTexts, PairVectors, PairV
         has_second_B = batch.answers.has_second_B
         num_pairs = len(has_second_B)
         if not has_second_B.any():
-            batch = _keep_first(batch, num_pairs)
+            lengths = batch.lengths[:num_pairs]
+            flat = (part[: int(lengths.sum())] for part in (batch.ids_T, batch.positions_T, batch.segments_T))
+            batch = TaskBatch(*flat, lengths, batch.answers)
         vectors_SD = self._embed(model, batch, depth=depth).detach().cpu().numpy()
         return [
             PairVectors(vectors_SD[place], vectors_SD[num_pairs + place] if has_second else None)
@@ -199,13 +201,6 @@ class EmbeddingKind(Kind[TextExample, EncodedPair, PairTexts, PairVectors, PairV
         if answer.second is None:
             return {"id": example.id, "embedding": answer.first.tolist()}
         return {"id": example.id, "similarity": answer.similarity}
-
-
-def _keep_first(batch: TaskBatch[PairTexts], num_sequences: int) -> TaskBatch[PairTexts]:
-    lengths = batch.lengths[:num_sequences]
-    end = int(lengths.sum())
-    flat = (batch.ids_T[:end], batch.positions_T[:end], batch.segments_T[:end])
-    return TaskBatch(*flat, lengths, batch.answers)
 
 
 def find_retrieved(answers: Sequence[PairVectors], examples: Sequence[TextExample]) -> float:
