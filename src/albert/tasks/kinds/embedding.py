@@ -141,7 +141,8 @@ class EmbeddingKind(Kind[TextExample, EncodedPair, PairTexts, PairVectors, PairV
         num_pairs = len(has_second_B)
         if not has_second_B.any():
             lengths = batch.lengths[:num_pairs]
-            flat = (part[: int(lengths.sum())] for part in (batch.ids_T, batch.positions_T, batch.segments_T))
+            end = int(lengths.sum())
+            flat = (batch.ids_T[:end], batch.positions_T[:end], batch.segments_T[:end])
             batch = TaskBatch(*flat, lengths, batch.answers)
         vectors_SD = self._embed(model, batch, depth=depth).detach().cpu().numpy()
         return [
