@@ -9,9 +9,9 @@ import fsspec
 import numpy as np
 import pytest
 
-from albert.corpus.cache import fetch_corpus
-from albert.corpus.corpus import narrow, open_corpus
-from albert.corpus.prepare import prepare_corpus
+from albert.data.cache import fetch_corpus
+from albert.data.corpus import narrow, open_corpus
+from albert.data.prepare import prepare_corpus
 from albert.errors import FileFormatError, WriteError
 from tests.corpus.conftest import read_files, upload
 from tests.corpus.test_prepare import UNIT
@@ -115,7 +115,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(there, tmp_path, monkeypatch
 
 ASK = """
 import sys
-from albert.corpus.corpus import open_corpus
+from albert.data.corpus import open_corpus
 print(open_corpus(sys.argv[1]).num_pieces)
 """
 

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from albert.corpus import encoding
-from albert.corpus.encoding import Tally, iter_parts
-from albert.corpus.paragraphs import RawDocument
+from albert.data import encoding
+from albert.data.encoding import Tally, iter_parts
+from albert.data.paragraphs import RawDocument
 from albert.text.folder import load_tokenizer
 
 

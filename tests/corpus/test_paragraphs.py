@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.corpus import paragraphs as module
-from albert.corpus.layouts import Layout, detect_layout
-from albert.corpus.paragraphs import (
+from albert.data import paragraphs as module
+from albert.data.layouts import Layout, detect_layout
+from albert.data.paragraphs import (
     Joiner,
     RawDocument,
     cut_passages,

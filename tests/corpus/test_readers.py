@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.corpus import readers, tables
-from albert.corpus.layouts import Layout
-from albert.corpus.readers import ReadOptions, Slice, iter_documents, iter_line_chunks, iter_slice
-from albert.corpus.sources import Source, find_ignored, find_sources
-from albert.corpus.survey import SurveyTask, build_units, survey_source
+from albert.data import readers, tables
+from albert.data.layouts import Layout
+from albert.data.readers import ReadOptions, Slice, iter_documents, iter_line_chunks, iter_slice
+from albert.data.sources import Source, find_ignored, find_sources
+from albert.data.survey import SurveyTask, build_units, survey_source
 from albert.errors import FileFormatError, InputError
 from tests.corpus.conftest import PARAGRAPHS
 from tests.corpus.test_layouts import SAMPLES

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from albert.corpus.prepare import prepare_corpus
-from albert.corpus.remote import is_url, list_files, measure, open_binary, to_name, to_path
-from albert.corpus.sources import find_ignored, find_sources
+from albert.data.prepare import prepare_corpus
+from albert.data.remote import is_url, list_files, measure, open_binary, to_name, to_path
+from albert.data.sources import find_ignored, find_sources
 from albert.errors import FileFormatError
 from tests.conftest import read_tree
 from tests.corpus.conftest import PARAGRAPHS, upload
@@ -90,7 +90,7 @@ def test_a_change_is_noticed(memory):
 
 
 def test_a_source_that_changes_while_it_is_read_is_an_error(books, vocab_path, memory, tmp_path, monkeypatch):
-    from albert.corpus import prepare as module
+    from albert.data import prepare as module
 
     upload(books, f"{memory}/books")
     first_pass = module._hash

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from albert.corpus import resume
-from albert.corpus.prepare import prepare_corpus
-from albert.corpus.sources import find_sources
-from albert.corpus.storage import LocalFolder
-from albert.corpus.survey import SurveyTask
-from albert.corpus.units import PrepareSettings
-from albert.corpus.workers import build_engine
+from albert.data import resume
+from albert.data.prepare import prepare_corpus
+from albert.data.sources import find_sources
+from albert.data.storage import LocalFolder
+from albert.data.survey import SurveyTask
+from albert.data.units import PrepareSettings
+from albert.data.workers import build_engine
 from albert.errors import AlbertError, InputError
 from albert.text.folder import save_tokenizer
 from albert.text.symbol_tokenizer import SymbolOptions, build_symbol_vocabulary

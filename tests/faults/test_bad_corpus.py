@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from albert.corpus.corpus import open_corpus
-from albert.corpus.manifest import read_manifest
+from albert.data.corpus import open_corpus
+from albert.data.manifest import read_manifest
 from tests.conftest import WORDS, write_vocabulary
 from tests.corpus.conftest import PARAGRAPHS
 
@@ -133,7 +133,7 @@ def test_a_single_line_of_fifty_megabytes(tmp_path, vocab, content):
     code = f"""
 import json, sys
 from albert.app.cli import _run
-from albert.corpus import prepare  # what is imported is no part of the bill
+from albert.data import prepare  # what is imported is no part of the bill
 def peak():  # not getrusage's: that is also the peak of the process which started this one
     (line,) = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
     return int(line.split()[1])

@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from albert.corpus.decompress import is_compressed
-from albert.corpus.remote import Place, is_url, to_path
+from albert.data.decompress import is_compressed
+from albert.data.remote import Place, is_url, to_path
 from albert.errors import FileFormatError, InputError
 from albert.tasks.assignment import build_columns
 from albert.tasks.catalogue import Task, find_split

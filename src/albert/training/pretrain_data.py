@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from albert.corpus.corpus import Corpus, open_corpus
-from albert.corpus.held_out import hold_out, keep_beginning
-from albert.corpus.manifest import refuse_other_vocabulary
-from albert.corpus.remote import Place
-from albert.corpus.vocabulary import VOCAB_DIR
+from albert.data.corpus import Corpus, open_corpus
+from albert.data.held_out import hold_out, keep_beginning
+from albert.data.manifest import refuse_other_vocabulary
+from albert.data.remote import Place
+from albert.data.vocabulary import VOCAB_DIR
 from albert.reporting import Reporter
 from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer

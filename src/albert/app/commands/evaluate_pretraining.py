@@ -47,7 +47,7 @@ def _evaluate(
     revision: str | None,
     overrides: list[str],
 ) -> dict[str, Any]:
-    from albert.corpus.corpus import open_corpus
+    from albert.data.corpus import open_corpus
     from albert.examples.settings import ExampleSettings
     from albert.model.runtime import select_device
     from albert.pretrained.folder import check_vocabulary, load_model

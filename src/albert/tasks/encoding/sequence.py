@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from albert.corpus import grouping
+from albert.data import grouping
 from albert.errors import InputError
 from albert.text.tokenizer import Tokenizer
 

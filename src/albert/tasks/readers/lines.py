@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from albert.corpus.decompress import iter_bytes
-from albert.corpus.remote import Place
+from albert.data.decompress import iter_bytes
+from albert.data.remote import Place
 from albert.errors import FileFormatError
 from albert.tasks.problems import BadRow, Problems
 

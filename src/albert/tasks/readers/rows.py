@@ -9,10 +9,10 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from albert.corpus.decompress import OPENERS
-from albert.corpus.remote import Place, to_name
-from albert.corpus.sources import Source
-from albert.corpus.tables import open_parquet
+from albert.data.decompress import OPENERS
+from albert.data.remote import Place, to_name
+from albert.data.sources import Source
+from albert.data.tables import open_parquet
 from albert.errors import FileFormatError, InputError
 from albert.files import MAX_CSV_FIELD
 from albert.tasks.problems import BadRow, Problems, iter_good, quote

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Generic, TypeVar
 
-from albert.corpus.remote import Place
+from albert.data.remote import Place
 from albert.errors import FileFormatError, suggest
 from albert.settings import Settings
 from albert.tasks.examples import Example, Numbered

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from albert.corpus.cache import fetch_corpus
-from albert.corpus.manifest import Manifest, read_manifest
-from albert.corpus.mapping import MappedFiles
-from albert.corpus.remote import Place, is_url
-from albert.corpus.shards import ShardPart, cut_part, read_shard
+from albert.data.cache import fetch_corpus
+from albert.data.manifest import Manifest, read_manifest
+from albert.data.mapping import MappedFiles
+from albert.data.remote import Place, is_url
+from albert.data.shards import ShardPart, cut_part, read_shard
 from albert.errors import FileFormatError
 from albert.reporting import Reporter
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from albert.corpus.corpus import Corpus
+from albert.data.corpus import Corpus
 
 _SHARES = {
     "shortest": 0.0,

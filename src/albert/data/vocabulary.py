@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from albert.corpus.storage import Storage
+from albert.data.storage import Storage
 from albert.text.folder import TOKENIZER_FILES, load_tokenizer, save_tokenizer
 from albert.text.tokenizer import Tokenizer
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, redirect_stdout
 from typing import Any, TypeVar
 
 from albert import __version__
-from albert.corpus.workers import WorkerError
+from albert.data.workers import WorkerError
 from albert.errors import AlbertError, InputError, first_line, name_install
 
 T = TypeVar("T")

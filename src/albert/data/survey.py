@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from albert.corpus.cleaning import find_running_heads, looks_binary
-from albert.corpus.decompress import is_compressed, read_head
-from albert.corpus.layouts import Layout, choose_layout
-from albert.corpus.readers import ReadOptions, Slice, read_sample
-from albert.corpus.remote import measure, open_binary
-from albert.corpus.sources import Source
-from albert.corpus.tables import count_row_groups, describe_dataset
+from albert.data.cleaning import find_running_heads, looks_binary
+from albert.data.decompress import is_compressed, read_head
+from albert.data.layouts import Layout, choose_layout
+from albert.data.readers import ReadOptions, Slice, read_sample
+from albert.data.remote import measure, open_binary
+from albert.data.sources import Source
+from albert.data.tables import count_row_groups, describe_dataset
 from albert.errors import FileFormatError
 from albert.settings import Settings
 

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from albert.corpus.manifest import MANIFEST_NAME, SHARDS_DIR, Manifest, ShardEntry, read_manifest
-from albert.corpus.progress import Meter
-from albert.corpus.remote import Place, is_url, to_path
-from albert.corpus.storage import LocalFolder, RemoteFolder
-from albert.corpus.vocabulary import VOCAB_DIR, fetch_vocabulary
+from albert.data.manifest import MANIFEST_NAME, SHARDS_DIR, Manifest, ShardEntry, read_manifest
+from albert.data.progress import Meter
+from albert.data.remote import Place, is_url, to_path
+from albert.data.storage import LocalFolder, RemoteFolder
+from albert.data.vocabulary import VOCAB_DIR, fetch_vocabulary
 from albert.errors import AlbertError, FileFormatError
 from albert.files import atomic_path, default_cache_dir, hash_file, hold, read_json, write_json, writing_to
 from albert.reporting import Reporter, Silence

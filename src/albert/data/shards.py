@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from albert.corpus.mapping import MappedFiles
+from albert.data.mapping import MappedFiles
 from albert.errors import FileFormatError
 from albert.files import atomic_path
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from albert.corpus.cleaning import looks_binary
-from albert.corpus.decompress import HEAD_BYTES, OPENERS, iter_bytes
+from albert.data.cleaning import looks_binary
+from albert.data.decompress import HEAD_BYTES, OPENERS, iter_bytes
 from albert.errors import FileFormatError
 from albert.files import MAX_CSV_FIELD
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from albert.corpus.storage import LocalFolder, Storage, put_json
+from albert.data.storage import LocalFolder, Storage, put_json
 from albert.errors import FileFormatError, InputError
 from albert.files import read_json
 from albert.settings import Settings, build_settings

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from albert.corpus.decompress import BLOCK_BYTES, iter_bytes
-from albert.corpus.paragraphs import RawDocument
+from albert.data.decompress import BLOCK_BYTES, iter_bytes
+from albert.data.paragraphs import RawDocument
 
 # Cleaned text has no control characters: these two are free for the borders.
 _DOCUMENT_END = b"\x1e"

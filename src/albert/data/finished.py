@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from albert.corpus.manifest import MANIFEST_NAME, Manifest, SourceEntry, read_manifest
-from albert.corpus.sources import Source
-from albert.corpus.storage import Storage
-from albert.corpus.survey import SourceSurvey
-from albert.corpus.units import PrepareSettings
+from albert.data.manifest import MANIFEST_NAME, Manifest, SourceEntry, read_manifest
+from albert.data.sources import Source
+from albert.data.storage import Storage
+from albert.data.survey import SourceSurvey
+from albert.data.units import PrepareSettings
 from albert.errors import InputError
 from albert.reporting import Reporter
 

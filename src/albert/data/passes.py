@@ -11,17 +11,17 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from albert.corpus.deduplicate import Flags, hash_document, hash_paragraphs
-from albert.corpus.encoding import Tally, iter_parts
-from albert.corpus.manifest import SHARDS_DIR, ShardEntry
-from albert.corpus.paragraphs import RawDocument, cut_passages
-from albert.corpus.readers import ReadOptions, iter_slice
-from albert.corpus.scratch_text import read_documents, write_documents
-from albert.corpus.shards import ShardPart, choose_id_type, write_parts
-from albert.corpus.storage import Storage, open_storage, put_json
-from albert.corpus.survey import measure_source
-from albert.corpus.units import RUN_NAME, HashRecord, UnitRecord, UnitTask
-from albert.corpus.vocabulary import VOCAB_DIR, load_vocabulary
+from albert.data.deduplicate import Flags, hash_document, hash_paragraphs
+from albert.data.encoding import Tally, iter_parts
+from albert.data.manifest import SHARDS_DIR, ShardEntry
+from albert.data.paragraphs import RawDocument, cut_passages
+from albert.data.readers import ReadOptions, iter_slice
+from albert.data.scratch_text import read_documents, write_documents
+from albert.data.shards import ShardPart, choose_id_type, write_parts
+from albert.data.storage import Storage, open_storage, put_json
+from albert.data.survey import measure_source
+from albert.data.units import RUN_NAME, HashRecord, UnitRecord, UnitTask
+from albert.data.vocabulary import VOCAB_DIR, load_vocabulary
 from albert.errors import FileFormatError, InputError
 from albert.files import hash_file, read_text, writing_to
 from albert.text.tokenizer import Tokenizer

@@ -8,9 +8,9 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from albert.corpus.grouping import iter_groups
-from albert.corpus.paragraphs import RawDocument
-from albert.corpus.shards import MAX_BATCH_PIECES, ShardPart, build_part, choose_id_type, join_parts
+from albert.data.grouping import iter_groups
+from albert.data.paragraphs import RawDocument
+from albert.data.shards import MAX_BATCH_PIECES, ShardPart, build_part, choose_id_type, join_parts
 from albert.text.sentences import split_sentences
 from albert.text.tokenizer import Tokenizer
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from albert.corpus.corpus import Corpus, narrow
+from albert.data.corpus import Corpus, narrow
 from albert.errors import InputError
 
 

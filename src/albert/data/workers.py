@@ -51,7 +51,7 @@ def build_engine(name: str, *, num_workers: int | None = None, address: str | No
     if num_workers is not None and num_workers < 1:
         raise InputError(f"{num_workers} workers are too few; at least 1")
     if name == "ray":
-        from albert.corpus.ray_engine import RayEngine
+        from albert.data.ray_engine import RayEngine
 
         return RayEngine(num_workers, address=address)
     if name != "local":

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from albert.corpus.cleaning import clean_bytes, clean_text, drop_licence, drop_page_furniture, mend_bytes
-from albert.corpus.decompress import HEAD_BYTES, is_compressed, iter_bytes, read_head
-from albert.corpus.layouts import Layout, choose_layout
-from albert.corpus.paragraphs import Joiner, RawDocument, drop_ornaments, iter_raw_documents, split_lines
-from albert.corpus.sources import Source
-from albert.corpus.tables import iter_dataset_texts, iter_parquet_texts
+from albert.data.cleaning import clean_bytes, clean_text, drop_licence, drop_page_furniture, mend_bytes
+from albert.data.decompress import HEAD_BYTES, is_compressed, iter_bytes, read_head
+from albert.data.layouts import Layout, choose_layout
+from albert.data.paragraphs import Joiner, RawDocument, drop_ornaments, iter_raw_documents, split_lines
+from albert.data.sources import Source
+from albert.data.tables import iter_dataset_texts, iter_parquet_texts
 from albert.errors import FileFormatError
 
 MAX_LINE_BYTES = 1 << 20

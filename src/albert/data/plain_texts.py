@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from albert.corpus.cleaning import looks_binary
-from albert.corpus.decompress import read_head
-from albert.corpus.readers import iter_documents
-from albert.corpus.sources import find_sources
+from albert.data.cleaning import looks_binary
+from albert.data.decompress import read_head
+from albert.data.readers import iter_documents
+from albert.data.sources import find_sources
 
 
 def iter_plain_texts(

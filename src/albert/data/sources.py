@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from albert.corpus.decompress import OPENERS
-from albert.corpus.remote import Place, is_url, list_files, to_name, to_path
+from albert.data.decompress import OPENERS
+from albert.data.remote import Place, is_url, list_files, to_name, to_path
 from albert.errors import InputError
 
 KINDS = {".txt": "txt", ".jsonl": "jsonl", ".parquet": "parquet"}

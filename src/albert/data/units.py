@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field
 
 from pydantic import PositiveInt, field_validator
 
-from albert.corpus.layouts import LAYOUTS
-from albert.corpus.manifest import ShardEntry
-from albert.corpus.survey import Unit
+from albert.data.layouts import LAYOUTS
+from albert.data.manifest import ShardEntry
+from albert.data.survey import Unit
 from albert.settings import Settings
 
 RUN_NAME = "run.txt"

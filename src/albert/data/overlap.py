@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from albert.corpus.corpus import Corpus
-from albert.corpus.evaluation_texts import iter_texts
-from albert.corpus.shards import ShardPart
+from albert.data.corpus import Corpus
+from albert.data.evaluation_texts import iter_texts
+from albert.data.shards import ShardPart
 from albert.errors import InputError
 from albert.text.tokenizer import Tokenizer
 

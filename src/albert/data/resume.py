@@ -4,14 +4,14 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from albert.corpus.manifest import MANIFEST_NAME, SHARDS_DIR
-from albert.corpus.progress import Meter
-from albert.corpus.sources import Source
-from albert.corpus.storage import Storage, open_storage, put_json
-from albert.corpus.survey import SourceSurvey, SurveyTask, measure_source, survey_source
-from albert.corpus.units import PREPARE_VERSION, HashRecord, UnitRecord, UnitTask
-from albert.corpus.vocabulary import VOCAB_DIR
-from albert.corpus.workers import Engine
+from albert.data.manifest import MANIFEST_NAME, SHARDS_DIR
+from albert.data.progress import Meter
+from albert.data.sources import Source
+from albert.data.storage import Storage, open_storage, put_json
+from albert.data.survey import SourceSurvey, SurveyTask, measure_source, survey_source
+from albert.data.units import PREPARE_VERSION, HashRecord, UnitRecord, UnitTask
+from albert.data.vocabulary import VOCAB_DIR
+from albert.data.workers import Engine
 from albert.errors import AlbertError, InputError
 from albert.files import read_json
 from albert.reporting import Reporter

@@ -16,18 +16,18 @@ from typing import NoReturn, TypeVar
 
 import numpy as np
 
-from albert.corpus.deduplicate import SeenHashes
-from albert.corpus.finished import check_finished, describe_source, is_same, is_whole
-from albert.corpus.layouts import LAYOUTS
-from albert.corpus.manifest import MANIFEST_NAME, SHARDS_DIR, Manifest, write_manifest
-from albert.corpus.passes import hash_unit, write_unit
-from albert.corpus.progress import Meter
-from albert.corpus.remote import Place, is_url, to_path
-from albert.corpus.resume import choose_scratch, read_hash_record, read_unit_record, survey_sources, sweep
-from albert.corpus.sources import DATASET_PREFIX, Source, find_ignored, find_sources
-from albert.corpus.storage import Storage, open_storage
-from albert.corpus.survey import SourceSurvey, SurveyTask, build_units, choose_unit_bytes
-from albert.corpus.units import (
+from albert.data.deduplicate import SeenHashes
+from albert.data.finished import check_finished, describe_source, is_same, is_whole
+from albert.data.layouts import LAYOUTS
+from albert.data.manifest import MANIFEST_NAME, SHARDS_DIR, Manifest, write_manifest
+from albert.data.passes import hash_unit, write_unit
+from albert.data.progress import Meter
+from albert.data.remote import Place, is_url, to_path
+from albert.data.resume import choose_scratch, read_hash_record, read_unit_record, survey_sources, sweep
+from albert.data.sources import DATASET_PREFIX, Source, find_ignored, find_sources
+from albert.data.storage import Storage, open_storage
+from albert.data.survey import SourceSurvey, SurveyTask, build_units, choose_unit_bytes
+from albert.data.units import (
     RUN_NAME,
     PrepareSettings,
     UnitRecord,
@@ -35,8 +35,8 @@ from albert.corpus.units import (
     build_key,
     describe_unit,
 )
-from albert.corpus.vocabulary import save_vocabulary
-from albert.corpus.workers import Engine, build_engine
+from albert.data.vocabulary import save_vocabulary
+from albert.data.workers import Engine, build_engine
 from albert.errors import InputError
 from albert.files import hold
 from albert.reporting import Reporter, Silence

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from albert.corpus.remote import Place, is_url, open_binary, to_name, to_path
+from albert.data.remote import Place, is_url, open_binary, to_name, to_path
 from albert.errors import FileFormatError
 
 BLOCK_BYTES = 1 << 20

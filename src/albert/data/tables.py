@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from albert.corpus.decompress import find_content, is_compressed, iter_bytes
-from albert.corpus.sources import Source
+from albert.data.decompress import find_content, is_compressed, iter_bytes
+from albert.data.sources import Source
 from albert.errors import FileFormatError, InputError, name_install, one_line
 
 _BATCH_ROWS = 256

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from albert.corpus.remote import Place, connect, is_url, tell_failures, to_path
+from albert.data.remote import Place, connect, is_url, tell_failures, to_path
 from albert.files import ASIDE_PATTERN, atomic_path, default_cache_dir, format_json, hash_file, require_folder
 
 
