@@ -11,8 +11,8 @@ from typing import Any
 from albert.data.corpus import open_corpus
 from albert.data.manifest import Manifest
 from albert.data.overlap import find_overlap
-from albert.data.plain_texts import iter_plain_texts
 from albert.data.prepare import prepare_corpus
+from albert.data.sources import iter_plain_texts
 from albert.data.units import PrepareSettings
 from albert.errors import FileFormatError, InputError
 from albert.files import atomic_dir, write_json, write_text

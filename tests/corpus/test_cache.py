@@ -9,8 +9,7 @@ import fsspec
 import numpy as np
 import pytest
 
-from albert.data.cache import fetch_corpus
-from albert.data.corpus import narrow, open_corpus
+from albert.data.corpus import fetch_corpus, narrow, open_corpus
 from albert.data.prepare import prepare_corpus
 from albert.errors import FileFormatError, WriteError
 from tests.corpus.conftest import read_files, upload

@@ -4,7 +4,7 @@ import lzma
 import pyarrow as pa
 import pytest
 
-from albert.data.decompress import iter_bytes, read_head
+from albert.data.paths import iter_bytes, read_head
 from albert.errors import FileFormatError
 
 CONTENT = b"".join(b"line %d of a text that is compressed\n" % number for number in range(40_000))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.data.deduplicate import SeenHashes, hash_document, hash_paragraphs, hash_text
+from albert.data.units import SeenHashes, hash_document, hash_paragraphs, hash_text
 
 
 @given(st.lists(st.lists(st.integers(0, 40), max_size=30), max_size=12))

@@ -3,8 +3,8 @@
 from collections import Counter
 
 from albert.data import encoding
-from albert.data.encoding import Tally, iter_parts
 from albert.data.paragraphs import RawDocument
+from albert.data.units import Tally, iter_parts
 from albert.text.folder import load_tokenizer
 
 

@@ -1,6 +1,6 @@
 """Whole items together until they weigh enough."""
 
-from albert.data.grouping import iter_groups
+from albert.data.rows import iter_groups
 
 
 def test_a_group_ends_with_the_item_that_reaches_the_limit() -> None:

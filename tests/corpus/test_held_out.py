@@ -6,8 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from albert.data.corpus import narrow
-from albert.data.held_out import hold_out
+from albert.data.corpus import hold_out, narrow
 from albert.errors import InputError
 from tests.examples.conftest import NUM_ORDINARY, corpus, tokenizer, write_corpus
 

@@ -2,8 +2,8 @@ from collections import Counter
 
 import pytest
 
+from albert.data.documents import ReadOptions, read_sample
 from albert.data.layouts import Layout, choose_layout, detect_layout
-from albert.data.readers import ReadOptions, read_sample
 from albert.data.sources import find_sources
 from albert.text.sentences import iter_sentences
 from tests.corpus.conftest import PARAGRAPHS, wrap

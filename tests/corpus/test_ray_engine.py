@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from albert.data.engines import WorkerError, build_engine
 from albert.data.prepare import prepare_corpus
-from albert.data.workers import WorkerError, build_engine
 from albert.errors import InputError
 from tests.conftest import read_tree
 from tests.corpus.conftest import read_files, sentence
@@ -72,7 +72,7 @@ def die(number: int) -> int:
 
 
 def test_tasks_are_spread_and_their_errors_come_through_as_they_were_raised(cluster, monkeypatch):
-    monkeypatch.setattr("albert.data.ray_engine.MAX_RETRIES", 0)
+    monkeypatch.setattr("albert.data.engines.MAX_RETRIES", 0)
     with build_engine("ray", address=cluster.address) as engine:
         done = list(engine.run(locate, list(range(10))))
         assert sorted(task for task, _ in done) == list(range(10))

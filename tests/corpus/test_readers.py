@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert.data import readers, tables
+from albert.data.documents import ReadOptions, Slice, iter_documents, iter_line_chunks, iter_slice
 from albert.data.layouts import Layout
-from albert.data.readers import ReadOptions, Slice, iter_documents, iter_line_chunks, iter_slice
-from albert.data.sources import Source, find_ignored, find_sources
-from albert.data.survey import SurveyTask, build_units, survey_source
+from albert.data.sources import Source, SurveyTask, build_units, find_ignored, find_sources, survey_source
 from albert.errors import FileFormatError, InputError
 from tests.corpus.conftest import PARAGRAPHS
 from tests.corpus.test_layouts import SAMPLES

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from albert.data.paths import is_url, list_files, measure, open_binary, to_name, to_path
 from albert.data.prepare import prepare_corpus
-from albert.data.remote import is_url, list_files, measure, open_binary, to_name, to_path
 from albert.data.sources import find_ignored, find_sources
 from albert.errors import FileFormatError
 from tests.conftest import read_tree

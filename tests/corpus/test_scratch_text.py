@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from albert.data import scratch_text
 from albert.data.paragraphs import RawDocument
-from albert.data.scratch_text import read_documents, write_documents
+from albert.data.units import read_documents, write_documents
 
 PARAGRAPH = st.text(alphabet=st.characters(min_codepoint=32, exclude_categories=["Cc", "Cs"]), min_size=1)
 DOCUMENT = st.builds(RawDocument, st.lists(PARAGRAPH, min_size=1, max_size=4), is_split=st.booleans())

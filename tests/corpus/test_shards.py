@@ -92,7 +92,7 @@ def test_more_shards_than_a_process_may_open_at_first(tmp_path):
     code = f"""
 import resource
 from pathlib import Path
-from albert.data.mapping import MappedFiles
+from albert.data.shards import MappedFiles
 from albert.data.shards import read_shard
 files = MappedFiles()
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, 64))

@@ -7,12 +7,11 @@ import sys
 import pytest
 
 from albert.data import resume
+from albert.data.engines import build_engine
 from albert.data.prepare import prepare_corpus
-from albert.data.sources import find_sources
+from albert.data.sources import SurveyTask, find_sources
 from albert.data.storage import LocalFolder
-from albert.data.survey import SurveyTask
 from albert.data.units import PrepareSettings
-from albert.data.workers import build_engine
 from albert.errors import AlbertError, InputError
 from albert.text.folder import save_tokenizer
 from albert.text.symbol_tokenizer import SymbolOptions, build_symbol_vocabulary

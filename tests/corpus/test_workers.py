@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from albert.data.workers import WorkerError, Workers, build_engine
+from albert.data.engines import WorkerError, Workers, build_engine
 from albert.errors import InputError
 
 

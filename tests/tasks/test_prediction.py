@@ -11,16 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import albert
+from albert.data.problems import Problems
 from albert.errors import FileFormatError, InputError
 from albert.model.runtime import RuntimeSettings
 from albert.tasks import prediction
-from albert.tasks.arrivals import iter_arrived
 from albert.tasks.evaluation_goal import find_goal
 from albert.tasks.examples import Numbered, TextExample
 from albert.tasks.members import fit_members, read_member
 from albert.tasks.prediction import Ensemble, predict
-from albert.tasks.prediction_input import PredictionInput, Stream
-from albert.tasks.problems import Problems
+from albert.tasks.prediction_input import PredictionInput, Stream, iter_arrived
 from albert.tasks.readers import lines as line_reading
 from albert.tasks.task_facts import TaskFacts
 from tests.conftest import read_tree

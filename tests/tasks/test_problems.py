@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from albert.data.problems import BadRow, Problems, iter_good, quote
 from albert.errors import FileFormatError
-from albert.tasks.problems import BadRow, Problems, iter_good, quote
 
 
 @dataclass(frozen=True)

@@ -47,13 +47,13 @@ def clean_bytes(data: bytes, counts: Counter[str], *, keeps_long_tokens: bool = 
     if b"\x0b" in data or b"\x0c" in data:
         data = _BREAKS.sub(b"\n", data)
     kept = data.translate(None, _CONTROL)
-    _count(counts, "control_characters", len(data) - len(kept))
+    count(counts, "control_characters", len(data) - len(kept))
     if not kept.isascii():
         for mark in _LINE_ENDS:
             kept = kept.replace(mark, b"\n")
         for kind, pattern in _INVISIBLE:
             kept, number = pattern.subn(b"", kept)
-            _count(counts, kind, number)
+            count(counts, kind, number)
     return mend_bytes(kept if keeps_long_tokens else _drop_long_tokens(kept, counts), counts)
 
 
@@ -61,7 +61,7 @@ def mend_bytes(data: bytes, counts: Counter[str]) -> str:
     """Bytes as text; what is no UTF-8 becomes U+FFFD and is counted."""
     text = data.decode("utf-8", "replace")
     if "\ufffd" in text:
-        _count(counts, "broken_characters", text.count("\ufffd") - data.count(b"\xef\xbf\xbd"))
+        count(counts, "broken_characters", text.count("\ufffd") - data.count(b"\xef\xbf\xbd"))
     return text
 
 
@@ -78,19 +78,19 @@ def _drop_long_tokens(data: bytes, counts: Counter[str]) -> bytes:
     if (rows <= 32).any(axis=1).all():
         return data
     data, number = _LONG_TOKEN.subn(b"", data)
-    _count(counts, "long_tokens", number)
+    count(counts, "long_tokens", number)
     return data
 
 
 def drop_page_furniture(text: str, counts: Counter[str], *, heads: Collection[str] = ()) -> str:
     """Whole lines without those that are only a number, and without the running heads."""
     framed, number = _PAGE_NUMBER.subn("", "\n" + text)
-    _count(counts, "page_numbers", number)
+    count(counts, "page_numbers", number)
     if not heads:
         return framed[1:]
     lines = framed[1:].split("\n")
     kept = [line for line in lines if not line or head_pattern(line) not in heads]
-    _count(counts, "running_heads", len(lines) - len(kept))
+    count(counts, "running_heads", len(lines) - len(kept))
     return "\n".join(kept)
 
 
@@ -126,7 +126,7 @@ def drop_licence(text: str, counts: Counter[str], *, is_licence: bool | None = N
     """
     if "GUTENBERG" not in text.upper():
         kept = "" if is_licence else text
-        _count(counts, "licence_characters", len(text) - len(kept))
+        count(counts, "licence_characters", len(text) - len(kept))
         return kept, bool(is_licence)
     marks = sorted(
         [(mark.start(), mark.end(), True) for mark in _LICENCE_START.finditer(text)]
@@ -142,7 +142,7 @@ def drop_licence(text: str, counts: Counter[str], *, is_licence: bool | None = N
     if not is_licence:
         parts.append(text[place:])
     kept = "".join(parts)
-    _count(counts, "licence_characters", len(text) - len(kept))
+    count(counts, "licence_characters", len(text) - len(kept))
     return kept, bool(is_licence)
 
 
@@ -154,6 +154,7 @@ def looks_binary(head: bytes) -> bool:
     return 3 * text.count("\ufffd") > max(len(text), 1)
 
 
-def _count(counts: Counter[str], kind: str, number: int) -> None:
+def count(counts: Counter[str], kind: str, number: int) -> None:
+    """Add to a count; a count of zero is not recorded."""
     if number:
         counts[kind] += number

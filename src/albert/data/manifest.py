@@ -1,5 +1,8 @@
-"""The manifest of a prepared corpus: written last, so a corpus with one is whole."""
+"""The metadata of a prepared corpus: its manifest, which is written last, and its vocabulary."""
 
+import shutil
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import Field
@@ -8,9 +11,12 @@ from albert.data.storage import LocalFolder, Storage, put_json
 from albert.errors import FileFormatError, InputError
 from albert.files import read_json
 from albert.settings import Settings, build_settings
+from albert.text.folder import TOKENIZER_FILES, load_tokenizer, save_tokenizer
+from albert.text.tokenizer import Tokenizer
 
 MANIFEST_NAME = "manifest.json"
 SHARDS_DIR = "shards"
+VOCAB_DIR = "vocab"
 FORMAT_VERSION = 1
 
 
@@ -26,7 +32,7 @@ class ShardEntry(Settings):
 
 
 class SourceEntry(Settings):
-    """One source as it was read: a change is seen by its hash; `skipped` is why it was not read."""
+    """One source as it was read; `skipped` is the reason why it was not read, if so."""
 
     name: str
     num_bytes: int
@@ -36,7 +42,7 @@ class SourceEntry(Settings):
 
 
 class Manifest(Settings):
-    """What a prepared corpus is: vocabulary, shards, sources and what was dropped on the way."""
+    """What a prepared corpus holds: vocabulary, shards, sources, and counts of what was dropped."""
 
     format_version: int = FORMAT_VERSION
     vocabulary: str
@@ -51,9 +57,15 @@ class Manifest(Settings):
     sources: tuple[SourceEntry, ...] = ()
     shards: tuple[ShardEntry, ...]
 
+    def is_whole(self, out: Storage) -> bool:
+        """Whether all shards exist and have the content that the manifest says."""
+        return all(
+            out.is_whole(each.name, num_bytes=each.num_bytes, sha256=each.sha256) for each in self.shards
+        )
+
 
 def read_manifest(folder: Path | Storage, *, fingerprint: str | None = None) -> Manifest:
-    """The manifest of a corpus; one of another vocabulary than `fingerprint` is refused."""
+    """Read the manifest of a corpus; with `fingerprint`, check that it has that vocabulary."""
     store = LocalFolder(folder) if isinstance(folder, Path) else folder
     source = f"{store.place}/{MANIFEST_NAME}"
     if store.find_size(MANIFEST_NAME) is None:
@@ -73,7 +85,7 @@ def read_manifest(folder: Path | Storage, *, fingerprint: str | None = None) -> 
 
 
 def refuse_other_vocabulary(manifest: Manifest, place: str, fingerprint: str) -> None:
-    """Refuse the manifest of the corpus at `place` if it was prepared with another vocabulary."""
+    """Raise `InputError` if the corpus at `place` was prepared with another vocabulary."""
     if manifest.vocabulary != fingerprint:
         raise InputError(
             f"{place}: prepared with another vocabulary ({manifest.vocabulary[:12]}…, "
@@ -82,6 +94,45 @@ def refuse_other_vocabulary(manifest: Manifest, place: str, fingerprint: str) ->
 
 
 def write_manifest(folder: Path | Storage, manifest: Manifest) -> None:
-    """Write the manifest: the last act of preparing."""
+    """Write the manifest, as the last step of preparing."""
     store = LocalFolder(folder) if isinstance(folder, Path) else folder
     put_json(store, MANIFEST_NAME, manifest.model_dump(mode="json"))
+
+
+def are_whole(out: Storage, shards: Iterable[ShardEntry]) -> bool:
+    """Whether all shards exist and have the content that their entries say."""
+    return all(out.is_whole(each.name, num_bytes=each.num_bytes, sha256=each.sha256) for each in shards)
+
+
+def save_vocabulary(out: Storage, tokenizer: Tokenizer) -> None:
+    """Write the vocabulary's files into the corpus, unless they are there, and remove those of another."""
+    with tempfile.TemporaryDirectory(prefix="albert-") as folder:
+        save_tokenizer(tokenizer, Path(folder))
+        for file in TOKENIZER_FILES:
+            written, name = Path(folder) / file, f"{VOCAB_DIR}/{file}"
+            if not written.exists():
+                out.remove(name)
+                continue
+            if out.find_size(name) == written.stat().st_size:
+                with out.reading(name) as path:
+                    if path.read_bytes() == written.read_bytes():
+                        continue
+            with out.writing(name) as path:
+                shutil.copyfile(written, path)
+
+
+def fetch_vocabulary(out: Storage, folder: Path) -> None:
+    """Copy the vocabulary's files of a corpus into a folder; by name, since not every store can list."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in TOKENIZER_FILES:
+        name = f"{VOCAB_DIR}/{file}"
+        if out.find_size(name) is not None:
+            with out.reading(name) as path:
+                shutil.copyfile(path, folder / file)
+
+
+def load_vocabulary(out: Storage) -> Tokenizer:
+    """Load the tokenizer of a corpus."""
+    with tempfile.TemporaryDirectory(prefix="albert-") as folder:
+        fetch_vocabulary(out, Path(folder))
+        return load_tokenizer(Path(folder))

@@ -1,11 +1,14 @@
-"""A corpus and a task's files come in; how many of the task's texts occur in the corpus goes out.
+"""Find how many texts of a task's files occur in a corpus.
 
-A text *occurs whole* if its pieces lie one after the other inside one document of the corpus. It *overlaps*
-if a run of n of its pieces does (13 unless told otherwise); `share` says how much of it lies in such runs.
-Texts of fewer than n pieces are too common to say anything and are counted apart. The corpus streams by:
-memory depends on the task's files alone.
+A text *occurs whole* if its tokens are consecutive inside one document of the corpus. It *overlaps* if a run
+of n of its tokens is (13 by default); `share` is how much of it is in such runs. Texts of fewer than n tokens
+are too common to say anything and are counted apart. The corpus is streamed: memory depends on the task's
+files alone.
 """
 
+import csv
+import io
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from albert.data.cleaning import looks_binary
 from albert.data.corpus import Corpus
-from albert.data.evaluation_texts import iter_texts
+from albert.data.paths import HEAD_BYTES, iter_bytes
+from albert.data.rows import find_format
 from albert.data.shards import ShardPart
-from albert.errors import InputError
+from albert.errors import FileFormatError, InputError
+from albert.files import MAX_CSV_FIELD
 from albert.text.tokenizer import Tokenizer
 
 NUM_PIECES = 13
@@ -77,6 +83,56 @@ def find_overlap(
     if len(wanted):
         _scan(corpus, known, wanted, is_found, is_whole, num_pieces)
     return _report(paths, known, is_found[np.searchsorted(wanted, known.grams)], is_whole, num_pieces)
+
+
+def iter_texts(path: Path) -> Iterator[str]:
+    """Yield every text of a task's file, or of all files of a folder.
+
+    These are the cells of .tsv and .csv, the strings of .json and .jsonl, and the lines of other files.
+    """
+    path = Path(path)
+    if path.is_dir():
+        for file in sorted(file for file in path.rglob("*") if file.is_file()):
+            if not any(part.startswith(".") for part in file.relative_to(path).parts):
+                yield from iter_texts(file)
+        return
+    data = b"".join(iter_bytes(path))
+    if looks_binary(data[:HEAD_BYTES]):
+        raise FileFormatError(
+            f"{path}: is no text in UTF-8; what is read are .tsv, .csv, .json, .jsonl and lines of text: "
+            "convert it, or leave it out"
+        )
+    text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.removesuffix("\n").split("\n")  # other characters that end lines may be inside a text
+    format = find_format(path)
+    if format == "tsv":
+        yield from (cell for line in lines for cell in line.split("\t"))
+    elif format == "csv":
+        csv.field_size_limit(MAX_CSV_FIELD)
+        yield from (cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row)
+    elif format == "jsonl":
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield from _iter_strings(_parse(line, f"{path}: line {number}"))
+    elif format == "json" or text.lstrip().startswith("{"):  # RACE has JSON in files named .txt
+        yield from _iter_strings(_parse(text, str(path)))
+    else:
+        yield from lines
+
+
+def _parse(text: str, source: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{source}: not valid JSON ({error}); mend it or fetch it again") from error
+
+
+def _iter_strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _iter_strings(inner)
 
 
 def _read_texts(paths: Sequence[Path], tokenizer: Tokenizer, num_pieces: int) -> _Texts:

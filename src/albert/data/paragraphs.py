@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from albert.data.grouping import iter_groups
 from albert.data.layouts import MAX_WRAPPED_WIDTH, Layout, begins_paragraph, ends_sentence
+from albert.data.rows import iter_groups
 
 # No document is held in memory beyond this: a longer one is cut between two paragraphs.
 MAX_DOCUMENT_CHARACTERS = 1 << 22

@@ -1,9 +1,11 @@
-"""Shards: documents of sentences of ids come in, Arrow files go out; and back, memory-mapped, without a copy.
+"""Write documents of sentences of token ids as Arrow files, and read them memory-mapped, without a copy.
 
 A shard is an Arrow IPC file, uncompressed, in bounded record batches, with one column
 `document: list<list<uint16 | uint32>>`. The nested offsets are the borders of sentences and documents.
 """
 
+import errno
+import mmap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +15,27 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from albert.data.mapping import MappedFiles
-from albert.errors import FileFormatError
+from albert.errors import FileFormatError, InputError
 from albert.files import atomic_path
+
+try:
+    import resource
+except ImportError:  # no such limits on Windows
+    resource = None  # type: ignore[assignment]
 
 COLUMN = "document"
 # About 4 MB of ids: large enough that a batch is no overhead, small enough that memory stays bounded.
 MAX_BATCH_PIECES = 1 << 21
+# A corpus up to this size may stay in memory. Of a larger one, pages are released as soon as they were used:
+# one access can load megabytes around it, which would count as this process's memory until the end.
+LARGE_BYTES = 128 * 1024 * 1024
+_MAX_FILES = 10_240  # macOS reports no limit and grants so many
 Pieces = NDArray[np.uint16] | NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
 class ShardPart:
-    """One record batch: pieces end to end, and where sentences and documents begin.
+    """One record batch: token ids end to end, and where sentences and documents begin.
 
     Sentence s is `pieces[sentence_starts[s] : sentence_starts[s + 1]]`; document d has the sentences
     `document_starts[d]` up to `document_starts[d + 1]`. Starts have one entry more than there are things.
@@ -37,12 +47,12 @@ class ShardPart:
 
 
 def choose_id_type(vocab_size: int) -> pa.DataType:
-    """Two bytes an id where they suffice."""
+    """Choose two bytes per id if they suffice, else four."""
     return pa.uint16() if vocab_size <= 1 << 16 else pa.uint32()
 
 
 def write_parts(path: Path, parts: Iterable[ShardPart], *, id_type: pa.DataType) -> None:
-    """Write parts, one record batch each, whole or not at all."""
+    """Write parts, one record batch each; the file appears when it is complete."""
     schema = pa.schema([(COLUMN, pa.list_(pa.list_(id_type)))])
     with (
         atomic_path(path) as aside,
@@ -58,7 +68,7 @@ def write_parts(path: Path, parts: Iterable[ShardPart], *, id_type: pa.DataType)
 
 
 def join_parts(parts: Sequence[ShardPart]) -> ShardPart:
-    """Several parts as one, in their order."""
+    """Concatenate parts."""
     sentences = np.concatenate([np.diff(part.sentence_starts) for part in parts])
     documents = np.concatenate([np.diff(part.document_starts) for part in parts])
     return ShardPart(
@@ -67,7 +77,7 @@ def join_parts(parts: Sequence[ShardPart]) -> ShardPart:
 
 
 def cut_part(part: ShardPart, first: int, last: int) -> ShardPart:
-    """The sentences [first, last) of a part; a document that reaches over an end is cut there."""
+    """Return the sentences [first, last) of a part; a document that crosses an end is cut there."""
     sentence_starts = part.sentence_starts[first : last + 1]
     return ShardPart(
         pieces=part.pieces[sentence_starts[0] : sentence_starts[-1]],
@@ -77,15 +87,15 @@ def cut_part(part: ShardPart, first: int, last: int) -> ShardPart:
 
 
 def find_starts(lengths: ArrayLike) -> NDArray[np.int32]:
-    """Where things of these lengths begin when they lie end to end, and where the last one ends."""
+    """Return where items of these lengths begin when they are concatenated, and where the last one ends."""
     counts = np.asarray(lengths, dtype=np.int64)
     return np.concatenate([[0], counts.cumsum()]).astype(np.int32)
 
 
 def build_part(blocks: Sequence[NDArray[Any]], lengths: Sequence[int], counts: Sequence[int]) -> ShardPart:
-    """Pieces end to end, the lengths of sentences and their number in each document, as one part.
+    """Build a part from blocks of ids, the lengths of sentences, and the number of sentences per document.
 
-    Empty sentences are left out, and documents that have no other.
+    Empty sentences, and documents without others, are dropped.
     """
     sizes = np.asarray(lengths, dtype=np.int64)
     filled = np.diff(find_starts(sizes > 0)[find_starts(counts)])
@@ -96,8 +106,8 @@ def build_part(blocks: Sequence[NDArray[Any]], lengths: Sequence[int], counts: S
     )
 
 
-def read_shard(path: Path, *, files: MappedFiles | None = None) -> list[ShardPart]:
-    """Map a shard into memory; its arrays are views of the file. A cut or foreign file is refused."""
+def read_shard(path: Path, *, files: "MappedFiles | None" = None) -> list[ShardPart]:
+    """Map a shard into memory; its arrays are views of the file."""
     try:
         reader = pa.ipc.open_file(pa.BufferReader((MappedFiles() if files is None else files).map(path)))
         return [_view_part(reader.get_batch(i)) for i in range(reader.num_record_batches)]
@@ -115,3 +125,51 @@ def _view_part(batch: pa.RecordBatch) -> ShardPart:
         sentence_starts=inner.offsets.to_numpy(zero_copy_only=True),
         document_starts=outer.offsets.to_numpy(zero_copy_only=True),
     )
+
+
+class MappedFiles:
+    """Files mapped into memory, by number."""
+
+    def __init__(self) -> None:
+        self._maps: list[mmap.mmap] = []
+        self._num_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._maps)
+
+    def map(self, path: Path) -> pa.Buffer:
+        """Return the bytes of a file, read-only."""
+        try:
+            mapped = _map(path)
+        except OSError as error:
+            if error.errno != errno.EMFILE:
+                raise
+            mapped = _map_beyond_limit(path)
+        self._maps.append(mapped)
+        self._num_bytes += len(mapped)
+        return pa.py_buffer(mapped)
+
+    def let_go(self, number: int) -> None:
+        """Release the memory of a file, if the files are large; the next access loads it again."""
+        if self._num_bytes > LARGE_BYTES and hasattr(mmap, "MADV_DONTNEED"):
+            self._maps[number].madvise(mmap.MADV_DONTNEED)
+
+
+def _map(path: Path) -> mmap.mmap:
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _map_beyond_limit(path: Path) -> mmap.mmap:
+    """Raise the soft limit of open files and try again: a corpus may have more shards than the usual 256."""
+    try:
+        if resource is not None:
+            _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+            wanted = most if most != resource.RLIM_INFINITY else _MAX_FILES
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+        return _map(path)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: more files are open than the system allows, and every shard needs one; allow more "
+            "(`ulimit -n`), or prepare the corpus with fewer and larger sources"
+        ) from error

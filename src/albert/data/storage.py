@@ -1,112 +1,75 @@
-"""A place comes in; a folder of named files goes out, read and written the same way here and in a store.
+"""Read and write named files in a folder, local or remote, in the same way.
 
-A store (S3 and its like) cannot rename, lock or map a file. So a file is written on this machine first and
-then put there in one go, and read from a copy; what makes a corpus whole is that its manifest is put last.
+An object store (S3 and its like) cannot rename, lock or map a file. So a remote file is written locally first
+and then uploaded in one go, and read from a copy; a corpus is complete when its manifest is uploaded, last.
 """
 
 import hashlib
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from albert.data.remote import Place, connect, is_url, tell_failures, to_path
+from albert.data.paths import PathOrUrl, connect, is_url, remote_errors, to_path
 from albert.files import ASIDE_PATTERN, atomic_path, default_cache_dir, format_json, hash_file, require_folder
-
-
-class Storage(Protocol):
-    """A folder of files; a name may lead further down, as in `shards/00000-000.arrow`."""
-
-    @property
-    def place(self) -> str:
-        """What any process opens it by, and what messages call it."""
-
-    @property
-    def lock_path(self) -> Path:
-        """The file whose lock keeps other processes of this machine out."""
-
-    def below(self, name: str) -> "Storage":
-        """A folder inside."""
-
-    def reading(self, name: str) -> AbstractContextManager[Path]:
-        """A file on this machine with the content of a name."""
-
-    def writing(self, name: str) -> AbstractContextManager[Path]:
-        """A file on this machine to write to; when the block ends well, it is under the name, whole."""
-
-    def find_size(self, name: str) -> int | None:
-        """The bytes of a file, or None where there is none."""
-
-    def is_whole(self, name: str, *, num_bytes: int, sha256: str) -> bool:
-        """Whether a file is there and is what it should be."""
-
-    def list_names(self) -> list[str]:
-        """The files and folders in it; none where it does not exist."""
-
-    def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
-
-    def clear(self) -> None:
-        """Remove everything in it, and itself."""
-
-    def sweep(self) -> None:
-        """Remove what a killed process was writing."""
+from albert.reporting import Reporter, format_seconds
 
 
 @dataclass(frozen=True)
 class LocalFolder:
-    """A folder of this machine's file systems; with a shared one, of every machine's."""
+    """A local folder; a name may lead further down, as in `shards/00000-000.arrow`."""
 
     path: Path
 
     @property
     def place(self) -> str:
-        """Its path."""
+        """The path, by which any process opens the folder."""
         return str(self.path)
 
     @property
     def lock_path(self) -> Path:
-        """A file in it."""
+        """The file whose lock keeps other processes of this machine out."""
         return self.path / "lock"
 
     def below(self, name: str) -> "LocalFolder":
-        """A folder inside."""
+        """Return a folder inside."""
         return LocalFolder(self.path / name)
 
     def reading(self, name: str) -> AbstractContextManager[Path]:
-        """The file itself."""
+        """Return a local path with the content of a file, valid inside the `with` block."""
         return nullcontext(self.path / name)
 
     def writing(self, name: str) -> AbstractContextManager[Path]:
-        """A file beside it, which takes its name at the end."""
+        """Return a local path to write to; the file gets its name when the block ends without error."""
         return atomic_path(self.path / name)
 
     def find_size(self, name: str) -> int | None:
-        """Its bytes, if it is there."""
+        """Return the size of a file, or None if there is none."""
         path = self.path / name
         return path.stat().st_size if path.is_file() else None
 
     def is_whole(self, name: str, *, num_bytes: int, sha256: str) -> bool:
-        """By its bytes."""
+        """Whether a file exists and has this content."""
         return self.find_size(name) == num_bytes and hash_file(self.path / name) == sha256
 
     def list_names(self) -> list[str]:
-        """Hidden ones, too; refused: a file where a folder should be."""
+        """List the files and folders inside; none if the folder does not exist."""
         return require_folder(self.path, cure="choose another")
 
     def remove(self, name: str) -> None:
-        """Unlink it."""
+        """Remove a file, if it exists."""
         (self.path / name).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove the folder."""
+        """Remove the folder with all that is in it."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def sweep(self) -> None:
-        """Remove the files that never got their names."""
+        """Remove the temporary files of a process that was killed."""
         for file in self.path.glob(".*.*"):
             if file.is_file() and ASIDE_PATTERN.fullmatch(file.name):
                 file.unlink()
@@ -114,27 +77,32 @@ class LocalFolder:
 
 @dataclass(frozen=True)
 class RemoteFolder:
-    """A folder in a store that fsspec reaches; credentials and the like are its libraries' own settings."""
+    """A folder that fsspec reaches, with the methods of `LocalFolder`; credentials are fsspec's settings."""
 
-    url: str
-
-    @property
-    def place(self) -> str:
-        """Its URL."""
-        return self.url
+    place: str
 
     @property
     def lock_path(self) -> Path:
-        """A file of this machine: a store has no locks."""
-        return default_cache_dir() / "locks" / hashlib.sha256(self.url.encode()).hexdigest()[:32]
+        """A local file: object stores have no locks."""
+        return default_cache_dir() / "locks" / hashlib.sha256(self.place.encode()).hexdigest()[:32]
 
     def below(self, name: str) -> "RemoteFolder":
-        """A folder inside."""
-        return RemoteFolder(f"{self.url}/{name}")
+        """Return a folder inside."""
+        return RemoteFolder(f"{self.place}/{name}")
+
+    @contextmanager
+    def _connect(self, name: str = "", *, is_fresh: bool = False) -> Iterator[tuple[Any, str]]:
+        """Yield the file system and the path of a name; `is_fresh` sees what other processes wrote."""
+        url = f"{self.place}/{name}" if name else self.place
+        with remote_errors(url):
+            system, path = connect(url)
+            if is_fresh:
+                system.invalidate_cache()
+            yield system, path
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Path]:
-        """A copy, as long as the block lasts."""
+        """Yield a temporary copy of a file."""
         with tempfile.TemporaryDirectory(prefix="albert-") as folder:
             path = Path(folder) / Path(name).name
             self.fetch(name, path)
@@ -142,25 +110,21 @@ class RemoteFolder:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """A file that is uploaded at the end: a store shows it when it has all of it."""
+        """Yield a temporary file that is uploaded at the end."""
         with tempfile.TemporaryDirectory(prefix="albert-") as folder:
             path = Path(folder) / Path(name).name
             yield path
-            with tell_failures(f"{self.url}/{name}"):
-                system, target = connect(f"{self.url}/{name}")
+            with self._connect(name) as (system, target):
                 system.put_file(str(path), target)
 
     def fetch(self, name: str, path: Path) -> None:
-        """Copy a file to a path of this machine."""
-        with tell_failures(f"{self.url}/{name}"):
-            system, source = connect(f"{self.url}/{name}")
+        """Copy a file to a local path."""
+        with self._connect(name) as (system, source):
             system.get_file(source, str(path))
 
     def find_size(self, name: str) -> int | None:
-        """Its bytes, if it is there."""
-        with tell_failures(f"{self.url}/{name}"):
-            system, path = connect(f"{self.url}/{name}")
-            system.invalidate_cache()  # other processes write there, too
+        """Return the size of a file, or None if there is none."""
+        with self._connect(name, is_fresh=True) as (system, path):
             try:
                 info = system.info(path)
             except FileNotFoundError:
@@ -168,47 +132,66 @@ class RemoteFolder:
         return None if info["type"] == "directory" else int(info["size"] or 0)
 
     def is_whole(self, name: str, *, num_bytes: int, sha256: str) -> bool:
-        """By its size: a store keeps checksums of its own, and reading all of it back would cost as much as
-        preparing it. Who reads a corpus checks every byte.
+        """Check the size only: reading all bytes back would cost as much as preparing the corpus again.
+
+        Whoever opens the corpus checks every byte.
         """
         return self.find_size(name) == num_bytes
 
     def list_names(self) -> list[str]:
-        """What is one level down."""
-        with tell_failures(self.url):
-            system, path = connect(self.url)
-            system.invalidate_cache()
+        """List the files and folders inside; none if the folder does not exist."""
+        with self._connect(is_fresh=True) as (system, path):
             try:
                 found = system.ls(path, detail=False)
             except FileNotFoundError:
                 return []
-        names = {name.rstrip("/").rpartition("/")[2] for name in found if name.rstrip("/") != path}
-        return sorted(names)
+        return sorted({name.rstrip("/").rpartition("/")[2] for name in found if name.rstrip("/") != path})
 
     def remove(self, name: str) -> None:
-        """Remove the object."""
+        """Remove a file, if it exists."""
         if self.find_size(name) is not None:
-            with tell_failures(f"{self.url}/{name}"):
-                system, path = connect(f"{self.url}/{name}")
+            with self._connect(name) as (system, path):
                 system.rm_file(path)
 
     def clear(self) -> None:
-        """Remove all objects below."""
+        """Remove the folder with all that is in it."""
         if self.list_names():
-            with tell_failures(self.url):
-                system, path = connect(self.url)
+            with self._connect() as (system, path):
                 system.rm(path, recursive=True)
 
     def sweep(self) -> None:
-        """Nothing: an upload that was cut off leaves nothing to see."""
+        """Do nothing: an interrupted upload leaves no file."""
 
 
-def open_storage(place: Place) -> Storage:
-    """The folder at a path or a URL; it need not exist yet."""
+Storage = LocalFolder | RemoteFolder
+
+
+def open_storage(place: PathOrUrl) -> Storage:
+    """Return the folder at a path or URL; it need not exist yet."""
     return RemoteFolder(str(place).rstrip("/")) if is_url(place) else LocalFolder(to_path(place))
 
 
 def put_json(store: Storage, name: str, value: Any) -> None:
-    """Write a value as JSON under a name, whole or not at all."""
+    """Write a value as JSON."""
     with store.writing(name) as path:
         path.write_text(format_json(value), encoding="utf-8")
+
+
+class Meter:
+    """Reports progress, speed and time left of a stage of `total` bytes, of which `done` were done before."""
+
+    def __init__(self, reporter: Reporter, stage: str, *, total: int, done: int = 0) -> None:
+        self._reporter, self._stage, self._total = reporter, stage, total
+        self._done = self._before = done
+        self._began = time.monotonic()
+        self.advance(0)
+
+    def advance(self, num_bytes: int) -> None:
+        """Report that so many more bytes are done."""
+        self._done += num_bytes
+        speed = (self._done - self._before) / max(time.monotonic() - self._began, 1e-9)
+        message = f"{self._done / 1e6:.1f} of {self._total / 1e6:.1f} MB"
+        if speed:
+            left = format_seconds((self._total - self._done) / speed)
+            message += f", {speed / 1e6:.1f} MB/s, {left} left"
+        self._reporter.show(self._stage, message, fraction=self._done / self._total if self._total else 1.0)

@@ -1,4 +1,4 @@
-"""A prepared corpus comes in, the figures a person asks of it go out."""
+"""Summarize a prepared corpus: counts from the manifest, lengths from the shards."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from albert.data.rows import FORMATS, find_format
 from albert.errors import FileFormatError, InputError, suggest
 from albert.settings import Settings, build_settings
 from albert.tasks.assignment_checks import (
@@ -24,10 +25,9 @@ from albert.tasks.catalogue import ALIASES, TASKS, Task, find_task
 from albert.tasks.examples import Example, SpanExample
 from albert.tasks.metrics.glue import GLUE_METRICS
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
-from albert.tasks.readers.rows import FORMATS, find_format
+from albert.tasks.readers.published import read_split
 from albert.tasks.readers.table import check_named, read_table
 from albert.tasks.selection import group_examples, list_texts
-from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 
 DEV_NAMES = ("dev", "validation", "valid", "val")

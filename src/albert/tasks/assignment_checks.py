@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from albert.data.problems import BadRow, quote
+from albert.data.rows import Row
 from albert.errors import FileFormatError, InputError
 from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, list_label_places
 from albert.tasks.labels import Labels
-from albert.tasks.problems import BadRow, quote
 from albert.tasks.readers.kinds import TableKind
-from albert.tasks.readers.rows import Row
 from albert.tasks.task_facts import TaskFacts
 
 _WIDE_NUMBER = 100.0  # a fresh head answers about 0, and goes a few units a hundred steps

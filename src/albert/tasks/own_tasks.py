@@ -6,15 +6,19 @@ from typing import Any
 
 from albert.settings import Settings
 from albert.tasks.kinds.logits import LabelKind
-from albert.tasks.readers.columns import (
+from albert.tasks.readers.kinds import (
+    CHOICES,
+    SIMILARITY,
+    SPANS,
+    TEXTS,
+    WORDS,
     ChoiceColumns,
     SimilarityColumns,
     SpanColumns,
+    TableKind,
     TextColumns,
     WordColumns,
 )
-from albert.tasks.readers.kinds import CHOICES, SPANS, TEXTS, WORDS, TableKind
-from albert.tasks.readers.similarity import SIMILARITY
 from albert.tasks.task_facts import KindName
 
 

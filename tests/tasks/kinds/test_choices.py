@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from albert.data.problems import BadRow
 from albert.errors import InputError
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.asking import ask_items
 from albert.tasks.examples import ChoiceExample
 from albert.tasks.kinds.choices import ChoiceKind
 from albert.tasks.kinds.logits import Floats
-from albert.tasks.problems import BadRow
 from albert.tasks.readers.kinds import place_letter, place_option
 from albert.tasks.task_facts import TaskFacts, build_kind
 

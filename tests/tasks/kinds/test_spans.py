@@ -20,7 +20,7 @@ from albert.tasks.examples import Answer, SpanExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
 from albert.tasks.kinds.span_search import PlacedSpan, WindowSpans
 from albert.tasks.kinds.spans import SpanKind
-from albert.tasks.splits import read_split
+from albert.tasks.readers.published import read_split
 from albert.tasks.task_facts import TaskFacts
 from albert.tasks.task_facts import build_kind as build_from_facts
 from tests.conftest import WORDS

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albert.data.problems import Problems
+from albert.data.rows import FORMATS, Wanted, iter_rows
 from albert.errors import FileFormatError, InputError
-from albert.tasks.problems import Problems
 from albert.tasks.readers import csv_records
-from albert.tasks.readers.rows import FORMATS, Wanted, iter_rows
 
 ROWS = [{"text": 'He said "no", and left.', "label": "1"}, {"text": "Ünïcode – “quoted”; £ 5", "label": "0"}]
 WANTED = Wanted(("text", "label"))

@@ -7,13 +7,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from albert.data.problems import Problems
 from albert.errors import FileFormatError
 from albert.tasks.examples import Answer, ChoiceExample, Numbered, SpanExample, TextExample, TokenExample
 from albert.tasks.labels import Labels
-from albert.tasks.problems import Problems
 from albert.tasks.readers import conll
-from albert.tasks.readers.columns import ChoiceColumns, SpanColumns, TextColumns, WordColumns
-from albert.tasks.readers.kinds import CHOICES, SPANS, TEXTS, WORDS
+from albert.tasks.readers.kinds import (
+    CHOICES,
+    SPANS,
+    TEXTS,
+    WORDS,
+    ChoiceColumns,
+    SpanColumns,
+    TextColumns,
+    WordColumns,
+)
 from albert.tasks.readers.table import iter_table, read_table
 
 

@@ -120,8 +120,8 @@ def overlap(
 ) -> CommandResult:
     """Count the texts of a task's files that occur in a corpus, whole or in part."""
     from albert.data.corpus import open_corpus
+    from albert.data.manifest import VOCAB_DIR
     from albert.data.overlap import find_overlap
-    from albert.data.vocabulary import VOCAB_DIR
     from albert.text.folder import load_tokenizer
 
     with ProgressDisplay() as display:
@@ -134,7 +134,7 @@ def overlap(
 
 def _show_example(folder: str, number: int, *, epoch: int, seed: int, overrides: list[str]) -> CommandResult:
     from albert.data.corpus import open_corpus
-    from albert.data.vocabulary import VOCAB_DIR
+    from albert.data.manifest import VOCAB_DIR
     from albert.examples.describe import describe_example, format_segment
     from albert.examples.settings import ExampleSettings
     from albert.examples.source import build_source
