@@ -92,7 +92,7 @@ def test_a_bad_file_is_the_same_line_as_with_the_processes_here(cluster, run_alb
     words = ("corpus", "prepare", tmp_path / "bad.jsonl", "--vocab", vocab_path)
     here = run_albert(*words, "--out", tmp_path / "one")
     there = run_albert(*words, "--out", tmp_path / "two", "--engine", "ray", "--address", cluster.address)
-    assert "bad.jsonl: its first line is no JSON" in here.error
+    assert "bad.jsonl: line 1: not valid JSON" in here.error
     assert there.error == here.error
 
 
@@ -191,8 +191,8 @@ def kill_in_each_pass(cluster, books, vocab_path, out) -> dict[str, list[int]]:
 COMMAND = """
 import sys
 from albert.app.cli import main
-from albert.data import survey
-survey.MIN_UNIT_BYTES = 20_000
+from albert.data import sources
+sources.MIN_UNIT_BYTES = 20_000
 main(sys.argv[1:])
 """
 

@@ -108,7 +108,7 @@ def test_half_a_parquet(prepare, tmp_path):
 def test_jsonl_that_is_none(prepare, tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(TEXT)
-    assert "a.jsonl: its first line is no JSON" in last_line(prepare(path))
+    assert "a.jsonl: line 1: not valid JSON" in last_line(prepare(path))
 
 
 def test_invalid_utf8_is_replaced_and_counted(prepare, tmp_path):

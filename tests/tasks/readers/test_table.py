@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from albert.data import rows as module
 from albert.data.problems import Problems
 from albert.errors import FileFormatError
 from albert.tasks.examples import Answer, ChoiceExample, Numbered, SpanExample, TextExample, TokenExample
 from albert.tasks.labels import Labels
-from albert.tasks.readers import conll
 from albert.tasks.readers.kinds import (
     CHOICES,
     SPANS,
@@ -254,7 +254,7 @@ def test_a_line_of_white_space_ends_a_sentence(write, blank):
 
 
 def test_a_sentence_without_an_end_is_refused(write, monkeypatch):
-    monkeypatch.setattr(conll, "MAX_SENTENCE_LINES", 1000)
+    monkeypatch.setattr(module, "MAX_RECORD_LINES", 1000)
     most = "one A\ntwo B\n" * 500
     assert len(read_table(write("a.conll", f"{most}\n{most}"), WORDS, columns=WordColumns()).examples) == 2
     path = write("b.conll", f"one A\ntwo B\n\n{most}one A\n")

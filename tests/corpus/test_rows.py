@@ -1,4 +1,4 @@
-"""Tables: the same rows whatever the format, numbered by line, read as they come and no further."""
+"""Tables: the same rows whatever the format, numbered by line, read as they arrive."""
 
 import csv
 import gzip
@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albert.data import rows as module
 from albert.data.problems import Problems
-from albert.data.rows import FORMATS, Wanted, iter_rows
+from albert.data.rows import FORMATS, Wanted, iter_groups, iter_rows
 from albert.errors import FileFormatError, InputError
-from albert.tasks.readers import csv_records
 
 ROWS = [{"text": 'He said "no", and left.', "label": "1"}, {"text": "Ünïcode – “quoted”; £ 5", "label": "0"}]
 WANTED = Wanted(("text", "label"))
@@ -130,7 +130,7 @@ def test_a_stray_quote_costs_its_own_line_and_no_other(tmp_path):
 
 
 def test_a_record_without_an_end_is_given_up_after_a_while(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_records, "MAX_RECORD_LINES", 50)
+    monkeypatch.setattr(module, "MAX_RECORD_LINES", 50)
     path = tmp_path / "table.csv"
     path.write_text("text,label\n" + '"opened,1\n' + "a,0\n" * 200 + 'closed",1\n', encoding="utf-8")
     rows, problems = read(path)
@@ -281,3 +281,16 @@ def test_a_line_may_be_a_text_and_nothing_else(tmp_path):
     assert problems.num_skipped == 1
     with pytest.raises(InputError, match="a line is one text, and text, label are needed"):
         iter_rows(tmp_path / "notes", wanted=WANTED, problems=problems, format="lines")
+
+
+def test_a_group_ends_with_the_item_that_reaches_the_limit() -> None:
+    assert list(iter_groups(["aa", "b", "cccc", "d"], (len, 3))) == [["aa", "b"], ["cccc"], ["d"]]
+
+
+def test_whichever_limit_is_reached_first_ends_it() -> None:
+    groups = list(iter_groups(["a", "b", "c", "dddd", "e"], (lambda _: 1, 3), (len, 4)))
+    assert groups == [["a", "b", "c"], ["dddd"], ["e"]]
+
+
+def test_nothing_gives_no_group() -> None:
+    assert list(iter_groups([], (len, 3))) == []

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.data import readers, tables
-from albert.data.documents import ReadOptions, Slice, iter_documents, iter_line_chunks, iter_slice
+from albert.data import documents, rows
+from albert.data.documents import ReadOptions, Slice, Source, iter_documents, iter_line_chunks, iter_slice
 from albert.data.layouts import Layout
-from albert.data.sources import Source, SurveyTask, build_units, find_ignored, find_sources, survey_source
+from albert.data.problems import Problems
+from albert.data.sources import SurveyTask, build_units, find_ignored, find_sources, survey_source
 from albert.errors import FileFormatError, InputError
 from tests.corpus.conftest import PARAGRAPHS
 from tests.corpus.test_layouts import SAMPLES
@@ -62,7 +63,7 @@ def test_jsonl_gives_a_document_for_each_record(tmp_path, suffix):
     path.write_bytes(gzip.compress(lines.encode()) if suffix else lines.encode())
     (source,) = find_sources([path])
     assert read(source, text_key="body") == DOCUMENTS
-    with pytest.raises(FileFormatError, match="no 'text' but id, body; name it with --text-key"):
+    with pytest.raises(FileFormatError, match="no column 'text' but 'id', 'body'; name it with --text-key"):
         read(source)
 
 
@@ -75,9 +76,9 @@ def test_blank_lines_inside_a_record_are_no_border_of_documents(tmp_path):
 
 
 def test_broken_and_endless_records_are_counted_and_the_others_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "MAX_RECORD_BYTES", 500)
-    rows = [{"text": "first"}, {"text": "x" * 600}, {"text": None}, {"other": 1}, {"text": "last"}]
-    lines = [json.dumps(row) for row in rows]
+    monkeypatch.setattr(rows, "MAX_LINE_BYTES", 500)
+    records = [{"text": "first"}, {"text": "x" * 600}, {"text": None}, {"other": 1}, {"text": "last"}]
+    lines = [json.dumps(row) for row in records]
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join([*lines[:2], '{"text": "cut', *lines[2:]]) + "\n")
     options = ReadOptions()
@@ -95,7 +96,7 @@ def test_parquet_gives_a_document_for_each_row(tmp_path, suffix):
         path.write_bytes(gzip.compress((tmp_path / "a.parquet").read_bytes()))
     (source,) = find_sources([path])
     assert read(source) == DOCUMENTS
-    with pytest.raises(FileFormatError, match="no column 'body' but text, n"):
+    with pytest.raises(FileFormatError, match="no column 'body' but 'text', 'n'"):
         read(source, text_key="body")
     with pytest.raises(FileFormatError, match="column 'n' holds a int, not text"):
         read(source, text_key="n")
@@ -150,7 +151,7 @@ def test_blocks_become_whole_lines_wherever_they_end(parts, size):
 
 
 def test_a_line_without_end_is_cut_at_a_space_or_between_characters(monkeypatch):
-    monkeypatch.setattr(readers, "MAX_LINE_BYTES", 100)
+    monkeypatch.setattr(documents, "MAX_LINE_BYTES", 100)
     for text in ("word and " * 100, "é" * 500, "日本語" * 100):
         counts = Counter()
         data = text.encode()
@@ -201,11 +202,12 @@ def test_odd_records_cost_no_more_than_themselves(tmp_path, lines, texts, counts
 
 def test_of_long_rows_few_are_held_at_once(tmp_path, monkeypatch):
     """Parquet rows may be tweets or whole books: batches are so many bytes, not so many rows."""
-    rows = [str(number) * 200_000 for number in range(8)] + ["short"] * 8
-    pq.write_table(pa.table({"text": rows}), tmp_path / "books.parquet", row_group_size=8)
-    (source,) = find_sources([tmp_path / "books.parquet"])
-    monkeypatch.setattr(tables, "_BATCH_BYTES", 500_000)
-    with tables.open_parquet(source) as file:
-        assert tables._choose_batch_rows(file.metadata, [0]) <= 2
-        assert tables._choose_batch_rows(file.metadata, [1]) == 256
-    assert list(tables.iter_parquet_texts(source, 0, -1, text_key="text")) == rows
+    texts = [str(number) * 200_000 for number in range(8)] + ["short"] * 8
+    path = tmp_path / "books.parquet"
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=8)
+    monkeypatch.setattr(rows, "_BATCH_BYTES", 500_000)
+    with rows.open_parquet(path) as file:
+        assert rows._choose_batch_rows(file.metadata, [0]) <= 2
+        assert rows._choose_batch_rows(file.metadata, [1]) == 256
+    found = rows.iter_rows(path, wanted=rows.Wanted(("text",)), problems=Problems(path))
+    assert [row.values["text"] for row in found] == texts
