@@ -14,7 +14,6 @@ from albert.data.paths import (
     iter_bytes,
     list_files,
     measure,
-    open_binary,
     read_head,
     to_name,
     to_path,
@@ -145,14 +144,14 @@ def test_a_package_that_is_missing_is_named(run_albert, books, vocab_path, cache
 
 def test_a_store_that_goes_away_is_one_line(bucket):
     bucket.objects["a.txt"] = b"x" * 10_000_000
-    file = open_binary(f"{bucket.url}/a.txt")
-    assert file.read(10) == b"x" * 10
+    blocks = iter_bytes(f"{bucket.url}/a.txt", block_bytes=10)
+    assert next(blocks) == b"x" * 10
     bucket.shutdown()
     bucket.server_close()
     with pytest.raises(
         FileFormatError, match=r"^bucket://.*/a\.txt: cannot be reached \(URLError: .*refused"
     ):
-        file.read()
+        list(blocks)
 
 
 CONTENT = b"".join(b"line %d of a text that is compressed\n" % number for number in range(40_000))

@@ -16,7 +16,7 @@ from albert.study.layers.study import LayersSettings
 from albert.study.steps.memory import MemorySettings
 from albert.study.steps.speed import SpeedSettings
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.readers.kinds import (
+from albert.tasks.readers.columns import (
     ChoiceColumns,
     SimilarityColumns,
     SpanColumns,

@@ -6,12 +6,12 @@ URLs such as s3://bucket/books go through fsspec, which is imported when the fir
 import errno
 import gzip
 import hashlib
-import io
 import lzma
 import re
+import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
@@ -86,55 +86,26 @@ def remote_errors(url: str) -> Iterator[None]:
         ) from error
 
 
-def open_binary(path: PathOrUrl) -> BinaryIO:
+@contextmanager
+def open_binary(path: PathOrUrl) -> Iterator[BinaryIO]:
     """Open a local or remote file for reading, without decompressing it."""
-    return (
-        io.BufferedReader(_RemoteFile(str(path)), BLOCK_BYTES) if is_url(path) else to_path(path).open("rb")
-    )
+    if not is_url(path):
+        with to_path(path).open("rb") as file:
+            yield file
+        return
+    with remote_errors(str(path)):
+        system, remote = connect(str(path))
+        with system.open(remote, "rb") as file:
+            yield file
 
 
-class _RemoteFile(io.RawIOBase):
-    """A remote file whose reads raise errors of one line."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        with remote_errors(url):
-            system, path = connect(url)
-            self._inner: Any = system.open(path, "rb")
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return bool(self._inner.seekable())  # some web servers send from the beginning only
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        with remote_errors(self._url):
-            return int(self._inner.seek(offset, whence))
-
-    def tell(self) -> int:
-        return int(self._inner.tell())
-
-    def readinto(self, buffer: Any) -> int:
-        with remote_errors(self._url):
-            data = self._inner.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._inner.close()
-        super().close()
-
-
-def _open_zstd(content: Path | BinaryIO) -> Any:
+def _open_zstd(file: BinaryIO) -> Any:
     import pyarrow as pa
 
-    stored = pa.OSFile(str(content)) if isinstance(content, Path) else pa.PythonFile(content)
-    return pa.CompressedInputStream(stored, "zstd")
+    return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
 
 
-OPENERS: dict[str, Callable[[Path | BinaryIO], Any]] = {
+OPENERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": gzip.open, ".zst": _open_zstd, ".xz": lzma.open,
 }  # fmt: skip
 
@@ -144,11 +115,6 @@ def is_compressed(path: PathOrUrl) -> bool:
     return to_name(path).suffix in OPENERS
 
 
-def open_content(path: PathOrUrl) -> Path | BinaryIO:
-    """Return what libraries that read files accept: a local path, or an open remote file."""
-    return open_binary(path) if is_url(path) else to_path(path)
-
-
 def iter_bytes(
     path: PathOrUrl, *, start: int = 0, end: int | None = None, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[bytes]:
@@ -156,24 +122,33 @@ def iter_bytes(
 
     Only an uncompressed file can be read from the middle.
     """
-    left = None if end is None else end - start
+    left = sys.maxsize if end is None else end - start
     opener = OPENERS.get(to_name(path).suffix)
     try:
-        with open_binary(path) if opener is None else opener(open_content(path)) as stream:
+        with (
+            open_binary(path) as file,
+            _damages(path),
+            opener(file) if opener else nullcontext(file) as stream,
+        ):
             if start:
                 stream.seek(start)
-            while left is None or left > 0:
-                block = stream.read(block_bytes if left is None else min(block_bytes, left))
-                if not block:
-                    return
-                left = None if left is None else left - len(block)
+            while left > 0 and (block := stream.read(min(block_bytes, left))):
+                left -= len(block)
                 yield block
+    except OSError as error:
+        raise FileFormatError(
+            f"{path}: {error.strerror or error}; make it readable, or leave it out"
+        ) from error
+
+
+@contextmanager
+def _damages(path: PathOrUrl) -> Iterator[None]:
+    try:
+        yield
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise FileFormatError(
-                f"{path}: {error.strerror or error}; make it readable, or leave it out"
-            ) from error
-        # gzip and pyarrow raise an OSError without a number for data that is damaged.
+        if not is_compressed(path) or (isinstance(error, OSError) and error.errno is not None):
+            raise
+        # gzip and pyarrow raise an OSError without a number for damaged data.
         raise FileFormatError(
             f"{path}: its compressed data is damaged or cut short ({first_line(error)}); fetch it again, or "
             "leave it out"

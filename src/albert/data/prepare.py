@@ -341,9 +341,6 @@ def _build_manifest(run: _Run, surveys: Sequence[SourceSurvey], records: Sequenc
     )
 
 
-# What an earlier run left in the scratch folder
-
-
 def _read_record(cls: type[S], store: Storage, name: str) -> S | None:
     """Read a record; None if it is missing or broken."""
     if store.find_size(name) is None:

@@ -8,25 +8,31 @@ import csv
 import json
 import re
 import tempfile
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import takewhile
-from pathlib import Path
+from itertools import chain, groupby, islice, takewhile
 from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from albert.data.paths import OPENERS, PathOrUrl, is_compressed, iter_bytes, open_content, to_name
+from albert.data.paths import (
+    OPENERS,
+    PathOrUrl,
+    is_compressed,
+    is_url,
+    iter_bytes,
+    open_binary,
+    to_name,
+    to_path,
+)
 from albert.data.problems import BadRow, Problems, iter_good, quote
 from albert.errors import FileFormatError, InputError, first_line
 from albert.files import MAX_CSV_FIELD
 
 MAX_LINE_BYTES = 1 << 25
 MAX_RECORD_LINES = 10_000  # of one CSV record, or of one CoNLL sentence
-MAX_RECORD_CHARACTERS = 1 << 24
 # A CSV record of at least this many lines gets a warning: two stray quotes may enclose many records.
 LONG_RECORD_LINES = 100
 TOO_LONG, NOT_JSON, NO_OBJECT = "a line that is too long", "not valid JSON", "no JSON object"
@@ -90,20 +96,10 @@ def iter_rows(
     end: int | None = None,
     decode: Callable[[bytes], str] | None = None,
 ) -> Iterator[Row]:
-    """Yield the rows of a file or an open stream; broken rows are skipped and counted.
+    """Yield the rows of a path, a URL or an open stream; broken rows are skipped and counted.
 
-    Args:
-        source: A path, a URL or a stream.
-        wanted: The columns to read.
-        problems: Where skipped rows are counted.
-        format: A key of `FORMATS`; by default the suffix of the file name.
-        start: Where to begin: a byte at the start of a line, or a row group of Parquet.
-        end: Where to stop, in the same unit.
-        decode: How to decode lines of JSON; by default, lines that are not UTF-8 are skipped.
-
-    Raises:
-        InputError: If the format is unknown.
-        FileFormatError: If the file cannot be read, or lacks a required column.
+    `format` is by default the suffix of the file name. `start` and `end` are bytes at the start of a line, or
+    row groups of Parquet. `decode` decodes lines of JSON; by default those that are not UTF-8 are skipped.
     """
     format = format or (find_format(source) if isinstance(source, PathOrUrl) else "")
     if format not in FORMATS:
@@ -144,9 +140,6 @@ def iter_groups(items: Iterable[Item], *limits: tuple[Callable[[Item], int], int
         yield group
 
 
-# Lines
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line without its line feed, and its number, counted from 1."""
@@ -155,9 +148,14 @@ class Line:
     data: bytes
 
     @property
+    def raw(self) -> str:
+        """The decoded line; bytes that are not UTF-8 are lone surrogates."""
+        return self.data.removesuffix(b"\r").decode("utf-8", "surrogateescape")
+
+    @property
     def text(self) -> str:
         """The decoded line; raises `BadRow` if it is not UTF-8."""
-        return check_decoded(self.data.removesuffix(b"\r").decode("utf-8", "surrogateescape"))
+        return check_decoded(self.raw)
 
 
 def iter_lines(
@@ -173,7 +171,7 @@ def iter_lines(
         read = getattr(source, "read1", source.read)  # what has arrived, without waiting for a full block
         blocks = iter(lambda: read(_STREAM_BYTES), b"")
     number, rest, is_long = 0, b"", False
-    for block in blocks:
+    for block in chain(blocks, [b"\n"]):  # the last line may have no end
         *whole, rest = (rest + block).split(b"\n")
         for data in whole:
             number += 1
@@ -184,27 +182,24 @@ def iter_lines(
                 yield Line(number, data.removeprefix(_BYTE_ORDER_MARK) if number == 1 else data)
         if len(rest) > MAX_LINE_BYTES:
             rest, is_long = b"", True
-    if is_long:
-        problems.skip(BadRow(TOO_LONG, f"over {MAX_LINE_BYTES:,} bytes"), line=number + 1)
-    elif rest:
-        yield Line(number + 1, rest.removeprefix(_BYTE_ORDER_MARK) if number == 0 else rest)
 
 
 def check_decoded(text: str) -> str:
     """Return a text that was decoded with surrogateescape; raise `BadRow` if it was not UTF-8."""
     found = None if text.isascii() else _NOT_DECODED.search(text)
-    if found is None:
-        return text
-    byte = ord(found[0]) - 0xDC00
-    raise BadRow(
-        "bytes that are not UTF-8", f"0x{byte:02x} behind {found.start()} characters; save it as UTF-8"
-    )
+    if found is not None:
+        raise _not_utf8(ord(found[0]) - 0xDC00, found.start())
+    return text
+
+
+def _not_utf8(byte: int, start: int) -> BadRow:
+    return BadRow("bytes that are not UTF-8", f"0x{byte:02x} behind {start} characters; save it as UTF-8")
 
 
 def _read_first(lines: Iterator[Line], problems: Problems) -> str:
     """Return the line that names the columns."""
-    first = next(lines, None)
-    if first is None:
+    first = next(lines)
+    if not first.data:
         raise FileFormatError(f"{problems.path}: empty; its first line should name the columns")
     try:
         return first.text
@@ -231,9 +226,6 @@ def _iter_plain(table: _Input) -> Iterator[Row]:
     return iter_good(
         lines, lambda line: table.build_row(line.line, {names[0]: line.text}), problems=table.problems
     )
-
-
-# TSV
 
 
 def read_tsv_header(lines: Iterator[Line], *, problems: Problems) -> list[str]:
@@ -275,45 +267,8 @@ def _unquote(field: str) -> str:
     return inside.replace('""', '"') if is_quoted else field
 
 
-# CSV
-
-
 class _EndlessRecordError(Exception):
     """A record that is longer than any text."""
-
-
-class _CsvLines:
-    """Lines for `csv.reader`; those of a record can be taken back.
-
-    After a quote that is never closed, `csv.reader` takes all following lines for one text. So records are
-    bounded, and if one is broken, only its first line is lost and reading continues with the second.
-    """
-
-    def __init__(self, lines: Iterator[Line]) -> None:
-        self._lines = lines
-        self._waiting: deque[Line] = deque()
-        self.taken: list[Line] = []
-        self._num_bytes = 0
-
-    def __iter__(self) -> "_CsvLines":
-        return self
-
-    def __next__(self) -> str:
-        line = self._waiting.popleft() if self._waiting else next(self._lines)
-        self.taken.append(line)
-        self._num_bytes += len(line.data)
-        if len(self.taken) > MAX_RECORD_LINES or self._num_bytes > MAX_RECORD_CHARACTERS:
-            raise _EndlessRecordError
-        # Inside quotes the end of a line is part of the text: answers are found by their offset.
-        return line.data.decode("utf-8", "surrogateescape") + "\n"
-
-    def begin_record(self) -> None:
-        self.taken, self._num_bytes = [], 0
-
-    def skip_first(self) -> Line:
-        first, *others = self.taken
-        self._waiting.extendleft(reversed(others))
-        return first
 
 
 def _iter_csv(table: _Input) -> Iterator[Row]:
@@ -329,45 +284,57 @@ def _iter_csv(table: _Input) -> Iterator[Row]:
             "save it as CSV UTF-8, or turn them into line feeds (tr '\\r' '\\n')"
         ) from error
     check_columns(header, table.wanted, problems=problems)
+    for line, fields in _iter_records(lines, delimiter, problems):
+        try:
+            values = _by_column([check_decoded(field) for field in fields], header)
+        except BadRow as bad:  # noqa: PERF203 - each row is judged by itself
+            problems.skip(bad, line=line)
+        else:
+            yield table.build_row(line, values)
 
-    def build(record: Row) -> Row:
-        fields = [check_decoded(field) for field in record.values["fields"]]
-        return table.build_row(record.line, _by_column(fields, header))
 
-    yield from iter_good(_iter_records(table, lines, delimiter), build, problems=problems)
+def _iter_records(
+    lines: Iterator[Line], delimiter: str, problems: Problems
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records of a CSV file, with their first lines.
 
+    After a quote that is never closed, `csv.reader` takes all following lines for one text. So records are
+    bounded, and if one is broken, only its first line is lost and reading continues with the second.
+    """
+    taken: list[Line] = []  # of the current record
+    given_back: list[Line] = []
 
-def _iter_records(table: _Input, lines: Iterator[Line], delimiter: str) -> Iterator[Row]:
-    feed = _CsvLines(lines)
-    reader = csv.reader(feed, delimiter=delimiter, strict=True)
+    def feed() -> Iterator[str]:
+        while (line := given_back.pop() if given_back else next(lines, None)) is not None:
+            taken.append(line)
+            if len(taken) > MAX_RECORD_LINES:
+                raise _EndlessRecordError
+            # Inside quotes the end of a line is part of the text: answers are found by their offset.
+            yield line.data.decode("utf-8", "surrogateescape") + "\n"
+
+    reader = csv.reader(feed(), delimiter=delimiter, strict=True)
     while True:
-        feed.begin_record()
+        taken.clear()
         try:
             fields = next(reader)
         except StopIteration:
             return
         except (csv.Error, _EndlessRecordError) as error:
-            is_open = isinstance(error, _EndlessRecordError) or "end of data" in str(error)
-            bad = (
-                BadRow("a quote that is opened and never closed", "double or close it")
-                if is_open
-                else BadRow("not valid CSV", str(error))
-            )
-            table.problems.skip(bad, line=feed.skip_first().line)
-            reader = csv.reader(feed, delimiter=delimiter, strict=True)
+            bad = BadRow("not valid CSV", str(error))
+            if isinstance(error, _EndlessRecordError) or "end of data" in str(error):
+                bad = BadRow("a quote that is opened and never closed", "double or close it")
+            problems.skip(bad, line=taken[0].line)
+            given_back.extend(reversed(taken[1:]))
+            reader = csv.reader(feed(), delimiter=delimiter, strict=True)
             continue
+        if len(taken) >= LONG_RECORD_LINES:
+            problems.note(
+                "a text over very many lines; is a quote missing?",
+                line=taken[0].line,
+                detail=f"it ends in line {taken[-1].line}",
+            )
         if fields:
-            first, last = feed.taken[0].line, feed.taken[-1].line
-            if len(feed.taken) >= LONG_RECORD_LINES:
-                table.problems.note(
-                    "a text over very many lines; is a quote missing?",
-                    line=first,
-                    detail=f"it ends in line {last}",
-                )
-            yield table.build_row(first, {"fields": fields})
-
-
-# JSON lines
+            yield taken[0].line, fields
 
 
 def _iter_jsonl(table: _Input) -> Iterator[Row]:
@@ -382,20 +349,16 @@ def _iter_jsonl(table: _Input) -> Iterator[Row]:
         if not isinstance(record, dict):
             raise BadRow(NO_OBJECT, f"it is a {type(record).__name__}")
         if table.decode is None and _SURROGATE.search(line.data):
-            _check_surrogates(record)
+            try:
+                json.dumps(record, ensure_ascii=False).encode()
+            except UnicodeEncodeError as error:  # JSON can spell half a character, and UTF-8 cannot
+                half = ord(str(error.object)[error.start])
+                detail = f"\\u{half:04x} without its other half; mend the escape"
+                raise BadRow("half a character", detail) from error
         return table.build_row(line.line, record)
 
     filled = (line for line in stripped if line.data)
     return _iter_checked(table, iter_good(filled, build, problems=table.problems))
-
-
-def _check_surrogates(record: dict[str, Any]) -> None:
-    """Raise `BadRow` for an escape that is half a character: JSON can spell it, and UTF-8 cannot."""
-    try:
-        json.dumps(record, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        half = ord(str(error.object)[error.start])
-        raise BadRow("half a character", f"\\u{half:04x} without its other half; mend the escape") from error
 
 
 def _iter_checked(table: _Input, rows: Iterable[Row]) -> Iterator[Row]:
@@ -413,64 +376,58 @@ def _iter_checked(table: _Input, rows: Iterable[Row]) -> Iterator[Row]:
             yield row
 
 
-# CoNLL
-
-
 def _iter_conll(table: _Input) -> Iterator[Row]:
     """Yield a sentence for each block of lines: the first field of a line is the word, the last its label.
 
     Fields are separated by tabs, or else by spaces. Comments above the words are ignored and counted.
     """
-    blocks = _iter_blocks(table)
-    return _iter_checked(
-        table, iter_good(blocks, lambda row: _build_sentence(table, row), problems=table.problems)
-    )
+    return _iter_checked(table, _iter_sentences(table))
 
 
-def _iter_blocks(table: _Input) -> Iterator[Row]:
-    """Yield neighboring lines that are not blank."""
-    block: list[tuple[int, str]] = []
-    for line in table.iter_lines():
-        text = line.data.removesuffix(b"\r").decode("utf-8", "surrogateescape")
-        # A line of white space looks blank, whichever space it is.
-        if text.strip() and not text.startswith("-DOCSTART-"):
-            block.append((line.line, text))
-            if len(block) > MAX_RECORD_LINES:
-                raise FileFormatError(
-                    f"{table.problems.path}: line {block[0][0]}: a sentence of more than "
-                    f"{MAX_RECORD_LINES:,} lines; put a blank line between sentences"
-                )
-        elif block:
-            yield _drop_comments(table, block)
-            block = []
-    if block:
-        yield _drop_comments(table, block)
+def _iter_sentences(table: _Input) -> Iterator[Row]:
+    for is_filled, group in groupby(table.iter_lines(), _has_word):
+        block = list(islice(group, MAX_RECORD_LINES + 1)) if is_filled else []
+        if len(block) > MAX_RECORD_LINES:
+            raise FileFormatError(
+                f"{table.problems.path}: line {block[0].line}: a sentence of more than "
+                f"{MAX_RECORD_LINES:,} lines; put a blank line between sentences"
+            )
+        if is_filled:
+            lines = _drop_comments(block, table.problems)
+            try:
+                yield table.build_row(lines[0].line, _split_sentence(lines))
+            except BadRow as bad:
+                table.problems.skip(bad, line=lines[0].line)
 
 
-def _drop_comments(table: _Input, block: list[tuple[int, str]]) -> Row:
+def _has_word(line: Line) -> bool:
+    # A line of white space looks blank, whichever space it is.
+    return bool(line.raw.strip()) and not line.data.startswith(b"-DOCSTART-")
+
+
+def _drop_comments(block: list[Line], problems: Problems) -> list[Line]:
     """Drop comments at the start of a block; if # is a word, its line has the form of the others."""
-    marked = list(takewhile(lambda line: line[1].startswith("# "), block))
+    marked = list(takewhile(lambda line: line.data.startswith(b"# "), block))
     others = block[len(marked) :]
-    forms = {("\t" in text, len(_split_fields(text))) for _, text in others}
+    forms = {("\t" in line.raw, len(_split_fields(line.raw))) for line in others}
     words = []
-    for number, text in marked:
-        if not forms or ("\t" in text, len(_split_fields(text))) in forms:
-            words.append((number, text))
+    for line in marked:
+        if not forms or ("\t" in line.raw, len(_split_fields(line.raw))) in forms:
+            words.append(line)
         else:
-            table.problems.note("a comment, which is passed over", line=number, detail=quote(text))
-    kept = words + others
-    return table.build_row(kept[0][0], {"lines": kept})
+            problems.note("a comment, which is passed over", line=line.line, detail=quote(line.raw))
+    return words + others
 
 
-def _build_sentence(table: _Input, block: Row) -> Row:
-    fields = [_split_fields(check_decoded(text)) for _, text in block.values["lines"]]
+def _split_sentence(lines: list[Line]) -> dict[str, list[str]]:
+    fields = [_split_fields(line.text) for line in lines]
     words = [each[0] for each in fields]
     if all(len(each) == 1 for each in fields):
-        return table.build_row(block.line, {"words": words})
-    for (number, _), each in zip(block.values["lines"], fields, strict=True):
+        return {"words": words}
+    for line, each in zip(lines, fields, strict=True):
         if len(each) == 1:
-            raise BadRow("a word without a label", f"line {number}")
-    return table.build_row(block.line, {"words": words, "labels": [each[-1] for each in fields]})
+            raise BadRow("a word without a label", f"line {line.line}")
+    return {"words": words, "labels": [each[-1] for each in fields]}
 
 
 def _split_fields(text: str) -> list[str]:
@@ -480,24 +437,17 @@ def _split_fields(text: str) -> list[str]:
     return [field for field in text.strip(" \t\r").split(" ") if field]
 
 
-# Parquet
-
-
 @contextmanager
 def open_parquet(path: PathOrUrl) -> Iterator[Any]:
     """Open a Parquet file; a compressed one is unpacked to a temporary file, since Parquet needs seeking."""
-    options: dict[str, Any] = {"pre_buffer": False, "buffer_size": 1 << 20}
     try:
-        if not is_compressed(path):
-            with pq.ParquetFile(open_content(path), **options) as file:
-                yield file
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            plain = Path(folder) / "unpacked.parquet"
-            with plain.open("wb") as sink:
-                sink.writelines(iter_bytes(path))
-            with pq.ParquetFile(plain, **options) as file:
-                yield file
+        with ExitStack() as stack:
+            if is_compressed(path):
+                content: Any = stack.enter_context(tempfile.TemporaryFile())
+                content.writelines(iter_bytes(path))
+            else:
+                content = stack.enter_context(open_binary(path)) if is_url(path) else to_path(path)
+            yield stack.enter_context(pq.ParquetFile(content, pre_buffer=False, buffer_size=1 << 20))
     except (pa.ArrowException, OSError) as error:
         raise FileFormatError(
             f"{path}: no whole Parquet file ({first_line(error)}); fetch it again, or leave it out"
@@ -536,10 +486,7 @@ def _iter_batch(table: _Input, batch: pa.RecordBatch, first: int) -> Iterator[Ro
             return
         bad = BadRow("a value that cannot be read", f"{error}; store it as a text")
         if isinstance(error, UnicodeDecodeError):
-            try:
-                check_decoded(error.object.decode("utf-8", "surrogateescape"))
-            except BadRow as found:
-                bad = found
+            bad = _not_utf8(error.object[error.start], error.start)
         table.problems.skip(bad, line=first)
         return
     for line, row in enumerate(values, start=first):

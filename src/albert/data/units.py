@@ -153,9 +153,6 @@ def describe_unit(unit: Unit) -> list[object]:
     ]
 
 
-# First pass
-
-
 def hash_unit(task: UnitTask) -> HashRecord:
     """Write the cleaned text of a unit, and the hashes of its paragraphs and documents."""
     scratch = _open_scratch(task)
@@ -233,9 +230,6 @@ def read_documents(path: Path) -> Iterator[RawDocument]:
             yield RawDocument(paragraphs, is_split=content.startswith(_IS_SPLIT))
 
 
-# Deduplication
-
-
 def hash_text(text: str) -> bytes:
     """Hash a text, without white space at its ends, to 8 bytes.
 
@@ -283,9 +277,6 @@ class SeenHashes:
         if len(added):
             self._runs.append(added)
         return flags
-
-
-# Second pass
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert.data.rows import FORMATS, find_format
 from albert.errors import FileFormatError, InputError, suggest
-from albert.settings import Settings, build_settings
+from albert.settings import build_settings
 from albert.tasks.assignment_checks import (
     check_learnable,
     check_numbers,
@@ -19,12 +19,13 @@ from albert.tasks.assignment_checks import (
     check_table,
     list_oddities,
     list_one_sided,
-    require_answers,
+    require_answer,
 )
 from albert.tasks.catalogue import ALIASES, TASKS, Task, find_task
 from albert.tasks.examples import Example, SpanExample
 from albert.tasks.metrics.glue import GLUE_METRICS
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
+from albert.tasks.readers.columns import Columns
 from albert.tasks.readers.published import read_split
 from albert.tasks.readers.table import check_named, read_table
 from albert.tasks.selection import group_examples, list_texts
@@ -125,7 +126,7 @@ def _open_own(
     check_table(train_path, option="--data")
     refuse_fixed(task, columns)
     names = build_columns(task, columns)
-    train = read_table(train_path, task.table, columns=names)
+    train = read_table(train_path, names)
     read = [train.problems]
     facts = TaskFacts(
         task=task.name,
@@ -149,13 +150,13 @@ def _open_own(
     else:
         check_table(dev_path, option="--dev")
         has_none = task.has_impossible and not facts.has_impossible
-        table = require_answers(task.table) if has_none else task.table
-        found = read_table(dev_path, table, columns=names, labels=train.labels)
+        check = require_answer if has_none else None
+        found = read_table(dev_path, names, labels=train.labels, check=check)
         learned, asked, said = train.examples, found.examples, found.problems.describe()
         read.append(found.problems)
         if dev_path.samefile(train_path):
             said.append(f"{dev_path}: is learned from as well, so that its scores say nothing of other texts")
-    check_named(names, task.table, named=columns, read=read)
+    check_named(names, named=columns, read=read)
     source = dev_path or f"{train_path}, those to be asked about"
     check_numbers(facts, asked, source=source)
     check_pairs(facts, asked, source=source)
@@ -176,7 +177,7 @@ def refuse_fixed(task: OwnTask, columns: Mapping[str, Any]) -> None:
             )
 
 
-def build_columns(task: OwnTask, columns: Mapping[str, Any]) -> Settings:
+def build_columns(task: OwnTask, columns: Mapping[str, Any]) -> Columns:
     """The names of a table's columns, as the user gives them; what the task says itself is not theirs."""
     return build_settings(
         task.columns, values={**columns, **dict(task.fixed)}, source=f"columns of {task.name}"

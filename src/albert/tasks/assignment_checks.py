@@ -1,16 +1,12 @@
 """Examples to learn from and to be asked about come in; a refusal, or words about what is odd, go out."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from albert.data.problems import BadRow, quote
-from albert.data.rows import Row
 from albert.errors import FileFormatError, InputError
 from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, list_label_places
 from albert.tasks.labels import Labels
-from albert.tasks.readers.kinds import TableKind
 from albert.tasks.task_facts import TaskFacts
 
 _WIDE_NUMBER = 100.0  # a fresh head answers about 0, and goes a few units a hundred steps
@@ -24,16 +20,10 @@ def check_table(path: Path, *, option: str) -> None:
         raise FileFormatError(f"{path}: is a folder, and a table is needed; give a file with {option}")
 
 
-def require_answers(table: TableKind[Any, Any]) -> TableKind[Any, Any]:
-    """The same kind of table, in which a question without an answer is refused by its line."""
-
-    def build(row: Row, columns: Any, labels: Labels | None, is_labelled: bool) -> Any:
-        example = table.build(row, columns, labels, is_labelled)
-        if example.is_impossible:
-            raise BadRow("a question without an answer", "those to learn from all have one", is_fatal=True)
-        return example
-
-    return replace(table, build=build)
+def require_answer(example: SpanExample) -> None:
+    """Reject a question without an answer."""
+    if example.is_impossible:
+        raise BadRow("a question without an answer", "those to learn from all have one", is_fatal=True)
 
 
 def check_learnable(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:

@@ -122,8 +122,8 @@ def _open_table(
     fixed = {key: value for key, value in _FIXED.get(format, {}).items() if key in own.columns.model_fields}
     names = build_columns(own, {**defaults, **columns, **fixed})
     problems = Problems(name)
-    found = iter_table(content, own.table, columns=names, problems=problems, format=format)
-    check = partial(check_named, names, own.table, named=named, read=[problems], is_labelled=False)
+    found = iter_table(content, names, problems=problems, format=format)
+    check = partial(check_named, names, named=named, read=[problems], is_labelled=False)
     examples = _iter_checked(found, check, has_header=format != "jsonl")
     has_names = names.model_dump()["id"] is not None
     if not isinstance(source, Stream):

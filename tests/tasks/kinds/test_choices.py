@@ -15,7 +15,7 @@ from albert.tasks.asking import ask_items
 from albert.tasks.examples import ChoiceExample
 from albert.tasks.kinds.choices import ChoiceKind
 from albert.tasks.kinds.logits import Floats
-from albert.tasks.readers.kinds import place_letter, place_option
+from albert.tasks.readers.columns import place_letter, place_option
 from albert.tasks.task_facts import TaskFacts, build_kind
 
 from .learning import finetune, load_for

@@ -13,7 +13,7 @@ from albert.tasks.catalogue import Task, find_split
 from albert.tasks.examples import ChoiceExample, Example, Numbered, SpanExample, TextExample
 from albert.tasks.metrics.race import LEVELS
 from albert.tasks.readers.cells import note_answers, parse_answers
-from albert.tasks.readers.kinds import TEXTS, TextColumns, build_text, note_empty_text, place_letter
+from albert.tasks.readers.columns import TextColumns, place_letter
 
 E = TypeVar("E", bound=Example)
 ID_COLUMNS = ("index", "id")
@@ -75,17 +75,15 @@ def iter_glue(
         label_kind="one" if task.labels else "number",
         id=next((name for name in ID_COLUMNS if name in header), None),
     )
-    wanted = replace(
-        TEXTS.wanted(columns, is_labelled=has_labels), hint=f"give the official file of {task.name}"
-    )
-    check_columns(header, wanted, problems=problems)
+    wanted = columns.wanted(is_labelled=has_labels)
+    check_columns(header, replace(wanted, hint=f"give the official file of {task.name}"), problems=problems)
     first_line = 1 if is_headless else 2
 
     def build(row: Row) -> Numbered[TextExample]:
-        example = build_text(row, columns, task.labels, has_labels)
+        example = columns.build(row, task.labels, is_labelled=has_labels, keeps_empty=True)
         if columns.id is None:
             example = replace(example, id=str(row.line - first_line))
-        note_empty_text(example, row.line, problems)
+        columns.note(example, row.line, problems)
         return Numbered(row.line, example)
 
     return iter_good(iter_tsv_rows(lines, header=header, problems=problems), build, problems=problems)
