@@ -2,12 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.data import paragraphs as module
-from albert.data.layouts import Layout, detect_layout
-from albert.data.paragraphs import (
+from albert.data import layouts as module
+from albert.data.layouts import (
     Joiner,
+    Layout,
     RawDocument,
     cut_passages,
+    detect_layout,
     drop_ornaments,
     iter_raw_documents,
     mend_paragraphs,

@@ -8,13 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert.data import units
-from albert.data.paragraphs import RawDocument
+from albert.data.layouts import RawDocument
 from albert.data.units import (
     SeenHashes,
     Tally,
-    hash_document,
-    hash_paragraphs,
-    hash_text,
     iter_parts,
     read_documents,
     write_documents,
@@ -29,15 +26,6 @@ def test_the_first_in_order_stays_and_every_other_is_marked(all_units):
         for number, flag in zip(unit, seen.mark(np.array(unit, dtype=np.uint64)), strict=True):
             assert flag == (number in before)
             before.add(number)
-
-
-def test_short_paragraphs_are_not_compared():
-    assert hash_paragraphs(["Yes.", "x" * 64, "Chapter I"], min_characters=64) == hash_text("x" * 64)
-
-
-def test_a_document_is_its_paragraphs_and_their_borders():
-    assert hash_document(["a b", "c "]) == hash_document(["a b", "c"])
-    assert len({hash_document(paragraphs) for paragraphs in (["a b", "c"], ["a", "b c"], ["a b c"])}) == 3
 
 
 def test_memory_is_sixteen_bytes_for_each_distinct_hash():

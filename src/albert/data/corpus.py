@@ -83,14 +83,7 @@ def open_corpus(
 ) -> Corpus:
     """Map a corpus into memory; a remote one is copied to the cache first.
 
-    Args:
-        place: Folder or URL of the corpus.
-        fingerprint: The vocabulary that the corpus must have, if any.
-        reporter: Receives the progress of fetching.
-
-    Raises:
-        FileFormatError: If the manifest or a shard is missing or damaged.
-        InputError: If the corpus was prepared with another vocabulary.
+    Raise an error if a shard is missing or damaged, or the vocabulary is not that of `fingerprint`.
     """
     folder = fetch_corpus(place, reporter=reporter)
     manifest = read_manifest(folder, fingerprint=fingerprint)
@@ -166,9 +159,6 @@ def hold_out(corpus: Corpus, *, share: float, max_pieces: int, min_documents: in
     Whole documents are held out, so that no neighbor of a held-out sentence is trained on; if the last one is
     more than three times too long, only its end, of two sentences or more. At least `min_documents` are held
     out.
-
-    Raises:
-        InputError: If nothing would be left to train on.
     """
     wanted = max(1, min(round(share * corpus.num_pieces), max_pieces))
     counts = [len(part.sentence_starts) - 1 for part in corpus.parts]

@@ -15,11 +15,18 @@ from albert.data.cleaning import (
     drop_page_furniture,
     mend_bytes,
 )
-from albert.data.layouts import Layout, choose_layout
-from albert.data.paragraphs import Joiner, RawDocument, drop_ornaments, iter_raw_documents, split_lines
+from albert.data.layouts import (
+    Joiner,
+    Layout,
+    RawDocument,
+    choose_layout,
+    drop_ornaments,
+    iter_raw_documents,
+    split_lines,
+)
 from albert.data.paths import HEAD_BYTES, is_compressed, iter_bytes, read_head
 from albert.data.problems import BadRow, Problems
-from albert.data.rows import NO_OBJECT, NOT_JSON, TOO_LONG, Wanted, iter_rows
+from albert.data.rows import NO_OBJECT, NOT_JSON, TOO_LONG, Row, Wanted, iter_rows
 from albert.errors import FileFormatError, InputError, name_install, one_line
 
 MAX_LINE_BYTES = 1 << 20
@@ -181,38 +188,32 @@ class _Records(Problems):
 
 def _iter_texts(source: Source, start: int, end: int | None, options: ReadOptions) -> Iterator[str]:
     """Yield the texts of records from `start` to `end`: bytes, row groups, or rows of a dataset."""
+    key = options.text_key
+    problems = _Records(source.path, options.counts, is_first=start == 0)
     if source.kind == "dataset":
-        values: Iterable[Any] = _iter_dataset(source, start, end, options.text_key)
+        rows = _iter_dataset(source, start, end, key)
     else:
-        problems = _Records(source.path, options.counts, is_first=start == 0)
-        values = _iter_values(source, start, end, options, problems)
-    for value in values:
-        if isinstance(value, str):
-            yield value
-        elif source.kind == "jsonl":
-            options.counts["records_without_text"] += 1
-        elif value is not None:
-            raise FileFormatError(
-                f"{source.name}: column {options.text_key!r} holds a {type(value).__name__}, not text; "
-                "name another with --text-key"
-            )
-
-
-def _iter_values(
-    source: Source, start: int, end: int | None, options: ReadOptions, problems: _Records
-) -> Iterator[Any]:
-    rows = iter_rows(
-        source.path,
-        wanted=Wanted((options.text_key,), hint="name it with --text-key"),
-        problems=problems,
-        format=source.kind,
-        start=start,
-        end=end,
-        decode=lambda data: mend_bytes(data, options.counts),
-    )
+        rows = iter_rows(
+            source.path,
+            wanted=Wanted((key,), hint="name it with --text-key"),
+            problems=problems,
+            format=source.kind,
+            start=start,
+            end=end,
+            decode=lambda data: mend_bytes(data, options.counts),
+        )
     for row in rows:
         problems.is_first = False
-        yield row.values[options.text_key]
+        text = row.values[key]
+        if isinstance(text, str):
+            yield text
+        elif source.kind == "jsonl":
+            options.counts["records_without_text"] += 1
+        elif text is not None:
+            raise FileFormatError(
+                f"{source.name}: column {key!r} holds a {type(text).__name__}, not text; name another with "
+                "--text-key"
+            )
 
 
 def load_dataset(source: Source) -> Any:
@@ -240,14 +241,15 @@ def describe_dataset(source: Source) -> tuple[int, int, str]:
     return len(dataset), int(dataset.data.nbytes), mark
 
 
-def _iter_dataset(source: Source, start: int, end: int | None, text_key: str) -> Iterator[Any]:
+def _iter_dataset(source: Source, start: int, end: int | None, text_key: str) -> Iterator[Row]:
     dataset = load_dataset(source)
     if text_key not in dataset.column_names:
         columns = ", ".join(dataset.column_names)
         raise InputError(f"{source.name}: no column {text_key!r} but {columns}; name it with --text-key")
     stop = len(dataset) if end is None else end
-    for row in range(start, stop, _DATASET_ROWS):
-        yield from dataset[row : min(row + _DATASET_ROWS, stop)][text_key]
+    for first in range(start, stop, _DATASET_ROWS):
+        texts = dataset[first : min(first + _DATASET_ROWS, stop)][text_key]
+        yield from (Row({text_key: text}, source.name, first + k + 1) for k, text in enumerate(texts))
 
 
 def _bound_paragraphs(document: RawDocument, counts: Counter[str]) -> RawDocument:

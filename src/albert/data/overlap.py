@@ -9,7 +9,7 @@ files alone.
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from albert.data.cleaning import looks_binary
 from albert.data.corpus import Corpus
 from albert.data.paths import HEAD_BYTES, iter_bytes
-from albert.data.rows import find_format
+from albert.data.rows import find_format, iter_groups
 from albert.data.shards import ShardPart
 from albert.errors import FileFormatError, InputError
 from albert.files import MAX_CSV_FIELD
@@ -56,33 +56,60 @@ class FileOverlap:
     examples: tuple[OverlapExample, ...]
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """All long texts of all files, as pieces end to end; `owners` are their files, `grams` their hashes."""
+@dataclass
+class _Text:
+    """A text that is long enough, its token ids, and the hashes of its runs."""
 
-    texts: list[str]
-    owners: list[int]
-    pieces: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    grams: Hashes
-    num_texts: list[int]
+    text: str
+    path: Path
+    ids: NDArray[np.int64]
+    runs: Hashes
+    is_whole: bool = False
 
 
 def find_overlap(
     corpus: Corpus, paths: Sequence[Path], tokenizer: Tokenizer, *, num_pieces: int = NUM_PIECES
 ) -> list[FileOverlap]:
-    """Look for the texts of each file in the corpus; refused: another vocabulary, files without text."""
+    """Look for the texts of each file in the corpus, by runs of `num_pieces` tokens."""
     if num_pieces < 1:
         raise InputError(f"runs of {num_pieces} pieces are too short; at least 1")
     if tokenizer.fingerprint != corpus.manifest.vocabulary:
         raise InputError(f"{corpus.name}: prepared with another vocabulary than this one; give its own")
-    known = _read_texts(paths, tokenizer, num_pieces)
-    wanted = np.unique(known.grams)
+    counts: dict[Path, int] = {}
+    texts: list[_Text] = []
+    for path in paths:
+        # A text that is in a file twice, as a passage with its questions, is one text.
+        distinct = list(dict.fromkeys(text.strip() for text in iter_texts(path) if text.strip()))
+        if not distinct:
+            raise InputError(f"{path}: no text in it; give the files of a task")
+        counts[path] = len(distinct)
+        for group in iter_groups(distinct, (lambda _: 1, _CHUNK_TEXTS)):
+            for text, row in zip(group, tokenizer.encode_ids(group), strict=True):
+                if len(row) >= num_pieces:
+                    ids = np.array(row, dtype=np.int64)
+                    texts.append(_Text(text, path, ids, hash_runs(ids, num_pieces)))
+    wanted = np.unique(np.concatenate([np.zeros(0, np.uint64), *(text.runs for text in texts)]))
     is_found = np.zeros(len(wanted), dtype=np.bool_)
-    is_whole = np.zeros(len(known.texts), dtype=np.bool_)
     if len(wanted):
-        _scan(corpus, known, wanted, is_found, is_whole, num_pieces)
-    return _report(paths, known, is_found[np.searchsorted(wanted, known.grams)], is_whole, num_pieces)
+        _scan(corpus, texts, wanted, is_found, num_pieces)
+    shares = [_share(is_found[np.searchsorted(wanted, text.runs)], text, num_pieces) for text in texts]
+    ranked = list(zip(shares, texts, strict=True))
+    return [_report(path, counts[path], [each for each in ranked if each[1].path == path]) for path in paths]
+
+
+def _report(path: Path, num_texts: int, own: list[tuple[float, _Text]]) -> FileOverlap:
+    ranked = sorted((each for each in own if each[0]), key=lambda each: -each[0])
+    return FileOverlap(
+        name=str(path),
+        num_texts=num_texts,
+        num_short=num_texts - len(own),
+        num_overlapping=len(ranked),
+        num_mostly=sum(share >= 0.5 for share, _ in ranked),
+        num_whole=sum(text.is_whole for _, text in own),
+        examples=tuple(
+            OverlapExample(text.text, round(share, 3), text.is_whole) for share, text in ranked[:MAX_EXAMPLES]
+        ),
+    )
 
 
 def iter_texts(path: Path) -> Iterator[str]:
@@ -135,32 +162,8 @@ def _iter_strings(value: Any) -> Iterator[str]:
             yield from _iter_strings(inner)
 
 
-def _read_texts(paths: Sequence[Path], tokenizer: Tokenizer, num_pieces: int) -> _Texts:
-    texts: list[str] = []
-    owners: list[int] = []
-    rows: list[NDArray[np.int64]] = []
-    num_texts: list[int] = []
-    for owner, path in enumerate(paths):
-        # A text that stands in a file twice, as a passage with its questions, is one text.
-        distinct = list(dict.fromkeys(text.strip() for text in iter_texts(path) if text.strip()))
-        if not distinct:
-            raise InputError(f"{path}: no text in it; give the files of a task")
-        num_texts.append(len(distinct))
-        for first in range(0, len(distinct), _CHUNK_TEXTS):
-            chunk = distinct[first : first + _CHUNK_TEXTS]
-            for text, ids in zip(chunk, tokenizer.encode_ids(chunk), strict=True):
-                if len(ids) >= num_pieces:
-                    texts.append(text)
-                    owners.append(owner)
-                    rows.append(np.array(ids, dtype=np.int64))
-    pieces = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
-    starts = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
-    grams = [hash_runs(row, num_pieces) for row in rows]
-    return _Texts(texts, owners, pieces, starts, np.concatenate([np.zeros(0, np.uint64), *grams]), num_texts)
-
-
 def hash_runs(pieces: NDArray[Any], num_pieces: int) -> Hashes:
-    """A 64-bit hash of every run of n pieces."""
+    """Return a 64-bit hash of every run of `num_pieces` ids."""
     factors = np.random.Generator(np.random.PCG64(13)).integers(1 << 62, size=num_pieces, dtype=np.uint64)
     count = max(len(pieces) - num_pieces + 1, 0)
     hashes = np.zeros(count, dtype=np.uint64)
@@ -175,97 +178,48 @@ def hash_runs(pieces: NDArray[Any], num_pieces: int) -> Hashes:
 
 
 def _scan(
-    corpus: Corpus,
-    known: _Texts,
-    wanted: Hashes,
-    is_found: NDArray[Any],
-    is_whole: NDArray[Any],
-    num_pieces: int,
+    corpus: Corpus, texts: Sequence[_Text], wanted: Hashes, is_found: NDArray[np.bool_], num_pieces: int
 ) -> None:
-    # Most runs of the corpus are in no text: one look into a table of bits settles those.
+    """Mark the wanted hashes that the corpus has, and the texts that it has whole."""
+    # Most runs of the corpus are in no text: a table of bits rules those out.
+    shift = np.uint64(64 - _FILTER_BITS)
     table = np.zeros(1 << _FILTER_BITS, dtype=np.bool_)
-    table[wanted >> np.uint64(64 - _FILTER_BITS)] = True
-    first_gram: dict[int, list[int]] = {}
-    for text, start in enumerate(known.starts[:-1]):
-        gram = int(known.grams[start - text * (num_pieces - 1)])
-        first_gram.setdefault(gram, []).append(text)
+    table[wanted >> shift] = True
+    beginning: dict[int, list[_Text]] = {}
+    for text in texts:
+        beginning.setdefault(int(text.runs[0]), []).append(text)
     for number, part in enumerate(corpus.parts):
         corpus.let_go(max(number - 1, 0))
-        for place, hashes in _iter_runs(part, num_pieces):
-            near = np.flatnonzero(table[hashes >> np.uint64(64 - _FILTER_BITS)])
+        for start in range(0, max(len(part.pieces) - num_pieces + 1, 0), _BLOCK):
+            hashes = hash_runs(part.pieces[start : start + _BLOCK + num_pieces - 1], num_pieces)
+            near = np.flatnonzero(table[hashes >> shift])
             spots = np.searchsorted(wanted, hashes[near])
             spots[spots == len(wanted)] = 0
             is_hit = wanted[spots] == hashes[near]
             hits = near[is_hit]
-            inside = _is_inside(part, place + hits, num_pieces)
+            inside = _is_inside(part, start + hits, num_pieces)
             is_found[spots[is_hit][inside]] = True
-            for spot, gram in zip(
-                (place + hits[inside]).tolist(), hashes[hits[inside]].tolist(), strict=True
-            ):
-                for text in first_gram.get(gram, ()):
-                    if not is_whole[text]:
-                        is_whole[text] = _stands_at(part, spot, known, text)
+            for hit in hits[inside].tolist():
+                for text in beginning.get(int(hashes[hit]), ()):
+                    text.is_whole = text.is_whole or _is_at(part, start + hit, text.ids)
 
 
-def _iter_runs(part: ShardPart, num_pieces: int) -> Iterator[tuple[int, Hashes]]:
-    """The hashes of all runs of a part, a block at a time, with the place of the first."""
-    for place in range(0, max(len(part.pieces) - num_pieces + 1, 0), _BLOCK):
-        yield place, hash_runs(part.pieces[place : place + _BLOCK + num_pieces - 1], num_pieces)
-
-
-def _is_inside(part: ShardPart, places: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
-    """Which runs of a length, beginning at these places, lie inside one document."""
+def _is_inside(part: ShardPart, starts: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
+    """Whether runs of a length that begin here are inside one document."""
     borders = part.sentence_starts[part.document_starts]
-    ends = borders[np.searchsorted(borders, places, side="right")]
-    inside: NDArray[np.bool_] = places + length <= ends
+    ends = borders[np.searchsorted(borders, starts, side="right")]
+    inside: NDArray[np.bool_] = starts + length <= ends
     return inside
 
 
-def _stands_at(part: ShardPart, place: int, known: _Texts, text: int) -> bool:
-    pieces = known.pieces[known.starts[text] : known.starts[text + 1]]
-    if place + len(pieces) > len(part.pieces):
-        return False
-    is_equal = bool((part.pieces[place : place + len(pieces)] == pieces).all())
-    return is_equal and bool(_is_inside(part, np.array([place]), len(pieces))[0])
+def _is_at(part: ShardPart, start: int, ids: NDArray[np.int64]) -> bool:
+    is_inside = bool(_is_inside(part, np.array([start]), len(ids))[0])
+    return is_inside and bool((part.pieces[start : start + len(ids)] == ids).all())
 
 
-def _report(
-    paths: Iterable[Path],
-    known: _Texts,
-    found: NDArray[np.bool_],
-    is_whole: NDArray[np.bool_],
-    num_pieces: int,
-) -> list[FileOverlap]:
-    shares = [_share(known, found, text, num_pieces) for text in range(len(known.texts))]
-    reports: list[FileOverlap] = []
-    for owner, path in enumerate(paths):
-        own = [text for text, mine in enumerate(known.owners) if mine == owner]
-        ranked = sorted((text for text in own if shares[text]), key=lambda text: (-shares[text], text))
-        reports.append(
-            FileOverlap(
-                name=str(path),
-                num_texts=known.num_texts[owner],
-                num_short=known.num_texts[owner] - len(own),
-                num_overlapping=len(ranked),
-                num_mostly=sum(shares[text] >= 0.5 for text in ranked),
-                num_whole=sum(bool(is_whole[text]) for text in own),
-                examples=tuple(
-                    OverlapExample(known.texts[text], round(shares[text], 3), bool(is_whole[text]))
-                    for text in ranked[:MAX_EXAMPLES]
-                ),
-            )
-        )
-    return reports
-
-
-def _share(known: _Texts, found: NDArray[np.bool_], text: int, num_pieces: int) -> float:
-    """The share of a text's pieces that lie in a run which the corpus has."""
-    start, end = int(known.starts[text]), int(known.starts[text + 1])
-    first = start - text * (num_pieces - 1)  # each text before this one has so many runs fewer than pieces
-    hits = np.flatnonzero(found[first : first + end - start - num_pieces + 1])
-    if not len(hits):
-        return 0.0
-    is_covered = np.zeros(end - start, dtype=np.bool_)
+def _share(found: NDArray[np.bool_], text: _Text, num_pieces: int) -> float:
+    """Return the share of a text's tokens that are in a run which the corpus has."""
+    is_covered = np.zeros(len(text.ids), dtype=np.bool_)
     for k in range(num_pieces):
-        is_covered[hits + k] = True
+        is_covered[np.flatnonzero(found) + k] = True
     return float(is_covered.mean())

@@ -69,6 +69,7 @@ SCRATCH_NAME = ".prepare"
 _SURVEY_NAME = "survey.json"
 _SECONDS_BETWEEN_SAVES = 30.0
 _QUIET_BYTES = 1 << 26  # a survey of less needs no progress bar
+_COUNTS = ("num_documents", "num_sentences", "num_pieces", "num_unknown", "num_characters")
 _SKIPPED = {"binary": "binary_files", "empty": "empty_files"}
 R = TypeVar("R")
 S = TypeVar("S", bound=Settings)
@@ -105,7 +106,7 @@ def prepare_corpus(
     Args:
         paths: Files, folders, URLs, or `hf:NAME[@CONFIG][:SPLIT]`.
         vocab: Folder or file of the vocabulary.
-        out: Folder or URL of the corpus.
+        out: Folder or URL of the corpus; must be empty, or hold this corpus.
         settings: Language, layout and the like.
         num_workers: Number of processes (1 by default), or of tasks at once on a Ray cluster (all cores).
         engine: `local` or `ray`.
@@ -113,12 +114,6 @@ def prepare_corpus(
         overwrite: Replace a corpus of other settings, vocabulary or sources.
         reporter: Receives progress and messages.
         unit_bytes: About how much text a shard is made of.
-
-    Returns:
-        The manifest.
-
-    Raises:
-        InputError: If `out` holds something else, or there is no text.
     """
     settings = settings or PrepareSettings()
     find_rules(settings.language)  # raises if the language is unknown
@@ -329,11 +324,7 @@ def _build_manifest(run: _Run, surveys: Sequence[SourceSurvey], records: Sequenc
     return Manifest(
         vocabulary=run.tokenizer.fingerprint,
         vocab_size=run.tokenizer.vocab_size,
-        num_documents=sum(record.num_documents for record in records),
-        num_sentences=sum(record.num_sentences for record in records),
-        num_pieces=sum(record.num_pieces for record in records),
-        num_unknown=sum(record.num_unknown for record in records),
-        num_characters=sum(record.num_characters for record in records),
+        **{name: sum(getattr(record, name) for record in records) for name in _COUNTS},
         dropped=dict(sorted(dropped.items())),
         settings=run.settings.model_dump(),
         sources=tuple(map(_describe_source, surveys)),

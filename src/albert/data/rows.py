@@ -198,8 +198,8 @@ def _not_utf8(byte: int, start: int) -> BadRow:
 
 def _read_first(lines: Iterator[Line], problems: Problems) -> str:
     """Return the line that names the columns."""
-    first = next(lines)
-    if not first.data:
+    first = next(lines, None)
+    if first is None or not first.data:
         raise FileFormatError(f"{problems.path}: empty; its first line should name the columns")
     try:
         return first.text
@@ -235,13 +235,11 @@ def read_tsv_header(lines: Iterator[Line], *, problems: Problems) -> list[str]:
 
 def iter_tsv_rows(lines: Iterable[Line], *, header: Sequence[str], problems: Problems) -> Iterator[Row]:
     """Yield the rows of tab-separated lines, in which quotes are plain characters."""
-    filled = (line for line in lines if line.data not in (b"", b"\r"))
-    path = str(problems.path)
-    return iter_good(
-        filled,
-        lambda line: Row(_by_column(line.text.split("\t"), header), path, line.line),
-        problems=problems,
-    )
+
+    def build(line: Line) -> Row:
+        return Row(_by_column(line.text.split("\t"), header), str(problems.path), line.line)
+
+    return iter_good((line for line in lines if line.data not in (b"", b"\r")), build, problems=problems)
 
 
 def _iter_tsv(table: _Input) -> Iterator[Row]:

@@ -51,14 +51,8 @@ _BLANK = re.compile(rb"\n[ \t\r]*\n")
 def find_sources(paths: Iterable[PathOrUrl], *, leaving_out: PathOrUrl | None = None) -> list[Source]:
     """Find the sources of files, folders (searched recursively, sorted) and `hf:NAME[@CONFIG][:SPLIT]`.
 
-    A URL is a file if its name has a suffix that is read, and a folder otherwise.
-
-    Args:
-        paths: Paths, URLs and names of datasets.
-        leaving_out: The folder where the corpus is written; what is in it is not a source.
-
-    Raises:
-        InputError: If a path does not exist or is of another kind, or there is nothing to read.
+    A URL is a file if its name has a suffix that is read, and a folder otherwise. What is in the folder
+    `leaving_out`, where the corpus is written, is not a source.
     """
     names = [str(path) for path in paths]
     found = [source for name in names for source in _find(name)]

@@ -9,18 +9,13 @@ from numpy.typing import NDArray
 from albert.data.corpus import Corpus
 
 _SHARES = {
-    "shortest": 0.0,
-    "quarter": 0.25,
-    "median": 0.5,
-    "three quarters": 0.75,
-    "99%": 0.99,
-    "longest": 1.0,
-}
+    "shortest": 0.0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99, "longest": 1.0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long things are: the mean, and the length that each share of them does not exceed."""
+    """The mean length, and quantiles."""
 
     mean: float
     at: dict[str, int]
@@ -28,7 +23,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a corpus holds, and what it is from."""
+    """What a corpus holds and is made from."""
 
     num_documents: int
     num_sentences: int
@@ -50,7 +45,7 @@ class Summary:
 
 
 def summarise_corpus(corpus: Corpus) -> Summary:
-    """Counts from the manifest, lengths from the shards, a part at a time."""
+    """Summarize a corpus; its shards are read one part at a time."""
     sentences: Counter[int] = Counter()
     documents: Counter[int] = Counter()
     pieces: Counter[int] = Counter()
@@ -60,24 +55,21 @@ def summarise_corpus(corpus: Corpus) -> Summary:
         _tally(pieces, np.diff(part.sentence_starts[part.document_starts]))
         corpus.let_go(number)
     manifest = corpus.manifest
+    names = (
+        "num_documents", "num_sentences", "num_pieces", "num_characters", "vocabulary", "vocab_size",
+        "dropped", "settings",
+    )  # fmt: skip
     return Summary(
-        num_documents=manifest.num_documents,
-        num_sentences=manifest.num_sentences,
-        num_pieces=manifest.num_pieces,
-        num_characters=manifest.num_characters,
+        **{name: getattr(manifest, name) for name in names},
         unknown_share=manifest.num_unknown / max(manifest.num_pieces, 1),
-        vocabulary=manifest.vocabulary,
-        vocab_size=manifest.vocab_size,
         sentence_pieces=_describe(sentences),
         document_sentences=_describe(documents),
         document_pieces=_describe(pieces),
-        dropped=dict(manifest.dropped),
         layouts=dict(Counter(source.layout or f"skipped: {source.skipped}" for source in manifest.sources)),
         num_sources=len(manifest.sources),
         num_source_bytes=sum(source.num_bytes for source in manifest.sources),
         num_shards=len(manifest.shards),
         num_shard_bytes=sum(shard.num_bytes for shard in manifest.shards),
-        settings=dict(manifest.settings),
     )
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import platform
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt, field_validator
 
 from albert.data.documents import ReadOptions, iter_slice
-from albert.data.layouts import LAYOUTS
+from albert.data.layouts import LAYOUTS, RawDocument, cut_passages
 from albert.data.manifest import SHARDS_DIR, VOCAB_DIR, ShardEntry, load_vocabulary
-from albert.data.paragraphs import RawDocument, cut_passages
 from albert.data.paths import BLOCK_BYTES, iter_bytes
 from albert.data.rows import iter_groups
 from albert.data.shards import (
@@ -83,15 +82,10 @@ class PrepareSettings(Settings):
 
 @dataclass(frozen=True)
 class UnitTask:
-    """A unit with everything that is needed to process it.
+    """A unit with everything that is needed to process it; `key` is a hash of what its result depends on.
 
-    Attributes:
-        out: Path or URL of the corpus.
-        scratch: Path or URL of the scratch files.
-        vocabulary: Fingerprint of the vocabulary in the corpus's folder.
-        run_id: The content of the run's file in the scratch folder.
-        key: A hash of everything that the result depends on.
-        dropped: What the first pass cleaned away.
+    `out` and `scratch` are the paths or URLs of the corpus and the scratch files, `vocabulary` is a
+    fingerprint, and `dropped` is what the first pass cleaned away.
     """
 
     unit: Unit
@@ -165,9 +159,9 @@ def hash_unit(task: UnitTask) -> HashRecord:
     least = task.settings.min_duplicate_characters
     with writing_to(f"{task.scratch}/{name}", cure=_NO_ROOM_HINT), scratch.writing(name) as text_path:
         for document in write_documents(text_path, _iter_unit(task, counts)):
-            documents += hash_document(document.paragraphs)
+            documents += hash_text("\n".join(document.paragraphs))
             if not document.is_split:
-                paragraphs += hash_paragraphs(document.paragraphs, min_characters=least)
+                paragraphs += b"".join(hash_text(text) for text in document.paragraphs if len(text) >= least)
         num_text_bytes = text_path.stat().st_size
     for kind, data in (("paragraphs", paragraphs), ("documents", documents)):
         with scratch.writing(task.name(kind, ".bin")) as path:
@@ -239,16 +233,6 @@ def hash_text(text: str) -> bytes:
     return hashlib.blake2b(text.strip().encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-def hash_paragraphs(paragraphs: Sequence[str], *, min_characters: int) -> bytes:
-    """Return the concatenated hashes of the paragraphs that are long enough to be compared."""
-    return b"".join([hash_text(text) for text in paragraphs if len(text) >= min_characters])
-
-
-def hash_document(paragraphs: Sequence[str]) -> bytes:
-    """Hash a whole document."""
-    return hash_text("\n".join(paragraphs))
-
-
 class SeenHashes:
     """All hashes so far, in sorted runs whose lengths at least double: adding n of them costs n log n.
 
@@ -300,11 +284,10 @@ def write_unit(task: UnitTask) -> UnitRecord:
     while (first := next(parts, None)) is not None:
         name = f"{SHARDS_DIR}/{task.unit.index:05d}-{len(shards):03d}.arrow"
         shards.append(_write_shard(task, name, first, parts, choose_id_type(tokenizer.vocab_size)))
+    counts = ("num_documents", "num_sentences", "num_pieces")
     record = UnitRecord(
         key=task.key,
-        num_documents=sum(shard.num_documents for shard in shards),
-        num_sentences=sum(shard.num_sentences for shard in shards),
-        num_pieces=sum(shard.num_pieces for shard in shards),
+        **{name: sum(getattr(shard, name) for shard in shards) for name in counts},
         num_unknown=tally.num_unknown,
         num_characters=tally.num_characters,
         dropped=dict(tally.dropped),
@@ -410,20 +393,13 @@ def _write_shard(
     def take() -> Iterator[ShardPart]:
         part: ShardPart | None = first
         while part is not None:
-            totals["documents"] += len(part.document_starts) - 1
-            totals["sentences"] += len(part.sentence_starts) - 1
-            totals["pieces"] += len(part.pieces)
+            totals["num_documents"] += len(part.document_starts) - 1
+            totals["num_sentences"] += len(part.sentence_starts) - 1
+            totals["num_pieces"] += len(part.pieces)
             yield part
-            part = next(parts, None) if totals["pieces"] < MAX_SHARD_PIECES else None
+            part = next(parts, None) if totals["num_pieces"] < MAX_SHARD_PIECES else None
 
     with writing_to(f"{out.place}/{name}", cure=_NO_ROOM_HINT), out.writing(name) as path:
         write_parts(path, take(), id_type=id_type)
         num_bytes, sha256 = path.stat().st_size, hash_file(path)
-    return ShardEntry(
-        name=name,
-        num_documents=totals["documents"],
-        num_sentences=totals["sentences"],
-        num_pieces=totals["pieces"],
-        num_bytes=num_bytes,
-        sha256=sha256,
-    )
+    return ShardEntry(name=name, **totals, num_bytes=num_bytes, sha256=sha256)

@@ -64,19 +64,11 @@ def open_input(
     split: str | None = None,
     format: str | None = None,
 ) -> PredictionInput:
-    """Open a table, a stream, or a split of a published task in its own folder and format.
+    """Open a table, a stream, or a split (by default `test`) of a published task in its own format.
 
     Labels are not needed and not read; the answers of SQuAD and RACE are not needed, but those that a file
     has must be valid. Broken rows are skipped and counted, or raise an error in a test set, whose every row
-    must be answered.
-
-    Args:
-        source: A path, a URL or a stream.
-        goal: The task.
-        columns: The names of a table's columns.
-        named: The keys of `columns` that the user set; the table must have these columns.
-        split: The split of a published task, by default `test`.
-        format: The format of the table, by default the suffix of its name.
+    must be answered. `named` are the keys of `columns` that the user set: the table must have these columns.
     """
     if split is not None and (isinstance(source, Stream) or is_url(source)):
         raise InputError(f"--split {split}: only the folder of a task has splits; leave it out")

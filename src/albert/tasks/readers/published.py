@@ -12,8 +12,7 @@ from albert.files import read_json
 from albert.tasks.catalogue import Task, find_split
 from albert.tasks.examples import ChoiceExample, Example, Numbered, SpanExample, TextExample
 from albert.tasks.metrics.race import LEVELS
-from albert.tasks.readers.cells import note_answers, parse_answers
-from albert.tasks.readers.columns import TextColumns, place_letter
+from albert.tasks.readers.columns import TextColumns, note_answers, parse_answers, place_letter
 
 E = TypeVar("E", bound=Example)
 ID_COLUMNS = ("index", "id")
