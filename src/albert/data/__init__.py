@@ -1,1 +1,1 @@
-"""documents → shards: untidy files come in, tokenized Arrow shards with a manifest go out."""
+"""Files to rows and text to shards: row readers shared by corpora and tasks, and the preparation of corpora."""
