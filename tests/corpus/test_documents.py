@@ -75,18 +75,6 @@ def test_blank_lines_inside_a_record_are_no_border_of_documents(tmp_path):
     assert read(find_sources([path])[0]) == [PARAGRAPHS, ["One more.", "End."]]
 
 
-def test_broken_and_endless_records_are_counted_and_the_others_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(rows, "MAX_LINE_BYTES", 500)
-    records = [{"text": "first"}, {"text": "x" * 600}, {"text": None}, {"other": 1}, {"text": "last"}]
-    lines = [json.dumps(row) for row in records]
-    path = tmp_path / "a.jsonl"
-    path.write_text("\n".join([*lines[:2], '{"text": "cut', *lines[2:]]) + "\n")
-    options = ReadOptions()
-    part = Slice(find_sources([path])[0], Layout("paragraphs"), 0, -1, 0)
-    assert [list(d.paragraphs) for d in iter_slice(part, options)] == [["first"], ["last"]]
-    assert options.counts == {"long_records": 1, "broken_records": 1, "records_without_text": 2}
-
-
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_parquet_gives_a_document_for_each_row(tmp_path, suffix):
     table = pa.table({"text": [*RECORDS, None], "n": range(len(RECORDS) + 1)})
@@ -181,6 +169,9 @@ def test_slices_of_a_file_hold_what_the_whole_holds(tmp_path, name):
     ("lines", "texts", "counts"),
     [
         ([b'{"text": null}', b'{"text": "one"}'], ["one"], {"records_without_text": 1}),
+        ([b'{"text": "one"}', b'{"other": 1}', b"[1]"], ["one"], {"records_without_text": 2}),
+        ([b'{"text": "one"}', b'{"text": "' + b"x" * 300_000 + b'"}'], ["one"], {"long_records": 1}),
+        ([b'{"text": "one"}', b'{"text": "cut', b'{"text": "two"}'], ["one", "two"], {"broken_records": 1}),
         ([b'{"text": "caf\xe9"}', b'{"text": "one"}'], ["caf\ufffd", "one"], {"broken_characters": 1}),
         (
             [b'{"text": "one"}', b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"],
@@ -188,9 +179,10 @@ def test_slices_of_a_file_hold_what_the_whole_holds(tmp_path, name):
             {"broken_records": 1},
         ),
     ],
-    ids=["null first", "not UTF-8", "endlessly nested"],
+    ids=["null first", "no text", "endless", "cut", "not UTF-8", "endlessly nested"],
 )
-def test_odd_records_cost_no_more_than_themselves(tmp_path, lines, texts, counts):
+def test_odd_records_cost_no_more_than_themselves(tmp_path, monkeypatch, lines, texts, counts):
+    monkeypatch.setattr(rows, "MAX_LINE_BYTES", 250_000)
     (tmp_path / "odd.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     (source,) = find_sources([tmp_path / "odd.jsonl"])
     options = ReadOptions()

@@ -73,11 +73,6 @@ def test_binary_files_are_skipped_and_counted(prepare, tmp_path):
     assert read_manifest(tmp_path / "out").dropped["binary_files"] == 2
 
 
-def test_nothing_but_binary_files(prepare, tmp_path):
-    (tmp_path / "a.txt").write_bytes(os.urandom(5000))
-    assert "a.txt: no text was found (1 binary_files)" in last_line(prepare(tmp_path / "a.txt"))
-
-
 @pytest.mark.parametrize("content", [b"", b" \n\n", b"\x00\x01\x02" * 2000], ids=["empty", "blank", "binary"])
 def test_sources_that_were_emptied_cost_no_corpus(prepare, tmp_path, content):
     (tmp_path / "a.txt").write_text(TEXT)
@@ -97,12 +92,6 @@ def test_half_a_gzip(prepare, tmp_path, share):
     error = last_line(prepare(path))
     assert "half.txt.gz: its compressed data is damaged or cut short" in error
     assert not (tmp_path / "out" / "manifest.json").exists()
-
-
-def test_half_a_parquet(prepare, tmp_path):
-    path = tmp_path / "half.parquet"
-    path.write_bytes(b"PAR1" + b"x" * 100)
-    assert "half.parquet: no whole Parquet file" in last_line(prepare(path))
 
 
 def test_jsonl_that_is_none(prepare, tmp_path):
@@ -232,10 +221,6 @@ def test_a_manifest_of_another_vocabulary(out, tmp_path, prepare, vocab):
 def test_a_manifest_that_is_broken(run_albert, out, content):
     (out / "manifest.json").write_text(content)
     assert "manifest.json" in run_albert("corpus", "show", out).error
-
-
-def test_a_folder_that_is_no_corpus(run_albert, tmp_path):
-    assert "no manifest.json" in run_albert("corpus", "show", tmp_path).error
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
