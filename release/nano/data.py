@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from albert.corpus.corpus import open_corpus
-from albert.corpus.manifest import Manifest
-from albert.corpus.overlap import find_overlap
-from albert.corpus.plain_texts import iter_plain_texts
-from albert.corpus.prepare import prepare_corpus
-from albert.corpus.units import PrepareSettings
+from albert.data.corpus import open_corpus
+from albert.data.manifest import Manifest
+from albert.data.overlap import find_overlap
+from albert.data.prepare import prepare_corpus
+from albert.data.sources import iter_plain_texts
+from albert.data.units import PrepareSettings
 from albert.errors import FileFormatError, InputError
 from albert.files import atomic_dir, write_json, write_text
 from albert.reporting import Reporter

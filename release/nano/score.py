@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from albert.corpus.corpus import Corpus
+from albert.data.corpus import Corpus
 from albert.files import read_json, write_json
 from albert.reporting import Reporter
 from albert.tasks.finetune import identify_weights

@@ -17,7 +17,7 @@ from albert.tasks.evaluation_goal import Goal
 from albert.tasks.examples import identify_examples
 from albert.tasks.finetune import finetune
 from albert.tasks.metrics.squad import ANSWER_NOTHING
-from albert.tasks.splits import read_split
+from albert.tasks.readers.published import read_split
 from albert.tasks.task_facts import TaskFacts
 from tests.tasks.finetuned_folder import (
     ANSWERS,

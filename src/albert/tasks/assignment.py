@@ -2,14 +2,16 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from albert.data.problems import BadRow, quote
+from albert.data.rows import FORMATS, find_format
 from albert.errors import FileFormatError, InputError, suggest
-from albert.settings import Settings, build_settings
+from albert.settings import build_settings
 from albert.tasks.catalogue import ALIASES, TASKS, Task, find_task
 from albert.tasks.examples import (
     ChoiceExample,
@@ -22,11 +24,9 @@ from albert.tasks.examples import (
 )
 from albert.tasks.labels import Labels
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
-from albert.tasks.problems import BadRow, quote
-from albert.tasks.readers.kinds import TableKind
-from albert.tasks.readers.rows import FORMATS, Row, find_format
+from albert.tasks.readers.columns import Columns
+from albert.tasks.readers.published import read_split
 from albert.tasks.readers.table import check_named, read_table
-from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 
 DEV_NAMES = ("dev", "validation", "valid", "val")
@@ -125,7 +125,7 @@ def _open_own(
     check_table(train_path, option="--data")
     refuse_fixed(task, columns)
     names = build_columns(task, columns)
-    train = read_table(train_path, task.table, columns=names)
+    train = read_table(train_path, names)
     read = [train.problems]
     facts = TaskFacts(
         task=task.name,
@@ -154,13 +154,13 @@ def _open_own(
     else:
         check_table(dev_path, option="--dev")
         has_none = task.has_impossible and not facts.has_impossible
-        table = require_answers(task.table) if has_none else task.table
-        found = read_table(dev_path, table, columns=names, labels=train.labels)
+        check = require_answer if has_none else None
+        found = read_table(dev_path, names, labels=train.labels, check=check)
         learned, asked, said = train.examples, found.examples, found.problems.describe()
         read.append(found.problems)
         if dev_path.samefile(train_path):
             said.append(f"{dev_path}: is learned from as well, so that its scores say nothing of other texts")
-    check_named(names, task.table, named=columns, read=read)
+    check_named(names, named=columns, read=read)
     source = dev_path or f"{train_path}, those to be asked about"
     check_numbers(facts, asked, source=source)
     check_pairs(facts, asked, source=source)
@@ -181,7 +181,7 @@ def refuse_fixed(task: OwnTask, columns: Mapping[str, Any]) -> None:
             )
 
 
-def build_columns(task: OwnTask, columns: Mapping[str, Any]) -> Settings:
+def build_columns(task: OwnTask, columns: Mapping[str, Any]) -> Columns:
     """Build the column settings from what the user gives and what the task fixes."""
     return build_settings(
         task.columns, values={**columns, **dict(task.fixed)}, source=f"columns of {task.name}"
@@ -279,16 +279,10 @@ def check_table(path: Path, *, option: str) -> None:
         raise FileFormatError(f"{path}: is a folder, and a table is needed; give a file with {option}")
 
 
-def require_answers(table: TableKind[Any, Any]) -> TableKind[Any, Any]:
-    """Make a table reject questions without an answer, naming the line."""
-
-    def build(row: Row, columns: Any, labels: Labels | None, is_labelled: bool) -> Any:
-        example = table.build(row, columns, labels, is_labelled)
-        if example.is_impossible:
-            raise BadRow("a question without an answer", "those to learn from all have one", is_fatal=True)
-        return example
-
-    return replace(table, build=build)
+def require_answer(example: SpanExample) -> None:
+    """Reject a question without an answer."""
+    if example.is_impossible:
+        raise BadRow("a question without an answer", "those to learn from all have one", is_fatal=True)
 
 
 def check_numbers(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:

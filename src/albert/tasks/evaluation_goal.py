@@ -11,8 +11,8 @@ from albert.tasks.catalogue import ALIASES, TASKS, Task, find_split, find_task
 from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, TokenExample
 from albert.tasks.labels import Labels
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
+from albert.tasks.readers.published import read_split
 from albert.tasks.readers.table import check_named, find_labels, read_table
-from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 
 SPLIT = "dev"
@@ -95,7 +95,7 @@ def find_names(goal: Goal, path: Path, *, columns: Mapping[str, Any]) -> tuple[s
     """Find the names of the labels: the task's own, or all that a table has."""
     if goal.own is None:
         return goal.facts.labels
-    found = find_labels(path, goal.own.table, columns=build_columns(goal.own, columns))
+    found = find_labels(path, build_columns(goal.own, columns))
     return () if found is None else found.names
 
 
@@ -120,8 +120,8 @@ def read_questions(
     assert goal.own is not None
     names = Labels(tuple(labels)) if labels else None
     settings = build_columns(goal.own, columns)
-    table = read_table(path, goal.own.table, columns=settings, labels=names)
-    check_named(settings, goal.own.table, named=named, read=[table.problems])
+    table = read_table(path, settings, labels=names)
+    check_named(settings, named=named, read=[table.problems])
     return Questions(chosen, path, table.examples, tuple(table.problems.describe()))
 
 

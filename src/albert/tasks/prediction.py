@@ -9,14 +9,13 @@ from typing import Any, BinaryIO
 
 from pydantic import Field
 
-from albert.corpus.remote import Place
+from albert.data.paths import PathOrUrl
 from albert.errors import InputError
 from albert.files import dump_json, open_output
 from albert.model.runtime import RuntimeSettings
 from albert.reporting import Reporter, Silence
 from albert.settings import Settings
 from albert.tasks.answering import Answerer, load_answerer
-from albert.tasks.arrivals import iter_arrived
 from albert.tasks.encoding.sequence import iter_groups
 from albert.tasks.ensemble import (
     Member,
@@ -29,7 +28,7 @@ from albert.tasks.ensemble import (
 from albert.tasks.evaluation_goal import Goal, find_goal
 from albert.tasks.examples import ChoiceExample, Example, SpanExample, TokenExample
 from albert.tasks.kinds.kind import AnyKind
-from albert.tasks.prediction_input import PredictionInput, Stream, open_input
+from albert.tasks.prediction_input import PredictionInput, Stream, iter_arrived, open_input
 from albert.tasks.task_facts import build_kind
 
 # What is in memory at a time: enough to sort by length, and never much.
@@ -74,7 +73,7 @@ def predict(
     task: str,
     *,
     models: Sequence[str | Path],
-    source: Place | Stream,
+    source: PathOrUrl | Stream,
     target: Path | BinaryIO,
     columns: Mapping[str, Any] | None = None,
     split: str | None = None,
@@ -179,7 +178,7 @@ def format_line(answer: Mapping[str, Any], line: int | None) -> str:
 
 
 @contextmanager
-def open_target(target: Path | BinaryIO, *, source: Place | Stream) -> Iterator[BinaryIO]:
+def open_target(target: Path | BinaryIO, *, source: PathOrUrl | Stream) -> Iterator[BinaryIO]:
     """What lines are written to: the stream, or a file that takes its name when all is well."""
     if not isinstance(target, Path):
         yield target

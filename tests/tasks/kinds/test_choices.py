@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from albert.data.problems import BadRow
 from albert.errors import InputError
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.answering import ask_items
 from albert.tasks.examples import ChoiceExample
 from albert.tasks.kinds.choices import ChoiceKind
 from albert.tasks.kinds.logits import Floats
-from albert.tasks.problems import BadRow
-from albert.tasks.readers.kinds import place_letter, place_option
+from albert.tasks.readers.columns import place_letter, place_option
 from albert.tasks.task_facts import TaskFacts, build_kind
 
 from .learning import finetune, load_for

@@ -21,7 +21,7 @@ from albert.tasks.encoding.windows import Window
 from albert.tasks.examples import Answer, SpanExample
 from albert.tasks.kinds.span_answers import FoundSpan, PlacedSpan, SpanAnswer, WindowSpans
 from albert.tasks.kinds.spans import SpanKind, SpanPlaces, list_beam, mark_allowed, search_spans
-from albert.tasks.splits import read_split
+from albert.tasks.readers.published import read_split
 from albert.tasks.task_facts import TaskFacts
 from albert.tasks.task_facts import build_kind as build_from_facts
 from tests.conftest import WORDS

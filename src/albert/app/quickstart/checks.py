@@ -22,8 +22,7 @@ def check_settings(settings: QuickstartSettings) -> Path | AlbertError:
 
 def check_data(data: Path, out: Path) -> None:
     """Refuse text that is not there, and an `out` in it, which would be read as text the next time."""
-    from albert.corpus.plain_texts import iter_plain_texts
-    from albert.corpus.sources import find_sources
+    from albert.data.sources import find_sources, iter_plain_texts
 
     for source in find_sources([data]):
         if source.kind == "dataset":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from albert.app.quickstart.hashing import find_share
 
 if TYPE_CHECKING:
-    from albert.corpus.corpus import Corpus
+    from albert.data.corpus import Corpus
     from albert.inference.answers import Candidate
     from albert.text.tokenizer import Tokenizer
 

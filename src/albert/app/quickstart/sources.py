@@ -58,7 +58,7 @@ def find_text(data: Path | None, folder: Path, *, reporter: Reporter) -> TextSou
 
 
 def _find_own(data: Path) -> TextSource:
-    from albert.corpus.sources import find_sources
+    from albert.data.sources import find_sources
 
     digest = hashlib.sha256()
     for source in find_sources([data]):

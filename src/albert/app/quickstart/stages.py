@@ -46,7 +46,7 @@ from albert.report.write import write_page
 from albert.reporting import Reporter, format_seconds
 
 if TYPE_CHECKING:
-    from albert.corpus.units import PrepareSettings
+    from albert.data.units import PrepareSettings
     from albert.training.pretrain_data import PretrainData
 
 _NUM_STAGES = 6
@@ -107,7 +107,7 @@ class Stages:
 
     def prepare(self, text: TextSource) -> None:
         """The vocabulary, and the text cut into its pieces."""
-        from albert.corpus.prepare import prepare_corpus
+        from albert.data.prepare import prepare_corpus
         from albert.text.folder import has_tokenizer
 
         self.tell(2, f"training a vocabulary on {text.name}, and preparing the corpus")
@@ -226,7 +226,7 @@ class Stages:
 
 
 def _choose_settings(text: TextSource) -> "PrepareSettings":
-    from albert.corpus.units import PrepareSettings
+    from albert.data.units import PrepareSettings
 
     return PrepareSettings(layout=text.layout)
 

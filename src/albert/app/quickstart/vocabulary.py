@@ -15,7 +15,7 @@ def train_vocabulary(
     source: TextSource, *, settings: QuickstartSettings, reporter: Reporter
 ) -> "SentencePieceTokenizer":
     """A vocabulary of the wanted size, or of as many pieces as the text has, or as its characters need."""
-    from albert.corpus.plain_texts import iter_plain_texts
+    from albert.data.sources import iter_plain_texts
     from albert.text.train_vocabulary import (
         TooFewPiecesError,
         TooManyPiecesError,

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from albert.corpus.corpus import open_corpus
+from albert.data.corpus import open_corpus
 from albert.errors import AlbertError, InputError
 from albert.study.agreement.pairs import generate_pairs
 from albert.study.agreement.scoring import build_questions

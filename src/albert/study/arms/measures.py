@@ -5,7 +5,7 @@ from statistics import fmean, pstdev
 
 import torch
 
-from albert.corpus.corpus import Corpus
+from albert.data.corpus import Corpus
 from albert.examples.settings import ExampleSettings
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.folder import load_model
