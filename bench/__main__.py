@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from albert.corpus.corpus import open_corpus
-from albert.corpus.prepare import prepare_corpus
-from albert.corpus.vocabulary import VOCAB_DIR
+from albert.data.corpus import open_corpus
+from albert.data.manifest import VOCAB_DIR
+from albert.data.prepare import prepare_corpus
 from albert.files import read_text, write_text
 from albert.study.step_costs import describe_machine
 from albert.text.folder import load_tokenizer

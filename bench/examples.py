@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from albert.corpus.corpus import Corpus
+from albert.data.corpus import Corpus
 from albert.examples.settings import ExampleSettings
 from albert.examples.source import ExampleSource, build_source
 from albert.settings import build_settings

@@ -46,7 +46,7 @@ def unpack_novels(folder: Path, *, megabytes: int) -> list[Path]:
 
 def measure() -> dict[str, Any]:
     """Both on the same files in turns, on one core; medians in megabytes of text a second."""
-    from albert.corpus.prepare import prepare_corpus
+    from albert.data.prepare import prepare_corpus
     from bench.published_style import prepare_simply
     from bench.timing import ratio, time_in_turns
 
@@ -136,7 +136,7 @@ def measure_memory(*, megabytes: int, num_workers: int) -> dict[str, Any]:
     import psutil
 
     interpreter = psutil.Process().memory_info().rss
-    from albert.corpus.prepare import prepare_corpus
+    from albert.data.prepare import prepare_corpus
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -176,7 +176,7 @@ def read_examples(corpus: Path) -> None:
     import psutil
 
     interpreter = psutil.Process().memory_info().rss
-    from albert.corpus.corpus import open_corpus
+    from albert.data.corpus import open_corpus
     from albert.examples.source import build_source
     from albert.text.folder import load_tokenizer
 

@@ -69,8 +69,7 @@ SECTIONS = (
         "[finetuning.md](finetuning.md).",
         (
             "training.pretrain: pretrain PretrainResult",
-            "tasks.finetune: finetune FinetuneResult",
-            "tasks.finetuned: FinetuneScores",
+            "tasks.finetune: finetune FinetuneResult FinetuneScores",
             "training.job: LoopOutcome Progress",
             "reporting: Reporter",
         ),

@@ -14,7 +14,7 @@ ROOT = Path(albert.__file__).parent
 FOUNDATION = ("errors", "settings", "files", "reporting", "fresh_process")
 # From the top down, as in docs/architecture.md.
 PACKAGES = (
-    "report", "text", "model", "pretrained", "inference", "corpus", "examples", "training", "tasks", "study",
+    "report", "text", "model", "pretrained", "inference", "data", "examples", "training", "tasks", "study",
     "app",
 )  # fmt: skip
 WITHOUT_TORCH = (

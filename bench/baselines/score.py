@@ -19,7 +19,7 @@ from albert.tasks.baselines import (
     list_words,
 )
 from albert.tasks.examples import ChoiceExample, TokenExample
-from albert.tasks.kinds.embedding_scores import PairVectors
+from albert.tasks.kinds.embedding import PairVectors
 from albert.tasks.task_facts import build_kind
 from bench.baselines import spans
 

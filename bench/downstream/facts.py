@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from albert.tasks.metrics.glue import GLUE_METRICS
+from albert.tasks.catalogue import TASKS
 
 # Too long for five seeds on two cores; --max-train cuts them.
 LARGE = ("qqp", "qnli", "mnli", "squad-1.1", "squad-2.0", "race")
@@ -63,4 +63,4 @@ class DataFacts:
 
 def list_shown(task: str) -> tuple[str, ...]:
     """The metrics that have a row in the table."""
-    return _SHOWN.get(task) or GLUE_METRICS[task]
+    return _SHOWN.get(task) or TASKS[task].metrics

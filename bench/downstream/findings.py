@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from albert.tasks.metrics.seeds import SeedSummary, summarise_seeds
+from albert.tasks.metrics.intervals import SeedSummary, summarise_seeds
 from bench.downstream.ensembles import Ensemble
 from bench.downstream.facts import BERT_TINY
 from bench.downstream.results import TaskResults

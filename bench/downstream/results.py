@@ -8,7 +8,7 @@ from typing import Any
 from albert.errors import InputError
 from albert.files import read_json
 from albert.settings import find_change
-from albert.tasks.metrics.seeds import SeedSummary, summarise_seeds
+from albert.tasks.metrics.intervals import SeedSummary, summarise_seeds
 from bench.baselines.score import TRIVIAL
 from bench.downstream.facts import OFFICIAL_SIZES, DataFacts
 from bench.downstream.workshop import ARMS, Arm, Trial, Workshop

@@ -16,8 +16,8 @@ from albert.tasks.catalogue import find_task
 from albert.tasks.evaluation import evaluate_task
 from albert.tasks.examples import Example
 from albert.tasks.finetune import finetune
-from albert.tasks.finetune_facts import read_finetune_run
-from albert.tasks.splits import read_split
+from albert.tasks.finetune_settings import read_finetune_run
+from albert.tasks.readers.published import read_split
 from albert.training.job import StoppedError
 from albert.training.run_folder import CHECKPOINTS_DIR, has_run
 from bench.baselines.score import score_baseline

@@ -12,7 +12,7 @@ from albert.model.fresh_start import PUBLISHED_START, FreshStart
 from albert.pretrained.folder import load_model
 from albert.pretrained.untrained import save_untrained
 from albert.tasks.catalogue import find_task
-from albert.tasks.finetune_facts import identify_weights
+from albert.tasks.finetune import identify_weights
 from bench.downstream.facts import OFFICIAL_SIZES
 from bench.downstream.subsets import write_subset
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from albert.corpus.corpus import Corpus, open_corpus
+from albert.data.corpus import Corpus, open_corpus
 from albert.examples.settings import ExampleSettings
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.folder import check_vocabulary, load_model

@@ -7,7 +7,7 @@ from typing import Any
 from albert.errors import InputError
 from albert.files import read_text
 from albert.report.content import Cell, Chart, Column, Section, Series, Table
-from albert.tasks.metrics.seeds import SeedSummary
+from albert.tasks.metrics.intervals import SeedSummary
 from bench.downstream.facts import BERT_TINY, OFFICIAL_SIZES, list_shown
 from bench.downstream.findings import list_findings
 from bench.downstream.results import TaskResults, collect

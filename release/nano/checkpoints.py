@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from albert.corpus.corpus import Corpus
+from albert.data.corpus import Corpus
 from albert.errors import InputError
 from albert.files import read_text, write_text
 from albert.reporting import Reporter

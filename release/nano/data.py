@@ -8,18 +8,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from albert.corpus.corpus import open_corpus
-from albert.corpus.manifest import Manifest
-from albert.corpus.overlap import find_overlap
-from albert.corpus.plain_texts import iter_plain_texts
-from albert.corpus.prepare import prepare_corpus
-from albert.corpus.units import PrepareSettings
+from albert.data.corpus import open_corpus
+from albert.data.manifest import Manifest
+from albert.data.overlap import find_overlap
+from albert.data.prepare import prepare_corpus
+from albert.data.sources import iter_plain_texts
+from albert.data.units import PrepareSettings
 from albert.errors import FileFormatError, InputError
 from albert.files import atomic_dir, write_json, write_text
 from albert.reporting import Reporter
 from albert.settings import build_settings
-from albert.tasks.catalogue import find_split, find_task
-from albert.tasks.metrics.glue import AVERAGED
+from albert.tasks.catalogue import TASKS, find_split, find_task
 from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
 from albert.text.train_vocabulary import VocabularyProgress, VocabularySettings, train_sentencepiece
 from albert.training.health import count_cores
@@ -115,7 +114,7 @@ def measure_overlap(corpus_dir: Path, glue: Path) -> list[dict[str, Any]]:
     corpus = open_corpus(corpus_dir)
     tokenizer = load_tokenizer(corpus_dir / "vocab")
     files = {}
-    for name in AVERAGED:
+    for name in (name for name, task in TASKS.items() if task.kind == "texts" and name != "ax"):
         with suppress(FileFormatError):  # not at hand
             files[name] = find_split(find_task(name), glue, split="dev")
     if not files:

@@ -109,10 +109,10 @@ def test_questions_that_are_too_long_are_counted(run_albert, tiny_folder, tmp_pa
 
 def test_thresholds_that_answer_nothing_are_told_in_words(run_albert, tiny_folder, tmp_path, monkeypatch):
     """Two seeds, whose median would be twice the largest number there is."""
-    from albert.tasks import tuning
-    from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
+    from albert.tasks import calibration
+    from albert.tasks.metrics.squad import ANSWER_NOTHING
 
-    monkeypatch.setattr(tuning, "choose_threshold", lambda part: ANSWER_NOTHING)
+    monkeypatch.setattr(calibration, "choose_threshold", lambda part: ANSWER_NOTHING)
     rows = draw_rows("questions", 20, seed=1)
     rows[:10] = [row | {"answers": {"text": [], "answer_start": []}} for row in rows[:10]]
     data = write_rows(tmp_path / "train.jsonl", rows)

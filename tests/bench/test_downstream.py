@@ -16,7 +16,7 @@ from albert.pretrained.folder import load_model
 from albert.pretrained.untrained import save_untrained
 from albert.reporting import Silence
 from albert.tasks.catalogue import find_task
-from albert.tasks.splits import read_split
+from albert.tasks.readers.published import read_split
 from albert.training.job import StoppedError
 from bench.downstream.__main__ import build_parser, compare, main
 from bench.downstream.ensembles import Ensemble, measure_ensemble

@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from albert.corpus.shards import ShardPart, find_starts
+from albert.data.shards import ShardPart, find_starts
 
 
 def pack(documents: Sequence[Sequence[Sequence[int]]], *, id_type: pa.DataType | None = None) -> ShardPart:

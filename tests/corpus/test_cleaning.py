@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.corpus.cleaning import (
+from albert.data.cleaning import (
     MAX_TOKEN_BYTES,
     clean_bytes,
     clean_text,

@@ -1,7 +1,7 @@
 import json
 
-from albert.corpus.corpus import open_corpus
-from albert.corpus.summary import summarise_corpus
+from albert.data.corpus import open_corpus
+from albert.data.summary import summarise_corpus
 from tests.corpus.conftest import PARAGRAPHS
 
 

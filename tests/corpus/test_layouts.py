@@ -2,9 +2,9 @@ from collections import Counter
 
 import pytest
 
-from albert.corpus.layouts import Layout, choose_layout, detect_layout
-from albert.corpus.readers import ReadOptions, read_sample
-from albert.corpus.sources import find_sources
+from albert.data.documents import ReadOptions, read_sample
+from albert.data.layouts import Layout, choose_layout, detect_layout
+from albert.data.sources import find_sources
 from albert.text.sentences import iter_sentences
 from tests.corpus.conftest import PARAGRAPHS, wrap
 from tests.real_data import unpack

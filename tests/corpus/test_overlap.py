@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert.corpus.corpus import Corpus, open_corpus
-from albert.corpus.evaluation_texts import iter_texts
-from albert.corpus.manifest import Manifest
-from albert.corpus.overlap import find_overlap, hash_runs
-from albert.corpus.prepare import prepare_corpus
+from albert.data.corpus import Corpus, open_corpus
+from albert.data.manifest import Manifest
+from albert.data.overlap import find_overlap, hash_runs, iter_texts
+from albert.data.prepare import prepare_corpus
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.text.folder import load_tokenizer
 from tests.corpus.conftest import PARAGRAPHS, sentence

@@ -2,12 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.corpus import paragraphs as module
-from albert.corpus.layouts import Layout, detect_layout
-from albert.corpus.paragraphs import (
+from albert.data import layouts as module
+from albert.data.layouts import (
     Joiner,
+    Layout,
     RawDocument,
     cut_passages,
+    detect_layout,
     drop_ornaments,
     iter_raw_documents,
     mend_paragraphs,

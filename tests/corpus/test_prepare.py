@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from albert.corpus.corpus import open_corpus
-from albert.corpus.manifest import read_manifest
-from albert.corpus.prepare import prepare_corpus
-from albert.corpus.units import PrepareSettings
+from albert.data.corpus import open_corpus
+from albert.data.manifest import read_manifest
+from albert.data.prepare import prepare_corpus
+from albert.data.units import PrepareSettings
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.files import hold
 from albert.settings import build_settings
@@ -100,7 +100,7 @@ def test_the_number_of_workers_changes_no_byte(books, vocab_path, tmp_path):
 
 SCRIPT = """
 import sys
-from albert.corpus.prepare import prepare_corpus
+from albert.data.prepare import prepare_corpus
 if __name__ == "__main__":
     prepare_corpus([sys.argv[1]], vocab=sys.argv[2], out=sys.argv[3], unit_bytes=20000, num_workers=2)
 """
@@ -166,7 +166,7 @@ def interrupt(books, vocab_path, out, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("albert.corpus.prepare.write_manifest", stop)
+        patch.setattr("albert.data.prepare.write_manifest", stop)
         with pytest.raises(KeyboardInterrupt):
             prepare(books, vocab_path, out)
 
@@ -264,7 +264,7 @@ def test_a_folder_of_something_else_is_left_alone(books, vocab_path, tmp_path):
 
 
 def test_a_source_that_changes_while_it_is_read_is_an_error(books, vocab_path, tmp_path, monkeypatch):
-    from albert.corpus import prepare as module
+    from albert.data import prepare as module
 
     first_pass = module._hash
 

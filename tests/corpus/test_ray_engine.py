@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from albert.corpus.prepare import prepare_corpus
-from albert.corpus.workers import WorkerError, build_engine
+from albert.data.engines import WorkerError, build_engine
+from albert.data.prepare import prepare_corpus
 from albert.errors import InputError
 from tests.conftest import read_tree
 from tests.corpus.conftest import read_files, sentence
@@ -72,7 +72,7 @@ def die(number: int) -> int:
 
 
 def test_tasks_are_spread_and_their_errors_come_through_as_they_were_raised(cluster, monkeypatch):
-    monkeypatch.setattr("albert.corpus.ray_engine.MAX_RETRIES", 0)
+    monkeypatch.setattr("albert.data.engines.MAX_RETRIES", 0)
     with build_engine("ray", address=cluster.address) as engine:
         done = list(engine.run(locate, list(range(10))))
         assert sorted(task for task, _ in done) == list(range(10))
@@ -92,7 +92,7 @@ def test_a_bad_file_is_the_same_line_as_with_the_processes_here(cluster, run_alb
     words = ("corpus", "prepare", tmp_path / "bad.jsonl", "--vocab", vocab_path)
     here = run_albert(*words, "--out", tmp_path / "one")
     there = run_albert(*words, "--out", tmp_path / "two", "--engine", "ray", "--address", cluster.address)
-    assert "bad.jsonl: its first line is no JSON" in here.error
+    assert "bad.jsonl: line 1: not valid JSON" in here.error
     assert there.error == here.error
 
 
@@ -191,8 +191,8 @@ def kill_in_each_pass(cluster, books, vocab_path, out) -> dict[str, list[int]]:
 COMMAND = """
 import sys
 from albert.app.cli import main
-from albert.corpus import survey
-survey.MIN_UNIT_BYTES = 20_000
+from albert.data import sources
+sources.MIN_UNIT_BYTES = 20_000
 main(sys.argv[1:])
 """
 

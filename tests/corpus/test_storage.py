@@ -2,12 +2,11 @@
 
 import pytest
 
-from albert.corpus import prepare as prepare_module
-from albert.corpus.passes import hash_unit
-from albert.corpus.prepare import prepare_corpus
-from albert.corpus.storage import open_storage, put_json
-from albert.corpus.survey import Unit
-from albert.corpus.units import RUN_NAME, PrepareSettings, UnitTask
+from albert.data import prepare as prepare_module
+from albert.data.prepare import prepare_corpus
+from albert.data.sources import Unit
+from albert.data.storage import open_storage, put_json
+from albert.data.units import RUN_NAME, PrepareSettings, UnitTask, hash_unit
 from albert.errors import InputError
 from tests.conftest import read_tree
 from tests.corpus.conftest import read_files, read_store

@@ -6,13 +6,12 @@ import sys
 
 import pytest
 
-from albert.corpus import resume
-from albert.corpus.prepare import prepare_corpus
-from albert.corpus.sources import find_sources
-from albert.corpus.storage import LocalFolder
-from albert.corpus.survey import SurveyTask
-from albert.corpus.units import PrepareSettings
-from albert.corpus.workers import build_engine
+from albert.data import prepare as module
+from albert.data.engines import build_engine
+from albert.data.prepare import prepare_corpus
+from albert.data.sources import SurveyTask, find_sources
+from albert.data.storage import LocalFolder
+from albert.data.units import PrepareSettings
 from albert.errors import AlbertError, InputError
 from albert.text.folder import save_tokenizer
 from albert.text.symbol_tokenizer import SymbolOptions, build_symbol_vocabulary
@@ -117,12 +116,12 @@ def test_of_symbols_brackets_and_numbers_are_no_ornaments(tmp_path):
 
 def test_what_other_settings_found_is_not_gone_on_with(books, vocab_path, tmp_path, monkeypatch):
     """A survey that was cut short must not vouch for what an earlier one found."""
-    monkeypatch.setattr(resume, "_SECONDS_BETWEEN_SAVES", -1.0)
+    monkeypatch.setattr(module, "_SECONDS_BETWEEN_SAVES", -1.0)
     sources, scratch = find_sources([books]), LocalFolder(tmp_path / "scratch")
 
     def survey(layout, engine):
         tasks = [SurveyTask(source, "text", layout, 4000) for source in sources]
-        return resume.survey_sources(tasks, scratch, engine=engine, reporter=Listener())
+        return module.survey_sources(tasks, scratch, engine=engine, reporter=Listener())
 
     class Stopped:
         def run(self, function, tasks):

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from albert.corpus.corpus import Corpus, open_corpus
-from albert.corpus.manifest import Manifest, ShardEntry, write_manifest
-from albert.corpus.shards import write_parts
+from albert.data.corpus import Corpus, open_corpus
+from albert.data.manifest import Manifest, ShardEntry, write_manifest
+from albert.data.shards import write_parts
 from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer
 from tests.corpus.parts import pack

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from albert.corpus.corpus import open_corpus
-from albert.corpus.prepare import prepare_corpus
+from albert.data.corpus import open_corpus
+from albert.data.prepare import prepare_corpus
 from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.settings import build_settings

@@ -13,6 +13,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from albert.data.problems import Problems
 from albert.examples.order import ExampleOrder
 from albert.pretrained.translate import to_theirs
 from albert.pretrained.vocabulary import load_vocabulary
@@ -23,8 +24,7 @@ from albert.tasks.examples import TextExample
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.texts import TextKind
-from albert.tasks.problems import Problems
-from albert.tasks.readers.glue import iter_glue
+from albert.tasks.readers.published import iter_glue
 from albert.text.folder import load_tokenizer
 from albert.training.loop import TrainingLoop
 from albert.training.metrics import iter_records

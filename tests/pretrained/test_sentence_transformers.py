@@ -10,7 +10,7 @@ import albert
 from albert.pretrained.folder import load_model, save_model
 from albert.pretrained.sentence_transformers import format_sentence_files
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.tasks.asking import ask_items
+from albert.tasks.answering import ask_items
 from albert.tasks.examples import TextExample
 from albert.tasks.kinds.embedding import EmbeddingKind
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from albert.corpus.corpus import open_corpus
+from albert.data.corpus import open_corpus
 from albert.errors import InputError
 from albert.files import read_json
 from release.nano.books import Chapter, cut_chapter, select_books

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from albert.tasks.decisions import find_classes, find_confusion
+from albert.tasks.calibration import measure_calibration, report_threshold
+from albert.tasks.decisions import find_classes, find_confusion, list_verdicts
 from albert.tasks.evaluation_result import Evaluation, MemberScore, Selection
 from albert.tasks.examples import Answer, SpanExample, TextExample
-from albert.tasks.honesty import measure_calibration, report_threshold
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
 from albert.tasks.metrics.intervals import Interval
 from albert.tasks.task_facts import TaskFacts, build_kind
-from albert.tasks.verdicts import list_verdicts
 
 LABELS = ("entailment", "neutral", "contradiction")
 WORDS = (

@@ -54,14 +54,14 @@ def _describe(result: FinetuneResult) -> dict[str, Any]:
 def main() -> None:
     model, data, out = map(Path, sys.argv[1:])
     rank = os.environ["RANK"]
-    write = door.write_finetuned  # type: ignore[attr-defined]
+    write = door.write_finetuned
 
     def count_writes(run_dir: Path, *arguments: Any, **options: Any) -> Any:
         with (out / f"written-{run_dir.name}").open("a", encoding="utf-8") as file:
             file.write(rank)
         return write(run_dir, *arguments, **options)
 
-    door.write_finetuned = count_writes  # type: ignore[attr-defined]
+    door.write_finetuned = count_writes
     torch.set_num_threads(1)
     (out / f"rank-{rank}.json").write_text(json.dumps(train_all(model, data, out)), encoding="utf-8")
     words = ["finetune", "classification", "--model", str(model)]

@@ -7,8 +7,8 @@ from albert.files import format_json
 from albert.pretrained.file_names import TASK_NAME
 from albert.pretrained.folder import load_model, save_model
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.tasks.foreign_folder import PROBLEM_TYPES
 from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.task_folder import PROBLEM_TYPES
 
 SENTIMENT = TaskFacts(task="classification", kind="texts", labels=("bad", "fine", "good"), max_length=40)
 TOPICS = TaskFacts(task="multilabel", kind="texts", label_kind="several", labels=("a", "b"), max_length=40)

@@ -69,7 +69,7 @@ def test_the_same_examples_are_kept_whatever_the_order_of_the_calls():
 def test_what_is_kept_does_not_depend_on_the_seed_of_a_run(tmp_path, tiny_folder, seed):
     """Else the scores of several seeds would not compare."""
     from albert.tasks.finetune import finetune
-    from albert.tasks.finetune_facts import read_finetune_run
+    from albert.tasks.finetune_settings import read_finetune_run
 
     data = write_rows(tmp_path / "table.jsonl", draw_rows("classification", 40, seed=3))
     overrides = ("num_steps=1", "num_evaluations=1", "has_tensorboard=false", f"seed={seed}")

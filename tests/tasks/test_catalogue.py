@@ -4,8 +4,6 @@ import pytest
 
 from albert.errors import FileFormatError, InputError
 from albert.tasks.catalogue import TASKS, find_split, find_task
-from albert.tasks.metrics.glue import GLUE_METRICS
-from albert.tasks.metrics.task_score import METRICS
 
 
 def test_all_published_tasks_are_there():
@@ -61,9 +59,3 @@ def test_what_is_not_there_is_named(tmp_path):
         find_split(find_task("rte"), tmp_path, split="valid")
     with pytest.raises(FileFormatError, match="RTE/dev.tsv: not there, .* give the folder that has RTE/"):
         find_split(find_task("rte"), tmp_path, split="dev")
-
-
-def test_every_task_of_texts_has_its_metrics_glues_under_the_same_name():
-    texts = {name: task.metrics for name, task in TASKS.items() if task.kind == "texts"}
-    assert {name for name, own in texts.items() if not own} == set(GLUE_METRICS)
-    assert {metric for own in texts.values() for metric in own} <= METRICS.keys()

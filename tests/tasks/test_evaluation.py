@@ -11,13 +11,13 @@ from albert.errors import AlbertError, FileFormatError, InputError
 from albert.tasks.answering import load_answerer
 from albert.tasks.assignment import describe_published
 from albert.tasks.catalogue import find_task
+from albert.tasks.ensemble import Member, describe_whole
 from albert.tasks.evaluation import evaluate_task
 from albert.tasks.evaluation_goal import Goal
 from albert.tasks.examples import identify_examples
 from albert.tasks.finetune import finetune
-from albert.tasks.members import Member, describe_whole
-from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
-from albert.tasks.splits import read_split
+from albert.tasks.metrics.squad import ANSWER_NOTHING
+from albert.tasks.readers.published import read_split
 from albert.tasks.task_facts import TaskFacts
 from tests.tasks.finetuned_folder import (
     ANSWERS,

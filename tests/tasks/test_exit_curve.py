@@ -8,7 +8,7 @@ from albert.pretrained.folder import save_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.examples import TextExample
 from albert.tasks.exit_curve import ExitCurve, ExitPoint, measure_folder
-from albert.tasks.kinds.exits import ExitTextKind
+from albert.tasks.kinds.texts import ExitTextKind
 from albert.tasks.task_facts import TaskFacts, format_facts
 from tests.tasks.kinds.learning import load_for
 

@@ -15,7 +15,7 @@ from albert.pretrained.folder import load_model
 from albert.reporting import Silence
 from albert.tasks.answering import load_answerer
 from albert.tasks.finetune import FinetuneResult, finetune
-from albert.tasks.finetune_facts import read_finetune_run
+from albert.tasks.finetune_settings import read_finetune_run
 from albert.tasks.task_facts import read_facts
 from tests.tasks.tables import NOUNS, OWN_TABLES, SIZES, draw_rows, write_rows, write_tables
 

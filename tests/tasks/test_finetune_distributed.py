@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from albert.pretrained.folder import load_model
-from albert.tasks.finetune_facts import read_finetune_run
+from albert.tasks.finetune_settings import read_finetune_run
 from tests.conftest import read_tree
 from tests.tasks.finetune_many import TASKS, train_all
 from tests.tasks.tables import write_rows, write_tables

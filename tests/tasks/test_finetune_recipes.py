@@ -1,10 +1,14 @@
-"""The recipes of fine-tuning: every one can be read, and the paper's say what the paper says."""
+"""Recipes of fine-tuning: which one is chosen, what it says, and what reaches the config of the model."""
 
 import pytest
 
-from albert.errors import AlbertError
-from albert.tasks.assignment import list_tasks
-from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
+from albert.errors import AlbertError, InputError
+from albert.reporting import Silence
+from albert.tasks.assignment import Assignment, list_tasks
+from albert.tasks.examples import TextExample, TokenExample
+from albert.tasks.finetune import complete_facts, count_class_weights
+from albert.tasks.finetune_settings import FinetuneSettings, choose_recipe, read_finetune_recipe
+from albert.tasks.task_facts import TaskFacts
 from albert.training.recipe_shelf import RecipeShelf
 
 RECIPES = RecipeShelf("finetune").list_names()
@@ -170,3 +174,81 @@ def test_columns_are_named_as_they_stand():
     words = ["columns.text_pair=#2 String", "columns.label_separator=,", "columns.text=0"]
     found = read_finetune_recipe("small", overrides=words).columns
     assert found == {"text_pair": "#2 String", "label_separator": ",", "text": "0"}
+
+
+# Other values than the defaults of either side. Columns are read before, with the data.
+CHANGED = {
+    "max_length": 48,
+    "class_weights": "balanced",
+    "has_exits": True,
+    "max_answer": 60,
+    "similarity_temperature": 0.2,
+    "min_similarity": 3.0,
+}
+READ_BEFORE = {"columns"}
+# Of the recipe: evaluations without a better score; of the facts: layers that agree.
+OTHER_MEANING = {"patience"}
+
+
+def complete(**settings: object) -> TaskFacts:
+    """The facts of two texts of two labels under a recipe."""
+    texts = tuple(TextExample(str(place), "a text", None, int(place > 0)) for place in range(4))
+    facts = TaskFacts(task="classification", kind="texts", labels=("no", "yes"), metrics=("accuracy",))
+    assignment = Assignment(facts, texts, texts, ())
+    return complete_facts(
+        assignment, FinetuneSettings.model_validate(settings), limit=512, reporter=Silence()
+    )
+
+
+def test_the_table_has_every_setting_that_is_a_fact_of_the_task() -> None:
+    shared = set(FinetuneSettings.model_fields) & set(TaskFacts.model_fields)
+    assert shared == set(CHANGED) | READ_BEFORE | OTHER_MEANING
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_setting_of_the_recipe_reaches_the_facts(name: str) -> None:
+    usual, changed = complete(), complete(**{name: CHANGED[name]})
+    assert getattr(changed, name) != getattr(usual, name)
+    if name != "class_weights":  # a word in the recipe, and numbers in the facts
+        assert getattr(changed, name) == CHANGED[name]
+
+
+CLASSES = TaskFacts(task="classification", kind="texts", labels=("a", "b", "c"))
+WORDS = TaskFacts(task="words", kind="words", labels=("O", "B-X"))
+
+
+def test_a_rare_class_counts_for_more():
+    labels = [0] * 6 + [1] * 3 + [2]
+    weights = count_class_weights([TextExample(str(i), "", None, i) for i in labels], CLASSES)
+    assert weights == pytest.approx((10 / 18, 10 / 9, 10 / 3))
+    assert sum(weights[label] for label in labels) == pytest.approx(len(labels))
+    totals = [weights[place] * labels.count(place) for place in range(3)]
+    assert totals == pytest.approx([10 / 3] * 3)
+
+
+def test_words_are_counted_one_by_one():
+    texts = [TokenExample("0", ("w",) * 4, (0, 0, 0, 1)), TokenExample("1", ("w",) * 4, (0, 0, 0, 0))]
+    assert count_class_weights(texts, WORDS) == pytest.approx((8 / 14, 8 / 2))
+
+
+def test_a_class_without_examples_weighs_1():
+    weights = count_class_weights([TextExample("0", "", None, 0), TextExample("1", "", None, 1)], CLASSES)
+    assert weights[2] == 1.0
+    assert all(weight > 0 for weight in weights)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        TaskFacts(task="regression", kind="texts", label_kind="number"),
+        TaskFacts(task="multilabel", kind="texts", label_kind="several", labels=("a", "b")),
+        TaskFacts(task="choice", kind="choices"),
+        TaskFacts(task="questions", kind="spans"),
+    ],
+    ids=lambda facts: facts.task,
+)
+def test_what_is_no_choice_between_classes_is_not_weighed(facts):
+    with pytest.raises(
+        InputError, match=f"class_weights=balanced for {facts.task}: only classes of which one"
+    ):
+        count_class_weights([], facts)

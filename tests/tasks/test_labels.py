@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albert.data.problems import BadRow
 from albert.errors import FileFormatError
 from albert.tasks.labels import Labels, build_labels, plain_label
-from albert.tasks.problems import BadRow
 
 
 @settings(deadline=None)

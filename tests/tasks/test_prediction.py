@@ -11,17 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import albert
+from albert.data.problems import Problems
 from albert.errors import FileFormatError, InputError
 from albert.model.runtime import RuntimeSettings
 from albert.tasks import prediction
-from albert.tasks.arrivals import iter_arrived
+from albert.tasks.ensemble import fit_members, read_member
 from albert.tasks.evaluation_goal import find_goal
 from albert.tasks.examples import Numbered, TextExample
-from albert.tasks.members import fit_members, read_member
-from albert.tasks.prediction import Ensemble, predict
-from albert.tasks.prediction_input import PredictionInput, Stream
-from albert.tasks.problems import Problems
-from albert.tasks.readers import lines as line_reading
+from albert.tasks.prediction import LoadedEnsemble, predict
+from albert.tasks.prediction_input import PredictionInput, Stream, iter_arrived
 from albert.tasks.task_facts import TaskFacts
 from tests.conftest import read_tree
 from tests.tasks.finetuned_folder import (
@@ -213,17 +211,15 @@ def test_nothing_in_nothing_out(folder, tmp_path):
 
 def test_a_file_is_written_whole_or_not_at_all(folder, tmp_path, monkeypatch):
     model = folder(SENTIMENT)
-    path, target = tmp_path / "x.csv", tmp_path / "out.jsonl"
-    path.write_text("text\na dog\n" + 40 * "a ship\n" + 2000 * "w" + "\n")
+    path, target = tmp_path / "x.csv.gz", tmp_path / "out.jsonl"
+    path.write_bytes(gzip.compress(b"text\na dog\n" + 40 * b"a ship\n")[:-8])
     target.write_text("what was there\n")
     monkeypatch.setattr(prediction, "MAX_EXAMPLES", 4)
-    monkeypatch.setattr(line_reading, "MAX_LINE_BYTES", 1000)
-    monkeypatch.setattr(line_reading, "_BLOCK_BYTES", 100)
     before = read_tree(tmp_path)
-    with pytest.raises(FileFormatError, match="line 43 is longer than"):
+    with pytest.raises(FileFormatError, match="damaged or cut short"):
         predict("classification", models=[model], source=path, target=target)
     assert read_tree(tmp_path) == before
-    path.write_text("text\na dog\n")
+    path.write_bytes(gzip.compress(b"text\na dog\n"))
     predict("classification", models=[model], source=path, target=target)
     assert json.loads(target.read_text())["line"] == 2
 
@@ -268,13 +264,13 @@ def test_long_texts_are_held_fewer_at_a_time(monkeypatch, folder):
     monkeypatch.setattr(prediction, "MAX_CHARACTERS", 250_000)
     model = folder(SENTIMENT)
     sizes = []
-    plain = Ensemble.answer
+    plain = LoadedEnsemble.answer
 
     def answer(self, examples, **options):
         sizes.append(len(examples))
         return plain(self, examples, **options)
 
-    monkeypatch.setattr(Ensemble, "answer", answer)
+    monkeypatch.setattr(LoadedEnsemble, "answer", answer)
     long = json.dumps({"text": "the old dog " * 8400})  # 100,000 characters
     rows, _ = ask("classification", model, stream(f"{long}\n" * 7, is_live=False))
     assert sizes == [3, 3, 1]

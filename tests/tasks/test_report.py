@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from albert.report.write import format_html
-from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
+from albert.tasks.metrics.squad import ANSWER_NOTHING
 from albert.tasks.report import MAX_MATRIX, NUM_OF_EACH, NUM_WORST, build_page, write_report
 from tests.report.reading import ReadPage
 from tests.tasks.evaluations import (

@@ -13,9 +13,8 @@ from albert.files import format_json
 from albert.model.albert_model import build_model
 from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.tasks.metrics.entities import find_entities
-from albert.tasks.predicted import FoundEntity, Tagging
-from albert.tasks.python_questions import read_words
+from albert.tasks.metrics.classification import find_entities
+from albert.tasks.predicted import FoundEntity, Tagging, read_words
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.task_predictor import TaskPredictor
 from tests.conftest import read_tree
@@ -150,7 +149,7 @@ def test_words_keep_their_characters_and_entities_are_made_of_words(load):
             assert whole[part.start : part.end] == part.text
     labels = [word.label for word in spaced.words]
     assert set(labels) <= set(PLACES.labels)
-    assert [each.type for each in spaced.entities] == [each.kind for each in find_entities(labels)]
+    assert [each.type for each in spaced.entities] == [each.type for each in find_entities(labels)]
 
 
 def test_an_entity_is_the_text_from_its_first_word_to_its_last():

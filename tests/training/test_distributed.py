@@ -14,7 +14,7 @@ import yaml
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-from albert.corpus.corpus import open_corpus
+from albert.data.corpus import open_corpus
 from albert.examples.order import ExampleOrder, share_step
 from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from albert.corpus.corpus import open_corpus
+from albert.data.corpus import open_corpus
 from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.examples.masking import NO_SPANS
 from albert.examples.settings import ExampleSettings

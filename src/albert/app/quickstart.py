@@ -95,8 +95,8 @@ def run_quickstart(
             or a recipe cannot be read.
         StoppedError: If a signal stopped pretraining or fine-tuning; what was done is saved.
     """
-    from albert.corpus.prepare import prepare_corpus
-    from albert.corpus.units import PrepareSettings
+    from albert.data.prepare import prepare_corpus
+    from albert.data.units import PrepareSettings
     from albert.study.layers.study import LayersSettings, run_layers
 
     began = time.monotonic()
@@ -176,7 +176,7 @@ def check_settings(settings: QuickstartSettings) -> Path:
     """Check the recipes and their overrides before anything is written, and return the model's folder."""
     from albert.pretrained.folder import load_model
     from albert.pretrained.hub import resolve_source
-    from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
+    from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
     from albert.training.recipes import read_recipe
 
     read_recipe(settings.recipe, overrides=settings.list_overrides("pretrain"))
@@ -188,7 +188,7 @@ def check_settings(settings: QuickstartSettings) -> Path:
 
 def open_folder(out: Path, settings: QuickstartSettings, *, data: Path | None) -> None:
     """Write the settings to a new folder, or compare them with those of the quickstart in it."""
-    from albert.corpus.sources import find_sources
+    from albert.data.sources import find_sources
 
     content = None
     if data is not None:
@@ -214,7 +214,7 @@ def train_vocabulary(
     text: TextSource, out: Path, *, settings: QuickstartSettings, reporter: Reporter
 ) -> None:
     """Train a vocabulary unless it is there, of the nearest size that the text allows."""
-    from albert.corpus.plain_texts import iter_plain_texts
+    from albert.data.sources import iter_plain_texts
     from albert.text import train_vocabulary as training
     from albert.text.folder import has_tokenizer, save_tokenizer
 

@@ -19,7 +19,7 @@ from albert.files import write_text
 from albert.reporting import Reporter
 
 if TYPE_CHECKING:
-    from albert.corpus.corpus import Corpus
+    from albert.data.corpus import Corpus
     from albert.text.tokenizer import Tokenizer
 
 T = TypeVar("T")

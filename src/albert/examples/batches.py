@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from albert.corpus.corpus import Corpus
+from albert.data.corpus import Corpus
 from albert.examples.masking import NO_SPANS, PieceTable, Spans, draw_spans, expand_ranges, replace_pieces
 from albert.examples.pairs import Pairs, Ranges
 from albert.examples.randomness import Keys, derive

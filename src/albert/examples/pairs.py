@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from albert.corpus.corpus import Corpus
+from albert.data.corpus import Corpus
 from albert.examples.randomness import Keys, Stream, below, derive, uniform
 from albert.examples.settings import ExampleSettings
 from albert.examples.windows import (

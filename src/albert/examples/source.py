@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from albert.corpus.corpus import Corpus
+from albert.data.corpus import Corpus
 from albert.errors import InputError
 from albert.examples.batches import PretrainingBatch, build_batch
 from albert.examples.masking import PieceTable

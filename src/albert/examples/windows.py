@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from albert.corpus.corpus import Corpus
+from albert.data.corpus import Corpus
 
 Ints = NDArray[np.int64]
 

@@ -1,63 +1,59 @@
-"""A fine-tuned folder comes in; what answers the questions of its task, in any number, goes out."""
+"""Answer the examples of a task with a fine-tuned model, in any number."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import torch
 
 from albert.errors import InputError
+from albert.inference.batching import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, autocast, select_device
 from albert.pretrained.folder import check_vocabulary, load_model
 from albert.pretrained.hub import resolve_source
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.tasks.asking import ask_items
 from albert.tasks.examples import Example
-from albert.tasks.foreign_folder import adapt_facts, count_outputs, refuse_other_labels
-from albert.tasks.kinds.kind import Kind
+from albert.tasks.kinds.kind import AnyKind, Kind
 from albert.tasks.task_facts import TaskFacts, build_kind, read_facts
+from albert.tasks.task_folder import adapt_facts, count_outputs, refuse_other_labels
 from albert.text.tokenizer import Tokenizer
+from albert.training.world import World
 
 MAX_BATCH_TOKENS = 4096
-_CHUNK = 2048  # examples that are in pieces at a time
-
-
-@dataclass
-class Cuts:
-    """How many examples were longer than what the model reads, and lost their ends."""
-
-    num_cut: int = 0
+_CHUNK = 2048  # examples that are encoded at a time
+I = TypeVar("I")  # noqa: E741 - an item
+R = TypeVar("R")  # an answer
 
 
 @dataclass(frozen=True)
 class Answerer:
-    """A model that was fine-tuned, its vocabulary, and what it was fine-tuned for.
-
-    `cuts` counts what was too long, over all that was asked.
-    """
+    """A fine-tuned model, its vocabulary and its config; `cuts` counts what was truncated."""
 
     name: str
     model: AlbertModel
     tokenizer: Tokenizer
     facts: TaskFacts
-    kind: Kind[Any, Any, Any, Any, Any]
+    kind: AnyKind
     runtime: RuntimeSettings
-    cuts: Cuts = field(default_factory=Cuts, compare=False)
+    cuts: Counter[str] = field(default_factory=Counter, compare=False)
 
     def answer(self, examples: Sequence[Example], *, depth: int | None = None) -> list[Any]:
-        """One answer for each example, as the kind of the task gives it."""
+        """Answer each example, as the task type does."""
         items = self.kind.encode(examples, self.tokenizer)
-        self.cuts.num_cut += sum(map(self.kind.is_cut, items))
+        self.cuts["examples"] += sum(map(self.kind.is_cut, items))
         with autocast(select_device(self.runtime.device), self.runtime.precision):
             return ask_items(self.model, self.kind, items, max_tokens=MAX_BATCH_TOKENS, depth=depth)
 
     def describe_cuts(self) -> str | None:
-        """What to say of examples that were too long; None where none was."""
-        number = self.cuts.num_cut
+        """Describe how many examples were truncated; None without any."""
+        number = self.cuts["examples"]
         if not number:
             return None
-        # Of a question with a context only the question is ever cut.
+        # Of a question with a context only the question is ever truncated.
         name, length = (
             ("question", f"{self.facts.max_question} pieces (max_question)")
             if self.facts.kind == "spans"
@@ -69,13 +65,13 @@ class Answerer:
     def iter_answers(
         self, examples: Iterable[Example], *, depth: int | None = None
     ) -> Iterator[tuple[Example, Any]]:
-        """Each example with its answer, in their order, from a stream of any size."""
+        """Answer a stream of any size, in order."""
         stream = iter(examples)
         while chunk := list(islice(stream, _CHUNK)):
             yield from zip(chunk, self.answer(chunk, depth=depth), strict=True)
 
     def with_patience(self, patience: int) -> "Answerer":
-        """The same, leaving out layers once so many in a row agree; refused: a model without exits."""
+        """Skip layers once so many in a row agree; for models with exits."""
         if patience < 1:
             raise InputError(f"patience is {patience}; at least 1")
         facts = self.facts.model_copy(update={"patience": patience})
@@ -87,9 +83,8 @@ def load_answerer(
 ) -> Answerer:
     """Open a fine-tuned folder, or a run of fine-tuning.
 
-    A folder that does not say what it was fine-tuned for, as others write them, is taken to be for `task`,
-    with the names of its labels where it has them. Refused: one without the head of its task, and one that
-    was fine-tuned for another kind of task.
+    A folder without task.json, as other libraries write them, is taken to be for `task`, with the names of
+    its labels where it has them. A folder for another task type, or without the head, is rejected.
     """
     runtime = runtime or RuntimeSettings()
     path = resolve_source(source)
@@ -116,8 +111,8 @@ def load_answerer(
     return Answerer(str(source), loaded.model, tokenizer, facts, kind, runtime)
 
 
-def check_heads(source: str, model: AlbertModel, kind: Kind[Any, Any, Any, Any, Any]) -> None:
-    """Refuse a model without the heads of its task, or with another number of outputs than it has labels."""
+def check_heads(source: str, model: AlbertModel, kind: AnyKind) -> None:
+    """Reject a model without the heads of its task, or with another number of outputs than labels."""
     for head, wanted in kind.heads.items():
         found = count_outputs(model, head)
         if wanted is not None and found is not None and found != wanted:
@@ -125,3 +120,25 @@ def check_heads(source: str, model: AlbertModel, kind: Kind[Any, Any, Any, Any, 
                 f"{source}: answers with {found} outputs, and the task has {wanted} labels; give a model of "
                 "this task"
             )
+
+
+@torch.inference_mode()
+def ask_items(
+    model: AlbertModel,
+    kind: Kind[Any, I, Any, Any, R],
+    items: Sequence[I],
+    *,
+    max_tokens: int,
+    depth: int | None = None,
+    world: World | None = None,
+) -> list[R]:
+    """Answer items in batches of similar length; each process takes its share, and all get all answers."""
+    world = world or World()
+    mine: dict[int, Any] = {}
+    lengths = [kind.measure(item) for item in items]
+    for number, places in enumerate(iter_batches(lengths, max_tokens=max_tokens)):
+        if number % world.size == world.rank:
+            batch = kind.build_batch([items[place] for place in places])
+            mine.update(zip(places, kind.predict(model, batch, depth=depth), strict=True))
+    found = {place: output for share in world.gather(mine) for place, output in share.items()}
+    return kind.conclude(items, [found[place] for place in range(len(items))])

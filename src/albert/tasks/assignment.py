@@ -1,47 +1,44 @@
-"""The name of a task and the place of its data come in; examples, and what they teach, go out."""
+"""Read the train and dev examples of a task, published or of a user's table, and validate them."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from albert.data.problems import BadRow, quote
+from albert.data.rows import FORMATS, find_format
 from albert.errors import FileFormatError, InputError, suggest
-from albert.settings import Settings, build_settings
-from albert.tasks.assignment_checks import (
-    check_learnable,
-    check_numbers,
-    check_pairs,
-    check_scorable,
-    check_table,
-    list_oddities,
-    list_one_sided,
-    require_answers,
-)
+from albert.settings import build_settings
 from albert.tasks.catalogue import ALIASES, TASKS, Task, find_task
-from albert.tasks.examples import Example, SpanExample
-from albert.tasks.metrics.glue import GLUE_METRICS
+from albert.tasks.examples import (
+    ChoiceExample,
+    Example,
+    SpanExample,
+    TextExample,
+    group_examples,
+    list_label_places,
+    list_texts,
+)
+from albert.tasks.labels import Labels
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
-from albert.tasks.readers.rows import FORMATS, find_format
+from albert.tasks.readers.columns import Columns
+from albert.tasks.readers.published import read_split
 from albert.tasks.readers.table import check_named, read_table
-from albert.tasks.selection import group_examples, list_texts
-from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 
 DEV_NAMES = ("dev", "validation", "valid", "val")
 _DEV_STREAM = 7001
 # Texts that many rows share may make the part that is kept so many times as large as it should be.
 _MAX_SURPLUS = 2
+_WIDE_NUMBER = 100.0  # a new head answers about 0, and moves a few units in a hundred steps
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What is to be learned: the examples to learn from and those to be asked about.
-
-    `facts` are what the data says of the task; the recipe adds lengths to them.
-    """
+    """The train and dev examples of a task; `facts` is its config as far as the data gives it."""
 
     facts: TaskFacts
     train: tuple[Example, ...]
@@ -50,7 +47,7 @@ class Assignment:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of every example: a run goes on with the data it began with."""
+        """Hash every example: a run resumes only with the data it began with."""
         digest = hashlib.sha256()
         for example in (*self.train, "dev", *self.dev):
             digest.update(repr(example).encode())
@@ -58,17 +55,17 @@ class Assignment:
 
 
 def list_tasks() -> list[str]:
-    """The names of all tasks, published ones and those of own tables."""
+    """List the names of all tasks, published ones and task types."""
     return [*TASKS, *OWN_TASKS]
 
 
 def open_assignment(
     name: str, data: str | Path, *, dev: str | Path | None, columns: Mapping[str, Any], dev_share: float
 ) -> Assignment:
-    """Read what a task learns from and is asked about.
+    """Read the train and dev examples of a task.
 
     The data of a published task is its folder; an own table is a file, or a folder with train.* and dev.* in
-    it. Without a table to be asked about, `dev_share` of the examples are kept from learning.
+    it. Without a dev set, `dev_share` of the examples are held out.
     """
     task = find_teachable(name)
     if isinstance(task, OwnTask):
@@ -78,11 +75,21 @@ def open_assignment(
         raise InputError(
             f"{name} has files of its own; leave {extra} out, or ask for one of {', '.join(OWN_TASKS)}"
         )
-    return _open_published(task, Path(data))
+    train, held = (read_split(task, Path(data), split=split) for split in ("train", "dev"))
+    for example in held.examples:
+        if (isinstance(example, SpanExample) and not example.answers and not example.is_impossible) or (
+            isinstance(example, ChoiceExample) and example.label is None
+        ):
+            raise InputError(
+                f"{held.path}: question {quote(example.id)} comes without its answer, and a model is chosen "
+                "by how it answers here; give a development set with answers"
+            )
+    problems = (*train.problems.describe(), *held.problems.describe())
+    return Assignment(describe_published(task), train.examples, held.examples, problems)
 
 
 def find_teachable(name: str) -> Task | OwnTask:
-    """The task of a name, if there is something to learn it from; else refused with the nearest."""
+    """Find a task that can be fine-tuned; an unknown name is rejected with the nearest."""
     plain = name.lower()
     if plain in OWN_TASKS:
         return OWN_TASKS[plain]
@@ -98,23 +105,16 @@ def find_teachable(name: str) -> Task | OwnTask:
 
 
 def describe_published(task: Task) -> TaskFacts:
-    """What is known of a published task before its data."""
+    """Build the config of a published task."""
     return TaskFacts(
         task=task.name,
         kind=task.kind,
         label_kind="number" if task.kind == "texts" and task.labels is None else "one",
         labels=task.label_names,
-        metrics=task.metrics or GLUE_METRICS.get(task.name, ()),
+        metrics=task.metrics,
         max_length=task.max_length,
         has_impossible=task.has_impossible,
     )
-
-
-def _open_published(task: Task, data: Path) -> Assignment:
-    train, dev = (read_split(task, data, split=split) for split in ("train", "dev"))
-    check_scorable(dev.examples, source=dev.path)
-    problems = (*train.problems.describe(), *dev.problems.describe())
-    return Assignment(describe_published(task), train.examples, dev.examples, problems)
 
 
 def _open_own(
@@ -125,7 +125,7 @@ def _open_own(
     check_table(train_path, option="--data")
     refuse_fixed(task, columns)
     names = build_columns(task, columns)
-    train = read_table(train_path, task.table, columns=names)
+    train = read_table(train_path, names)
     read = [train.problems]
     facts = TaskFacts(
         task=task.name,
@@ -136,7 +136,12 @@ def _open_own(
         columns=names.model_dump(mode="json"),
         has_impossible=task.has_impossible and any(each.is_impossible for each in train.examples),
     )
-    check_learnable(facts, train.examples, source=train_path)
+    check_numbers(facts, train.examples, source=train_path)
+    if task.has_impossible and not any(each.answers for each in train.examples):
+        number = f"{len(train.examples):,}"
+        raise FileFormatError(
+            f"{train_path}: none of its {number} questions has an answer; check the column of the answers"
+        )
     if dev_path is None:
         learned, asked = keep_some(train.examples, share=dev_share, source=str(train_path))
         number = f"{len(asked):,} of {len(train.examples):,}"
@@ -149,13 +154,13 @@ def _open_own(
     else:
         check_table(dev_path, option="--dev")
         has_none = task.has_impossible and not facts.has_impossible
-        table = require_answers(task.table) if has_none else task.table
-        found = read_table(dev_path, table, columns=names, labels=train.labels)
+        check = require_answer if has_none else None
+        found = read_table(dev_path, names, labels=train.labels, check=check)
         learned, asked, said = train.examples, found.examples, found.problems.describe()
         read.append(found.problems)
         if dev_path.samefile(train_path):
             said.append(f"{dev_path}: is learned from as well, so that its scores say nothing of other texts")
-    check_named(names, task.table, named=columns, read=read)
+    check_named(names, named=columns, read=read)
     source = dev_path or f"{train_path}, those to be asked about"
     check_numbers(facts, asked, source=source)
     check_pairs(facts, asked, source=source)
@@ -165,7 +170,7 @@ def _open_own(
 
 
 def refuse_fixed(task: OwnTask, columns: Mapping[str, Any]) -> None:
-    """What the task says itself is not the user's to say otherwise: another task does."""
+    """Reject columns that would make it another task."""
     for key, value in task.fixed:
         asked = columns.get(key, value)
         if asked != value:
@@ -176,15 +181,15 @@ def refuse_fixed(task: OwnTask, columns: Mapping[str, Any]) -> None:
             )
 
 
-def build_columns(task: OwnTask, columns: Mapping[str, Any]) -> Settings:
-    """The names of a table's columns, as the user gives them; what the task says itself is not theirs."""
+def build_columns(task: OwnTask, columns: Mapping[str, Any]) -> Columns:
+    """Build the column settings from what the user gives and what the task fixes."""
     return build_settings(
         task.columns, values={**columns, **dict(task.fixed)}, source=f"columns of {task.name}"
     )
 
 
 def find_tables(data: Path) -> tuple[Path, Path | None]:
-    """The table to learn from and the one to be asked about, of a file or of a folder with both."""
+    """Find the train and dev tables in a file or a folder."""
     if not data.exists():
         raise FileFormatError(f"{data}: does not exist; give a table, or a folder with train.* and dev.*")
     if data.is_file():
@@ -198,7 +203,7 @@ def find_tables(data: Path) -> tuple[Path, Path | None]:
 
 
 def find_table(folder: Path, names: Sequence[str]) -> Path | None:
-    """The first table of one of these names; two of one name are refused."""
+    """Find the first table of one of these names; two of one name are rejected."""
     for name in names:
         found = sorted(
             path
@@ -215,11 +220,11 @@ def find_table(folder: Path, names: Sequence[str]) -> Path | None:
 def keep_some(
     examples: tuple[Example, ...], *, share: float, source: str
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """The examples to learn from and those kept to be asked about: the same ones whatever the seed.
+    """Hold out a share of the examples as the dev set: the same ones whatever the seed.
 
-    What shares a text, a context or a passage stays together, as far as there are several of them: a model
-    that has learned from the one is not asked about the other. Where some questions have an answer and some
-    have none, both kinds are kept, if both are left to learn from as well.
+    What shares a text, a context or a passage stays together, as far as there are several of them, so that
+    the dev set has no training texts. Where some questions have an answer and some have none, both are held
+    out, if both are left to train on as well.
     """
     number = round(share * len(examples))
     if not 1 <= number < len(examples):
@@ -229,13 +234,21 @@ def keep_some(
         )
     # What is tied together leaves something to learn from, and so does the last group, which is never taken.
     most = min(_MAX_SURPLUS * number, len(examples) - 1)
-    groups = _list_groups(examples, most=most)
+    rows: dict[int, list[int]] = {}
+    for place, group in enumerate(group_examples(examples, most=most)):
+        rows.setdefault(group, []).append(place)
+    groups = list(rows.values())
     order = np.random.default_rng(_DEV_STREAM).permutation(len(groups)).tolist()
     drawn = [groups[chosen] for chosen in order]
     kept = _take(drawn, number)
-    if other := _find_other_kind(examples, drawn, kept):
-        # Both are taken whatever their size: the one alone would be of one kind again.
-        kept = _take([other + drawn[0], *(each for each in drawn[1:] if each is not other)], number)
+    is_impossible = [isinstance(each, SpanExample) and each.is_impossible for each in examples]
+    kinds = {is_impossible[place] for place in kept}
+    if len(kinds) == 1:
+        others = [group for group in drawn if any(is_impossible[place] not in kinds for place in group)]
+        if len(others) > 1:
+            # The first of them and the first drawn are taken whatever their size, so that both are held out.
+            rest = [group for group in drawn[1:] if group is not others[0]]
+            kept = _take([others[0] + drawn[0], *rest], number)
     return (
         tuple(each for place, each in enumerate(examples) if place not in kept),
         tuple(each for place, each in enumerate(examples) if place in kept),
@@ -243,7 +256,7 @@ def keep_some(
 
 
 def _take(groups: Sequence[list[int]], number: int) -> set[int]:
-    """The places in the first groups that are together `number` or more; the last group is never taken."""
+    """Take groups until they have `number` rows or more; the last group is never taken."""
     taken: set[int] = set()
     for group in groups[:-1]:
         if len(taken) >= number:
@@ -252,26 +265,83 @@ def _take(groups: Sequence[list[int]], number: int) -> set[int]:
     return taken
 
 
-def _find_other_kind(
-    examples: Sequence[Example], groups: Sequence[list[int]], kept: set[int]
-) -> list[int] | None:
-    """The first group with questions of the kind that those kept lack, if another such group is left."""
-    is_impossible = [isinstance(each, SpanExample) and each.is_impossible for each in examples]
-    kinds = {is_impossible[place] for place in kept}
-    if len(kinds) > 1:
-        return None
-    found = [group for group in groups if any(is_impossible[place] not in kinds for place in group)]
-    return found[0] if len(found) > 1 else None
-
-
 def find_shared(learned: Sequence[Example], asked: Sequence[Example]) -> int:
-    """How many of those asked about share a text with what was learned from."""
+    """Count the dev examples that share a text with a train example."""
     known = {text for example in learned for text in list_texts(example)}
     return sum(not known.isdisjoint(list_texts(example)) for example in asked)
 
 
-def _list_groups(examples: Sequence[Example], *, most: int) -> list[list[int]]:
-    groups: dict[int, list[int]] = {}
-    for place, group in enumerate(group_examples(examples, most=most)):
-        groups.setdefault(group, []).append(place)
-    return list(groups.values())
+def check_table(path: Path, *, option: str) -> None:
+    """Reject what is no file."""
+    if not path.exists():
+        raise FileFormatError(f"{path}: does not exist; give a table with {option}")
+    if path.is_dir():
+        raise FileFormatError(f"{path}: is a folder, and a table is needed; give a file with {option}")
+
+
+def require_answer(example: SpanExample) -> None:
+    """Reject a question without an answer."""
+    if example.is_impossible:
+        raise BadRow("a question without an answer", "those to learn from all have one", is_fatal=True)
+
+
+def check_numbers(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:
+    """Reject numbers that are all the same: they have no correlation with anything."""
+    if facts.label_kind != "number" or facts.kind != "texts":
+        return
+    numbers = {each.label for each in examples if isinstance(each, TextExample)}
+    if len(numbers) == 1:
+        raise FileFormatError(
+            f"{source}: every number of its {len(examples):,} examples is {numbers.pop()}, and at least 2 "
+            "different ones are needed; check the column of the labels"
+        )
+
+
+def check_pairs(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:
+    """Reject a dev set of embeddings with single texts, or with numbers for some pairs only."""
+    texts = [each for each in examples if isinstance(each, TextExample)] if facts.kind == "embedding" else []
+    for text in texts:
+        if text.second is None:
+            raise InputError(
+                f"{source}: the text {quote(text.id)} has no second to be compared with, and a model is "
+                "chosen by pairs; give pairs with --dev, and their column as in columns.text_pair=paraphrase"
+            )
+        if (text.label is None) != (texts[0].label is None):
+            raise InputError(
+                f"{source}: the pairs {quote(texts[0].id)} and {quote(text.id)}: one has a number that says "
+                "how similar it is, and the other has none; give all of them one, or none"
+            )
+
+
+def list_oddities(facts: TaskFacts, train: Sequence[Example], *, source: object) -> Iterator[str]:
+    """Warn about labels that look alike, labels without examples and large numbers; a line each."""
+    for one, other in Labels(facts.labels).find_alike():
+        yield (
+            f"{source}: {quote(one)} and {quote(other)} are two labels, and differ only in capitals or spaces"
+            "; if they are one, spell them alike"
+        )
+    if facts.labels:
+        taught = {place for example in train for place in list_label_places(example)}
+        missing = [name for place, name in enumerate(facts.labels) if place not in taught]
+        if missing:
+            yield f"{source}: no example is left to learn the label {', '.join(map(quote, missing[:5]))} from"
+    widest = 0.0
+    if facts.label_kind == "number":
+        labels = [each.label for each in train if isinstance(each, TextExample)]
+        widest = max((abs(label) for label in labels if isinstance(label, int | float)), default=0.0)
+    if widest > _WIDE_NUMBER:
+        yield (
+            f"{source}: numbers reach {widest:,.0f}; a model learns a few units best, so divide them by "
+            f"{widest / 5:,.0f} or so"
+        )
+
+
+def list_one_sided(facts: TaskFacts, asked: Sequence[Example], *, source: object) -> Iterator[str]:
+    """Warn where all dev questions have an answer, or none has: no threshold can be chosen."""
+    kinds = {each.is_impossible for each in asked if isinstance(each, SpanExample)}
+    if facts.has_impossible and len(kinds) == 1:
+        which = "none" if kinds.pop() else "all"
+        yield (
+            f"{source}: {which} of {len(asked):,} questions have an answer, so that no threshold can be "
+            "chosen by them: those likelier to have none than one stay unanswered; give both kinds with --dev"
+        )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from albert.tasks.assignment import Assignment
 from albert.tasks.examples import ChoiceExample, TextExample, TokenExample, list_places
-from albert.tasks.metrics.multilabel import mark_labels
+from albert.tasks.metrics.classification import mark_labels
 from albert.tasks.task_facts import TaskFacts, build_kind
 
 Floats = NDArray[np.float64]

@@ -22,8 +22,8 @@ class Task:
     `files` leads from splits to the names below `folder`. Of GLUE: `labels` are spelled as in the files, in
     the order of GLUE's outputs (None: the label is a number), and `label_names` say what they mean; `header`
     names the columns of the splits `headless`, whose files do not; `submissions` are the names under which
-    answers to a split are handed in. `metrics` are those of texts that are not GLUE's. `model_of` is the task
-    whose model answers this one.
+    predictions are submitted. Where GLUE names two `metrics`, the score is their mean; class 1 is what F1
+    counts. `model_of` is the task whose model answers this one.
     """
 
     name: str
@@ -48,44 +48,50 @@ _TASKS = (
     Task(
         "cola", "texts", "CoLA", first="sentence", second=None, labels=BINARY,
         label_names=("unacceptable", "acceptable"), header=("source", "label", "mark", "sentence"),
-        headless=("train", "dev"), submissions={"test": "CoLA.tsv"},
+        headless=("train", "dev"), metrics=("matthews",), submissions={"test": "CoLA.tsv"},
     ),
     Task(
         "sst-2", "texts", "SST-2", first="sentence", second=None, labels=BINARY,
-        label_names=("negative", "positive"), submissions={"test": "SST-2.tsv"},
+        label_names=("negative", "positive"), metrics=("accuracy",), submissions={"test": "SST-2.tsv"},
     ),
     Task(
         "mrpc", "texts", "MRPC", first="#1 String", second="#2 String", label="Quality", labels=BINARY,
-        label_names=("not_equivalent", "equivalent"), submissions={"test": "MRPC.tsv"},
+        label_names=("not_equivalent", "equivalent"), metrics=("accuracy", "f1"),
+        submissions={"test": "MRPC.tsv"},
     ),
     Task(
         "qqp", "texts", "QQP", first="question1", second="question2", label="is_duplicate", labels=BINARY,
-        label_names=("not_duplicate", "duplicate"), submissions={"test": "QQP.tsv"},
+        label_names=("not_duplicate", "duplicate"), metrics=("accuracy", "f1"),
+        submissions={"test": "QQP.tsv"},
     ),
-    Task("sts-b", "texts", "STS-B", label="score", submissions={"test": "STS-B.tsv"}),
+    Task(
+        "sts-b", "texts", "STS-B", label="score", metrics=("pearson", "spearman"),
+        submissions={"test": "STS-B.tsv"},
+    ),
     Task(
         "mnli", "texts", "MNLI", label="gold_label", labels=THREE_WAY, label_names=THREE_WAY.names,
         files={
             "train": "train.tsv", "dev": "dev_matched.tsv", "dev-mismatched": "dev_mismatched.tsv",
             "test": "test_matched.tsv", "test-mismatched": "test_mismatched.tsv",
         },
-        submissions={"test": "MNLI-m.tsv", "test-mismatched": "MNLI-mm.tsv"},
+        metrics=("accuracy",), submissions={"test": "MNLI-m.tsv", "test-mismatched": "MNLI-mm.tsv"},
     ),
     Task(
         "qnli", "texts", "QNLI", first="question", second="sentence", labels=ENTAILMENT,
-        label_names=ENTAILMENT.names, submissions={"test": "QNLI.tsv"},
+        label_names=ENTAILMENT.names, metrics=("accuracy",), submissions={"test": "QNLI.tsv"},
     ),
     Task(
         "rte", "texts", "RTE", labels=ENTAILMENT, label_names=ENTAILMENT.names,
-        submissions={"test": "RTE.tsv"},
+        metrics=("accuracy",), submissions={"test": "RTE.tsv"},
     ),
     Task(
         "wnli", "texts", "WNLI", labels=BINARY, label_names=("not_entailment", "entailment"),
-        submissions={"test": "WNLI.tsv"},
+        metrics=("accuracy",), submissions={"test": "WNLI.tsv"},
     ),
     Task(
         "ax", "texts", "diagnostic", labels=THREE_WAY, label_names=THREE_WAY.names,
-        files={"test": "diagnostic.tsv"}, submissions={"test": "AX.tsv"}, model_of="mnli",
+        files={"test": "diagnostic.tsv"}, metrics=("matthews",), submissions={"test": "AX.tsv"},
+        model_of="mnli",
     ),
     Task(
         "squad-1.1", "spans", "squad", max_length=384,

@@ -1,38 +1,40 @@
-"""A task, models and data come in; what they say, how right it is, and how surely, go out."""
+"""Evaluate fine-tuned models on a task: predict, score with intervals, and analyze the errors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from albert.errors import InputError
 from albert.model.runtime import RuntimeSettings
 from albert.reporting import Reporter, Silence
-from albert.tasks.decisions import find_classes, find_confusion
-from albert.tasks.evaluation_goal import Goal, Questions, find_goal, read_questions
+from albert.tasks.calibration import measure_calibration, report_threshold
+from albert.tasks.decisions import find_classes, find_confusion, list_verdicts
+from albert.tasks.ensemble import (
+    Ensemble,
+    Source,
+    choose_members,
+    describe_whole,
+    open_members,
+    predict_members,
+)
+from albert.tasks.evaluation_goal import find_goal, read_questions
 from albert.tasks.evaluation_result import Evaluation, MemberScore, Selection
-from albert.tasks.examples import identify_examples
-from albert.tasks.honesty import measure_calibration, report_threshold
-from albert.tasks.members import Member, describe_whole
-from albert.tasks.panel import Panel, Source, ask_members, open_members
-from albert.tasks.selection import choose_members, halve_examples
-from albert.tasks.uncertainty import find_intervals
-from albert.tasks.verdicts import list_verdicts
-
-
-@dataclass(frozen=True)
-class _Jury:
-    """The models that are kept, the examples that they are scored on, and how they were chosen."""
-
-    chosen: tuple[int, ...]
-    scored: tuple[int, ...]
-    selection: Selection | None = None
+from albert.tasks.examples import halve_examples, identify_examples
+from albert.tasks.task_facts import build_kind
 
 
 def evaluate(task: str, *, model: Source | Sequence[Source], data: Source, **options: Any) -> Evaluation:
-    """Score a fine-tuned model, or several as an ensemble; the options are those of `evaluate_task`.
+    """Score a fine-tuned model, or several as an ensemble.
 
-    `task` and `data` are as in `finetune`, `model` is one source or a list of them.
+    Args:
+        task: A published task or a task type, as in `finetune`.
+        model: Folder, run or hub name of a fine-tuned model, or a list of them.
+        data: Task folder or table.
+        **options: Those of `evaluate_task`, such as `split`, `columns`, `depth`, `select` and `device`.
+
+    Returns:
+        Scores with intervals, per-example results, calibration and confusions.
 
     >>> found = albert.evaluate("classification", model="mood", data="reviews.csv")
     >>> print(found.scores["score"], found.intervals["score"].low)
@@ -56,18 +58,31 @@ def evaluate_task(
     seed: int = 0,
     reporter: Reporter | None = None,
 ) -> Evaluation:
-    """Ask models about a split (the development set, unless one is named), and score what they say together.
+    """Run models on a split and score what they answer together.
 
-    `depth` runs fewer layers, or more where they are all one; `revision` is that of models on the hub; `seed`
-    draws the intervals and the halves. With `select` the members of an ensemble are chosen on one half of the
-    examples, and the scores are of the other half. `columns` are names in an own table that differ from those
-    of the first model. A split of a published task without labels is answered and not scored; with
-    `needs_labels` it is rejected. Refused: models of another kind of task or with other labels, labels that
-    they do not know, an own table without the column of its labels (`albert predict` answers it), and a
-    choice among less than two models or by examples without labels.
+    Args:
+        task: A published task or a task type.
+        models: Folders, runs or hub names; several are an ensemble.
+        data: Task folder or table.
+        split: The split to score; the dev set by default.
+        columns: Names in an own table that differ from those of the first model.
+        depth: The number of layers to run: fewer, or more where they all share their weights.
+        select: Choose the members of the ensemble on one half of the examples, and score the other.
+        needs_labels: Reject a split without labels, which is otherwise answered and not scored.
+        device: auto, cpu, cuda, cuda:N or mps.
+        revision: The version of models on the hub.
+        seed: Draws the intervals and the halves.
+        reporter: Receives progress and warnings.
+
+    Raises:
+        InputError: If the models are for another task type or other labels, the table has no labels or ones
+            that the models do not know, or there is nothing to select from.
     """
     reporter, runtime, folder = reporter or Silence(), RuntimeSettings(device=device), Path(data)
-    _check_models(models, is_selecting=select)
+    if not models:
+        raise InputError("0 models to evaluate; give at least 1")
+    if select and len(models) < 2:
+        raise InputError("1 model is nothing to choose from; give at least 2, or do without a selection")
     goal = find_goal(task)
     named = columns or {}
     members, names = open_members(
@@ -75,119 +90,68 @@ def evaluate_task(
     )
     labels = describe_whole(members, goal).labels
     questions = read_questions(goal, folder, split=split, columns=names, labels=labels, named=named)
-    questions = replace(questions, problems=(*questions.problems, *_list_learned(members, questions)))
-    for problem in questions.problems:
-        reporter.say(problem)
-    if select and not questions.is_labelled:
-        raise InputError(f"{questions.path}: has no labels to choose members by; choose them on dev")
-    if needs_labels and not _is_scorable(goal, questions):
-        raise InputError(f"{questions.path}: has no labels, so that there is nothing to score or report")
-
-    size = len(questions.examples)
-    answers = ask_members(members, questions.examples, runtime=runtime, depth=depth, reporter=reporter)
-    panel = Panel(goal, members, tuple(answers), questions.examples)
-    jury = _Jury(tuple(range(len(members))), tuple(range(size)))
-    if select:
-        first, second = halve_examples(questions.examples, seed=seed)
-        half = f"one half of {questions.split}, and scored on the other"
-        jury = _select(panel.keep(first), chosen_on=half, scored=tuple(second))
-    return _conclude(panel, questions, jury, seed=seed, reporter=reporter)
-
-
-def _list_learned(members: Sequence[Member], questions: Questions) -> list[str]:
-    """Which models have learned from what they are asked."""
     asked = identify_examples(questions.examples)
-    return [
+    learned = [
         f"{questions.path}: {member.name} has learned from it, so that its scores say nothing of other "
         "texts; what it scored on those that were kept from it stands in its README.md"
         for member in members
         if asked in member.facts.learned_from
     ]
+    problems = (*questions.problems, *learned)
+    for problem in problems:
+        reporter.say(problem)
+    if select and not questions.is_labelled:
+        raise InputError(f"{questions.path}: has no labels to choose members by; choose them on dev")
+    # Pairs of a user's own need no numbers: each text finds its second.
+    is_scorable = questions.is_labelled or (goal.facts.kind == "embedding" and goal.own is not None)
+    if needs_labels and not is_scorable:
+        raise InputError(f"{questions.path}: has no labels, so that there is nothing to score or report")
 
-
-def _check_models(models: Sequence[Source], *, is_selecting: bool) -> None:
-    if not models:
-        raise InputError("0 models to evaluate; give at least 1")
-    if is_selecting and len(models) < 2:
-        raise InputError("1 model is nothing to choose from; give at least 2, or do without a selection")
-
-
-def _is_scorable(goal: Goal, questions: Questions) -> bool:
-    """Whether there are labels; pairs of a user's own that mean the same need none."""
-    return questions.is_labelled or (goal.facts.kind == "embedding" and goal.own is not None)
-
-
-def _select(judged: Panel, *, chosen_on: str, scored: tuple[int, ...]) -> _Jury:
-    def score(places: Sequence[int]) -> float:
-        return judged.choose(places).score()["score"]
-
-    choices = choose_members(len(judged.members), score)
-    steps = tuple((judged.members[choice.place].name, choice.score) for choice in choices)
-    selection = Selection(chosen_on, len(judged.examples), steps)
-    return _Jury(tuple(choice.place for choice in choices), scored, selection)
-
-
-def _conclude(
-    panel: Panel, questions: Questions, jury: _Jury, *, seed: int, reporter: Reporter
-) -> Evaluation:
-    whole = panel.choose(jury.chosen)
-    answers = whole.merge()
+    answers = predict_members(members, questions.examples, runtime=runtime, depth=depth, reporter=reporter)
+    everyone = Ensemble(goal, members, answers, questions.examples)
+    chosen, rows, selection = list(range(len(members))), list(range(len(questions.examples))), None
+    if select:
+        half, rows = halve_examples(questions.examples, seed=seed)
+        judged = everyone.keep(half)
+        chosen, reached = choose_members(len(members), lambda places: judged.choose(places).score()["score"])
+        steps = tuple((members[place].name, score) for place, score in zip(chosen, reached, strict=True))
+        selection = Selection(f"one half of {questions.split}, and scored on the other", len(half), steps)
+    whole = everyone.choose(chosen)
     evaluation = Evaluation(
-        task=panel.goal.name,
+        task=goal.name,
         split=questions.split,
         data=str(questions.path),
         models=tuple(member.name for member in whole.members),
         facts=whole.facts,
         examples=questions.examples,
-        answers=tuple(answers),
-        problems=questions.problems,
-        selection=jury.selection,
+        answers=tuple(whole.merge()),
+        problems=problems,
+        selection=selection,
     )
-    if not _is_scorable(panel.goal, questions):
+    if not is_scorable:
         return evaluation
     reporter.show("evaluate", "scores and their intervals", fraction=1.0)
-    return _judge(evaluation, panel, jury, seed=seed)
-
-
-def _judge(evaluation: Evaluation, panel: Panel, jury: _Jury, *, seed: int) -> Evaluation:
-    """The evaluation with all that can be said of its scored examples."""
-    scored = panel.keep(jury.scored)
-    whole = scored.choose(jury.chosen)
-    facts, examples = whole.facts, whole.examples
-    answers = [evaluation.answers[place] for place in jury.scored]
-    temperatures = [member.facts.temperature for member in whole.members]
-    asked = identify_examples(evaluation.examples)
     is_tuned_here = any(member.facts.tuned_on == asked for member in whole.members)
+    scored = everyone.keep(rows)
+    facts, merged = whole.facts, [evaluation.answers[row] for row in rows]
+    own = zip(
+        scored.choose(chosen).answers, (member.facts.temperature for member in whole.members), strict=True
+    )
+    rated = (facts, merged, scored.examples)
+    kind = build_kind(facts)
     return replace(
         evaluation,
-        num_scored=len(examples),
-        scores=whole.score(),
-        intervals=find_intervals(facts, answers, examples, seed=seed),
-        member_scores=_score_members(scored, jury) if len(panel.members) > 1 else (),
-        classes=find_classes(facts, answers, examples),
-        confusion=find_confusion(facts, answers, examples),
-        calibration=measure_calibration(
-            facts,
-            answers,
-            examples,
-            members=list(zip(whole.answers, temperatures, strict=True)),
-            is_tuned_here=is_tuned_here,
-            seed=seed,
+        num_scored=len(rows),
+        scores=kind.score(merged, scored.examples),
+        intervals=kind.find_intervals(merged, scored.examples, seed=seed),
+        member_scores=tuple(
+            MemberScore(member.name, scored.choose([place]).score(), is_chosen=place in chosen)
+            for place, member in enumerate(members)
+            if len(members) > 1
         ),
-        threshold=report_threshold(
-            facts,
-            answers,
-            examples,
-            num_models=len(whole.members),
-            seed=seed,
-            is_tuned_here=is_tuned_here,
-        ),
-        verdicts=list_verdicts(facts, answers, examples),
-    )
-
-
-def _score_members(scored: Panel, jury: _Jury) -> tuple[MemberScore, ...]:
-    return tuple(
-        MemberScore(member.name, scored.choose([place]).score(), is_chosen=place in jury.chosen)
-        for place, member in enumerate(scored.members)
+        classes=find_classes(*rated),
+        confusion=find_confusion(*rated),
+        calibration=measure_calibration(*rated, members=list(own), is_tuned_here=is_tuned_here, seed=seed),
+        threshold=report_threshold(*rated, num_models=len(chosen), seed=seed, is_tuned_here=is_tuned_here),
+        verdicts=list_verdicts(*rated),
     )

@@ -1,4 +1,4 @@
-"""The name of a task, its data and a split come in; what is asked of models, and the examples, go out."""
+"""The task of an evaluation or prediction, and the examples of a split."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from albert.tasks.catalogue import ALIASES, TASKS, Task, find_split, find_task
 from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, TokenExample
 from albert.tasks.labels import Labels
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
+from albert.tasks.readers.published import read_split
 from albert.tasks.readers.table import check_named, find_labels, read_table
-from albert.tasks.splits import read_split
 from albert.tasks.task_facts import TaskFacts
 
 SPLIT = "dev"
@@ -20,7 +20,7 @@ SPLIT = "dev"
 
 @dataclass(frozen=True)
 class Goal:
-    """A task as it is evaluated: published, or of a user's own table; `facts` are what it says by itself."""
+    """A task to evaluate: published, or of a user's own table; `facts` is its config."""
 
     facts: TaskFacts
     published: Task | None = None
@@ -34,7 +34,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Questions:
-    """What models are asked: the examples of a split, where they are from, and what was wrong there."""
+    """The examples of a split, their file, and the problems of its rows."""
 
     split: str
     path: Path
@@ -43,7 +43,7 @@ class Questions:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether the answers are known; refused: those of some examples only."""
+        """Whether the examples have labels; labels for some only are rejected."""
         unknown = [example for example in self.examples if not _is_labelled(example)]
         if unknown and len(unknown) < len(self.examples):
             raise InputError(
@@ -54,7 +54,7 @@ class Questions:
 
 
 def find_goal(name: str) -> Goal:
-    """The task of a name; an unknown one is refused with the nearest."""
+    """Find a task by name; an unknown one is rejected with the nearest."""
     plain = name.lower()
     if plain in TASKS or plain in ALIASES:
         task = find_task(plain)
@@ -69,10 +69,7 @@ def find_goal(name: str) -> Goal:
 
 
 def find_questions(goal: Goal, data: Path, *, split: str | None) -> tuple[str, Path]:
-    """The split that is meant, and where it lies: a file or folder of the task, or a table.
-
-    Without a split it is the development set, or all that there is. A table is its own split.
-    """
+    """Find the split and its path; by default the dev set, or all there is. A table is its own split."""
     if goal.published is not None:
         files = goal.published.files
         chosen = split or (SPLIT if SPLIT in files else next(iter(files)))
@@ -95,10 +92,10 @@ def find_questions(goal: Goal, data: Path, *, split: str | None) -> tuple[str, P
 
 
 def find_names(goal: Goal, path: Path, *, columns: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the labels: the task's own, or all that a table has."""
+    """Find the names of the labels: the task's own, or all that a table has."""
     if goal.own is None:
         return goal.facts.labels
-    found = find_labels(path, goal.own.table, columns=build_columns(goal.own, columns))
+    found = find_labels(path, build_columns(goal.own, columns))
     return () if found is None else found.names
 
 
@@ -111,10 +108,10 @@ def read_questions(
     labels: Sequence[str],
     named: Collection[str] = (),
 ) -> Questions:
-    """The examples of a split of a published task, or of an own table with the labels that models know.
+    """Read the examples of a published split, or of an own table with the labels that models know.
 
-    `named` are those keys of `columns` that the user gives. Refused: a label in a table that is none of
-    these, with its line; a table without the column of labels, or without a column that the user names.
+    `named` are those keys of `columns` that the user gives. Unknown labels are rejected with their line, and
+    tables without the column of labels or without a column that the user names.
     """
     chosen, path = find_questions(goal, data, split=split)
     if goal.published is not None:
@@ -123,8 +120,8 @@ def read_questions(
     assert goal.own is not None
     names = Labels(tuple(labels)) if labels else None
     settings = build_columns(goal.own, columns)
-    table = read_table(path, goal.own.table, columns=settings, labels=names)
-    check_named(settings, goal.own.table, named=named, read=[table.problems])
+    table = read_table(path, settings, labels=names)
+    check_named(settings, named=named, read=[table.problems])
     return Questions(chosen, path, table.examples, tuple(table.problems.describe()))
 
 

@@ -8,7 +8,7 @@ from albert.tasks.examples import Example
 from albert.tasks.metrics.calibration import ReliabilityBin
 from albert.tasks.metrics.classification import ClassScore, Confusion
 from albert.tasks.metrics.intervals import Interval
-from albert.tasks.metrics.squad_threshold import BestThresholds, ChosenThreshold
+from albert.tasks.metrics.squad import BestThresholds, ChosenThreshold
 from albert.tasks.task_facts import TaskFacts
 
 

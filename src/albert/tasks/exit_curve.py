@@ -1,4 +1,4 @@
-"""Accuracy against speed: a model with exits and examples come in, a point for each patience goes out."""
+"""Accuracy against speed of a model with early exits, for each depth and each patience."""
 
 import time
 from collections.abc import Sequence
@@ -17,15 +17,17 @@ from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.encoding.texts import EncodedText
 from albert.tasks.examples import TextExample
-from albert.tasks.kinds.exits import ExitTextKind
+from albert.tasks.kinds.texts import ExitTextKind
 from albert.tasks.task_facts import build_kind, read_facts
+
+_Way = tuple[int | None, int]  # patience (or None) and depth
 
 
 @dataclass(frozen=True)
 class ExitPoint:
     """One way to run the model: with a patience, or (None) every text through `depth` layers.
 
-    `seconds` is the time of all examples, and `speed` how many times as fast as the whole model that is.
+    `seconds` is the time of all examples, and `speed` is relative to the whole model.
     """
 
     patience: int | None
@@ -37,13 +39,13 @@ class ExitPoint:
 
     @property
     def option(self) -> str:
-        """How `albert predict` is asked for it."""
+        """The option of `albert predict`."""
         return f"--depth {self.depth}" if self.patience is None else f"--patience {self.patience}"
 
 
 @dataclass(frozen=True)
 class ExitCurve:
-    """The points of one model: every depth, of which the last is the whole model, and every patience."""
+    """The points of a model: every depth, of which the last is the whole model, and every patience."""
 
     depths: tuple[ExitPoint, ...]
     patiences: tuple[ExitPoint, ...]
@@ -55,10 +57,9 @@ class ExitCurve:
         return self.depths[-1]
 
     def choose(self, *, max_loss: float = 0.5) -> ExitPoint | None:
-        """The fastest way that costs at most so many points of the score; None where none is faster.
+        """Choose the fastest way that costs at most `max_loss` points; None where none is faster.
 
-        A depth is one as well as a patience: what is easier to run may be what is better. A patience that no
-        text ever meets goes through all layers, and is no way of its own.
+        A patience that no text ever meets goes through all layers, and is not a candidate.
         """
         others = [
             point
@@ -69,47 +70,10 @@ class ExitCurve:
         return max(good, key=lambda point: point.speed, default=None)
 
 
-@dataclass(frozen=True)
-class _Way:
-    """How the model is asked."""
-
-    patience: int | None
-    depth: int
-
-
-@dataclass(frozen=True)
-class _Exam:
-    """A model and what it is asked, again and again."""
-
-    model: AlbertModel
-    kind: ExitTextKind
-    items: Sequence[EncodedText]
-    max_tokens: int
-
-    def ask(self, way: _Way) -> tuple[NDArray[np.float64], float]:
-        """The logits of all items in their order, and how many layers they took in the mean."""
-        kind = replace(self.kind, patience=way.patience)
-        logits = np.empty((len(self.items), kind.num_labels))
-        num_layers = 0
-        lengths = [kind.measure(item) for item in self.items]
-        for places in iter_batches(lengths, max_tokens=self.max_tokens):
-            batch = kind.build_batch([self.items[place] for place in places])
-            found = kind.answer(self.model, batch, depth=way.depth)
-            logits[places] = found.logits_BK.cpu().numpy()
-            num_layers += int(found.num_layers.sum())
-        return logits, num_layers / len(self.items)
-
-    def time(self, way: _Way) -> float:
-        """Seconds from pieces to logits."""
-        begin = time.perf_counter()
-        self.ask(way)
-        return time.perf_counter() - begin
-
-
 def measure_folder(
     folder: Path, examples: Sequence[TextExample], *, max_tokens: int = 2048, num_rounds: int = 5
 ) -> ExitCurve:
-    """The curve of a fine-tuned folder; one without exits is refused."""
+    """Measure the curve of a fine-tuned folder; one without exits is rejected."""
     facts = read_facts(folder)
     if facts is None or not facts.has_exits:
         raise InputError(f"{folder}: has no exits; fine-tune a model with has_exits=true and give its folder")
@@ -130,30 +94,43 @@ def measure_curve(
     max_tokens: int = 2048,
     num_rounds: int = 5,
 ) -> ExitCurve:
-    """Ask in every way there is, once for the scores and then `num_rounds` times by the clock, in turns.
+    """Run the model at every depth and with every patience, once for the scores and `num_rounds` times timed.
 
     A time is the median over the rounds, and so is a speed: the whole model's time to it in each round.
     """
     if not items:
         raise InputError("there are no examples to measure a curve on; give some with labels")
-    exam = _Exam(model, kind, items, max_tokens)
+    lengths = [kind.measure(item) for item in items]
+
+    def run(way: _Way) -> tuple[list[NDArray[np.float64]], float, float]:
+        """Return the logits in the order of the items, the mean number of layers, and the seconds."""
+        begin, num_layers = time.perf_counter(), 0
+        patient = replace(kind, patience=way[0])
+        logits = np.empty((len(items), kind.num_labels))
+        for places in iter_batches(lengths, max_tokens=max_tokens):
+            batch = patient.build_batch([items[place] for place in places])
+            found = patient.answer(model, batch, depth=way[1])
+            logits[places] = found.logits_BK.cpu().numpy()
+            num_layers += int(found.num_layers.sum())
+        return list(logits), num_layers / len(items), time.perf_counter() - begin
+
     layers = range(1, model.config.num_hidden_layers + 1)
-    # With a patience of all layers nothing leaves early: it shows what watching costs.
-    ways = [*(_Way(None, depth) for depth in layers), *(_Way(patience, layers[-1]) for patience in layers)]
-    answers = [exam.ask(way) for way in ways]
-    # Forth and back, so that a machine that grows slower or faster favours nobody.
+    whole: _Way = (None, layers[-1])
+    # With a patience of all layers nothing leaves early: it shows what comparing layers costs.
+    ways = [*((None, depth) for depth in layers), *((patience, layers[-1]) for patience in layers)]
+    answers = {way: run(way)[:2] for way in ways}
+    # Forth and back, so that a machine that grows slower or faster favors nobody.
     turns = [ways if number % 2 == 0 else ways[::-1] for number in range(num_rounds)]
-    rounds = [{way: exam.time(way) for way in turn} for turn in turns]
-    whole = ways[len(layers) - 1]
+    rounds = [{way: run(way)[2] for way in turn} for turn in turns]
     points = [
         ExitPoint(
-            patience=way.patience,
-            depth=way.depth,
-            score=kind.score(list(logits), examples)["score"],
+            patience=way[0],
+            depth=way[1],
+            score=kind.score(logits, examples)["score"],
             mean_layers=mean_layers,
             seconds=median(seconds[way] for seconds in rounds),
             speed=median(seconds[whole] / seconds[way] for seconds in rounds),
         )
-        for way, (logits, mean_layers) in zip(ways, answers, strict=True)
+        for way, (logits, mean_layers) in answers.items()
     ]
     return ExitCurve(tuple(points[: len(layers)]), tuple(points[len(layers) :]), len(items))

@@ -1,4 +1,4 @@
-"""A model, a task and a recipe come in; the seconds that one fine-tuning run will take go out, by trying."""
+"""Estimate how long a fine-tuning run will take, by timing a few batches."""
 
 import time
 from collections.abc import Sequence
@@ -14,17 +14,14 @@ from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import Silence, format_seconds
 from albert.tasks.assignment import open_assignment
-from albert.tasks.examples import Example
-from albert.tasks.finetune_model import load_start
-from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
-from albert.tasks.finetune_start import complete_facts
-from albert.tasks.kinds.kind import Kind
+from albert.tasks.finetune import complete_facts, load_start
+from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
+from albert.tasks.kinds.kind import AnyKind
 from albert.tasks.task_facts import build_kind
 
-_NUM_ASKED = 200  # examples tell how long the others are
+_NUM_SAMPLED = 200  # examples are enough to know the lengths
 _NUM_BATCHES = 3
-_FIXED_SECONDS = 5.0  # reading, cutting into pieces, writing the model
-AnyKind = Kind[Any, Any, Any, Any, Any]
+_FIXED_SECONDS = 5.0  # reading, tokenizing, writing the model
 
 
 @dataclass(frozen=True)
@@ -48,41 +45,38 @@ class Cost:
 def estimate_cost(
     task: str, *, model: Path, data: Path, recipe: str | None = None, overrides: Sequence[str]
 ) -> Cost:
-    """Time a few batches of the task, forwards and backwards and only forwards."""
+    """Time a few batches of the task, with and without the backward pass."""
     config = load_model(model, heads={}).config
     name = recipe or choose_recipe(task, hidden_size=config.hidden_size)
     settings = read_finetune_recipe(name, overrides=overrides)
     assignment = open_assignment(task, data, dev=None, columns={}, dev_share=settings.dev_share)
     facts = complete_facts(assignment, settings, limit=config.max_position_embeddings, reporter=Silence())
     kind, tokenizer = build_kind(facts), load_vocabulary(model)
-    train, dev = (kind.encode(_pick(part), tokenizer) for part in (assignment.train, assignment.dev))
     network = load_start(str(model), kind, settings, task=facts)
-    max_tokens = settings.micro_batch_tokens
-    learning = _time(network, kind, train, max_tokens=max_tokens, is_training=True)
-    asking = _time(network, kind, dev, max_tokens=max_tokens, is_training=False)
-    train_pieces = _count_pieces(kind, train) / len(_pick(assignment.train)) * len(assignment.train)
-    dev_pieces = _count_pieces(kind, dev) / len(_pick(assignment.dev)) * len(assignment.dev)
+    # For train and dev: items and tokens of all examples, and tokens per second.
+    num_items, num_tokens, speeds = [], [], []
+    for examples, is_training in ((assignment.train, True), (assignment.dev, False)):
+        sample = examples[:: max(1, len(examples) // _NUM_SAMPLED)]
+        items = kind.encode(sample, tokenizer)
+        scale = len(examples) / len(sample)
+        num_items.append(scale * len(items))
+        num_tokens.append(scale * sum(map(kind.measure, items)))
+        max_tokens = settings.micro_batch_tokens
+        speeds.append(_time(network, kind, items, max_tokens=max_tokens, is_training=is_training))
     epochs = settings.num_epochs
     if settings.num_steps is not None:
-        num_items = len(train) / len(_pick(assignment.train)) * len(assignment.train)
-        epochs = settings.num_steps * settings.batch_size / num_items
-    num_asked = settings.num_evaluations + 1  # and once more for the model that is written
-    seconds = epochs * train_pieces / learning + num_asked * dev_pieces / asking + _FIXED_SECONDS
-    return Cost(len(assignment.train), len(assignment.dev), epochs * train_pieces, learning, seconds)
-
-
-def _pick(examples: Sequence[Example]) -> Sequence[Example]:
-    return examples[:: max(1, len(examples) // _NUM_ASKED)]
-
-
-def _count_pieces(kind: AnyKind, items: Sequence[Any]) -> int:
-    return sum(map(kind.measure, items))
+        epochs = settings.num_steps * settings.batch_size / num_items[0]
+    num_evaluations = settings.num_evaluations + 1  # and once more for the model that is written
+    seconds = (
+        epochs * num_tokens[0] / speeds[0] + num_evaluations * num_tokens[1] / speeds[1] + _FIXED_SECONDS
+    )
+    return Cost(len(assignment.train), len(assignment.dev), epochs * num_tokens[0], speeds[0], seconds)
 
 
 def _time(
     model: AlbertModel, kind: AnyKind, items: Sequence[Any], *, max_tokens: int, is_training: bool
 ) -> float:
-    """Pieces a second, over batches of short, middle and long items; one batch goes ahead to warm up."""
+    """Measure tokens per second over batches of short, middle and long items, after a warm-up batch."""
     rows = list(iter_batches([kind.measure(item) for item in items], max_tokens=max_tokens))
     chosen = rows[:: max(1, len(rows) // _NUM_BATCHES)]
     batches = [kind.build_batch([items[place] for place in places]) for places in (chosen[0], *chosen)]

@@ -1,7 +1,7 @@
-"""Fine-tuning as a job of the loop: items and a kind of task come in; batches, losses and scores go out."""
+"""Fine-tuning as a job of the training loop: batches, losses and dev scores."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, Generic, TypeVar
 
@@ -12,12 +12,11 @@ from torch import nn
 from albert.examples.order import ExampleOrder, share_step
 from albert.inference.batching import iter_batches
 from albert.model.albert_model import AlbertModel
-from albert.tasks.asking import ask_items
-from albert.tasks.batches import TaskBatch
+from albert.tasks.answering import ask_items
 from albert.tasks.examples import Example
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.kinds.kind import Kind, Terms
-from albert.tasks.renaming import Renaming
+from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms
+from albert.text.tokenizer import Tokenizer
 from albert.training.optimizers import build_optimizer
 from albert.training.step import Objective
 from albert.training.world import World
@@ -26,21 +25,56 @@ I = TypeVar("I")  # noqa: E741 - an item
 A = TypeVar("A")
 
 
+@dataclass(frozen=True)
+class Renaming:
+    """At each step replace another `share` of the vocabulary by other tokens.
+
+    What two texts have in common stays, since a token is replaced by the same one in both; what could be
+    memorized of an example changes whenever it comes again. Small models then compare texts instead
+    (docs/log.md). The replacement depends on the seed and the step alone: a resumed run has the same, and so
+    has every process.
+    """
+
+    ordinary: Ints
+    vocab_size: int
+    share: float
+    seed: int
+
+    @staticmethod
+    def of(tokenizer: Tokenizer, *, share: float, seed: int) -> "Renaming | None":
+        """Build it for a vocabulary, special tokens excluded; None where nothing is replaced."""
+        special = tokenizer.special_ids
+        ordinary = np.array([i for i in range(tokenizer.vocab_size) if i not in special], dtype=np.int64)
+        return Renaming(ordinary, tokenizer.vocab_size, share, seed) if share else None
+
+    def apply(self, batch: TaskBatch[A], *, step: int) -> TaskBatch[A]:
+        """Replace the tokens of a batch."""
+        return replace(batch, ids_T=self.draw_names(step)[batch.ids_T])
+
+    def draw_names(self, step: int) -> Ints:
+        """Draw the id that replaces each id at a step."""
+        generator = np.random.default_rng((self.seed, step))
+        names = np.arange(self.vocab_size)
+        renamed = self.ordinary[generator.random(len(self.ordinary)) < self.share]
+        names[renamed] = generator.choice(self.ordinary, len(renamed))
+        return names
+
+
 class TaskLosses(nn.Module, Generic[A]):
-    """The model with its question, as the loop trains it."""
+    """The model with the loss of its task type, as the loop trains it."""
 
     def __init__(self, model: AlbertModel, kind: Kind[Any, Any, A, Any, Any]) -> None:
         super().__init__()
         self.model, self.kind = model, kind
 
     def forward(self, batch: TaskBatch[A], *, depth: int | None = None) -> Terms:
-        """For each objective the summed loss and the number of hits."""
+        """Compute for each objective the summed loss and the number of correct predictions."""
         return self.kind.compute_terms(self.model, batch, depth=depth)
 
 
 @dataclass(frozen=True)
 class FinetuneJob(Generic[I, A]):
-    """A pretrained model that learns a task from `train`, and is asked about `dev`, in items and examples."""
+    """A pretrained model that is trained on the items `train` and evaluated on the items `dev`."""
 
     model: AlbertModel
     kind: Kind[Any, I, A, Any, Any]
@@ -54,14 +88,14 @@ class FinetuneJob(Generic[I, A]):
 
     @cached_property
     def num_steps(self) -> int:
-        """As many as were asked for, or as the epochs have."""
+        """As set, or as many as the epochs have."""
         settings = self.settings
         epochs = settings.num_epochs * len(self.train) / settings.batch_size
         return settings.num_steps or max(1, round(epochs))
 
     @cached_property
     def objective(self) -> Objective[TaskBatch[A]]:
-        """What the loop asks of a batch."""
+        """The names and counts that the loop needs of a batch."""
         shortest = min(self.train, key=self.kind.measure)
         return Objective(
             names=self.kind.names,
@@ -70,27 +104,25 @@ class FinetuneJob(Generic[I, A]):
         )
 
     def build_network(self) -> TaskLosses[A]:
-        """The model with its question."""
+        """Wrap the model with its loss."""
         return TaskLosses(self.model, self.kind)
 
     def iter_batches(self, first_step: int) -> Generator[list[TaskBatch[A]], None, None]:
-        """The micro-batches of each step: the examples of its place in a shuffled row of epochs."""
+        """Build the micro-batches of each step: its share of a shuffled row of epochs."""
         order = ExampleOrder(len(self.train), seed=self.settings.seed)
         for step in range(first_step, self.num_steps):
             parts = order.step(step, batch_size=self.settings.batch_size)
             shares = share_step(parts, rank=self.world.rank, world_size=self.world.size)
             numbers = np.concatenate([found for _, found in shares]) if shares else np.empty(0, np.int64)
-            batches = self._cut([self.train[number] for number in numbers])
+            items = [self.train[number] for number in numbers]
+            if self.kind.is_whole:
+                batches = [self.kind.build_batch(items)] if items else []
+            else:  # items of similar length together, so that each micro-batch is about as much work
+                lengths = [self.kind.measure(item) for item in items]
+                cut = iter_batches(lengths, max_tokens=self.settings.micro_batch_tokens)
+                batches = [self.kind.build_batch([items[place] for place in places]) for places in cut]
             renaming = self.renaming
             yield batches if renaming is None else [renaming.apply(batch, step=step) for batch in batches]
-
-    def _cut(self, items: Sequence[I]) -> list[TaskBatch[A]]:
-        """In shares of similar length, so that each is about as much work; uncut where items are compared."""
-        if self.kind.is_whole:
-            return [self.kind.build_batch(items)] if items else []
-        lengths = [self.kind.measure(item) for item in items]
-        batches = iter_batches(lengths, max_tokens=self.settings.micro_batch_tokens)
-        return [self.kind.build_batch([items[place] for place in places]) for places in batches]
 
     def count_tokens(self, batch: TaskBatch[A]) -> int:
         """Tokens; all of them are real."""
@@ -117,16 +149,11 @@ class FinetuneJob(Generic[I, A]):
         return {"epoch": round((step + 1) * self.settings.batch_size / len(self.train), 3)}
 
     def evaluate(self, step: int) -> dict[str, float]:
-        """The metrics of the task on the development set."""
-        answers = ask_items(
-            self.model,
-            self.kind,
-            self.dev,
-            max_tokens=self.settings.micro_batch_tokens,
-            world=self.world,
-        )
+        """Score the dev set."""
+        max_tokens = self.settings.micro_batch_tokens
+        answers = ask_items(self.model, self.kind, self.dev, max_tokens=max_tokens, world=self.world)
         return self.kind.score(answers, self.dev_examples)
 
     def score(self, figures: dict[str, float]) -> float:
-        """The task's own score; lower is better to the loop."""
+        """The negative score: lower is better to the loop."""
         return -figures["score"]

@@ -1,18 +1,16 @@
-"""Fine-tuning with several seeds: a way to train comes in; runs, their median and spread go out."""
+"""Fine-tune with several seeds, and summarize their scores in seeds.json."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from albert.errors import InputError
 from albert.files import dump_json, refuse_foreign, require_folder, write_text
 from albert.reporting import Reporter
-from albert.tasks.finetune import FinetuneResult
-from albert.tasks.finetuned import FinetuneScores
-from albert.tasks.metrics.figures import find_middle
-from albert.tasks.metrics.seeds import SeedSummary, summarise_seeds
+from albert.tasks.finetune import FinetuneResult, FinetuneScores
+from albert.tasks.metrics.intervals import SeedSummary, summarise_seeds
+from albert.tasks.metrics.task_score import find_middle
 from albert.training.launch import find_launcher, is_first_process, is_launched
 from albert.training.run_folder import MODEL_DIR, has_run, is_same_launch
 
@@ -22,7 +20,7 @@ _SEED_NAME = re.compile(r"seed-\d+|\..*")
 
 @dataclass(frozen=True)
 class SeedRuns:
-    """The runs that were finished, and what their scores have in common; `stopped` is one that was not."""
+    """The finished runs and the summary of their scores; `stopped` is a run that was interrupted."""
 
     scores: dict[int, FinetuneScores]
     summary: SeedSummary | None
@@ -39,7 +37,7 @@ def finetune_seeds(
     reporter: Reporter,
 ) -> SeedRuns:
     """Train with one seed after the other, each in OUT/seed-N."""
-    refuse_other_runs(out, seeds=seeds, resume=resume)
+    _refuse_other_runs(out, seeds=seeds, resume=resume)
     scores: dict[int, FinetuneScores] = {}
     for number, seed in enumerate(seeds, start=1):
         if is_first_process():
@@ -51,30 +49,22 @@ def finetune_seeds(
     summary = summarise_seeds([each.score for each in scores.values()])
     best = max(scores, key=lambda seed: scores[seed].score)
     if is_first_process():
-        text = dump_json(format_summary(scores, summary, best_seed=best), indent=2)
-        write_text(out / SUMMARY_NAME, f"{text}\n")
+        runs = list(scores.values())
+        content = {
+            "scores": {str(seed): dict(each.metrics) for seed, each in scores.items()},
+            "median": {
+                name: find_middle([each.metrics[name] for each in runs]) for name in scores[best].metrics
+            },
+            "spread": summary.spread,
+            "best_seed": best,
+            "model": str(Path(f"seed-{best}") / MODEL_DIR),
+        }
+        write_text(out / SUMMARY_NAME, f"{dump_json(content, indent=2)}\n")
     return SeedRuns(scores, summary, best, None)
 
 
-def format_summary(
-    scores: Mapping[int, FinetuneScores], summary: SeedSummary, *, best_seed: int
-) -> dict[str, Any]:
-    """What seeds.json holds: the metrics of each seed, their medians, and where the best model lies."""
-    names = scores[best_seed].metrics
-    return {
-        "scores": {str(seed): dict(each.metrics) for seed, each in scores.items()},
-        "median": {name: find_middle([each.metrics[name] for each in scores.values()]) for name in names},
-        "spread": summary.spread,
-        "best_seed": best_seed,
-        "model": str(Path(f"seed-{best_seed}") / MODEL_DIR),
-    }
-
-
-def refuse_other_runs(out: Path, *, seeds: Sequence[int], resume: bool) -> None:
-    """The folder of several seeds is not that of a single run, and runs go on only when they are told to.
-
-    Those that torchrun has started again are.
-    """
+def _refuse_other_runs(out: Path, *, seeds: Sequence[int], resume: bool) -> None:
+    """Reject a folder of something else, and runs that exist without `resume` (or a restart by torchrun)."""
     if has_run(out):
         raise InputError(f"{out}: holds a run of a single seed; choose another --out for several")
     found = require_folder(out)

@@ -1,27 +1,42 @@
-"""What a fine-tuning run is made of: the settings that its recipe holds."""
+"""The settings of fine-tuning, the recipes that hold them, and the metadata of a run."""
 
+from collections.abc import Container, Iterable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
+from albert.settings import apply_overrides, build_settings
+from albert.tasks.task_facts import TaskFacts
 from albert.training.loop_settings import GuardSettings, LoopSettings, OptimizerSettings
+from albert.training.recipe_shelf import RecipeShelf
+from albert.training.run_folder import RunFacts, read_run
 from albert.training.schedules import ScheduleSettings
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+# The paper's rates are those of wide models; narrower ones learn with higher ones, the narrowest with Muon.
+_WIDE = 512
+_NARROW = 256
+# Tasks that use the recipe of another for small models.
+_LIKE = {
+    "squad-1.1": "questions",
+    "squad-2.0": "questions",
+    "mnli": "classification",
+    "qnli": "classification",
+}
 
 
 class FinetuneSettings(LoopSettings):
     """A recipe of fine-tuning, complete; the defaults are for small models.
 
-    `num_steps` stands where it is given, else `num_epochs`. `dropout` is that of the encoder and
-    `head_dropout` that of the classifier; None keeps the model's own. `rename_share` of the vocabulary takes
-    other pieces' names at each step, the same in all places: a small model then compares texts instead of
-    learning them by heart. `class_weights` balanced counts the mistakes in a rare class for more. After
-    `patience` evaluations without a better score the run ends. `has_exits` trains a classifier after each
-    layer, so that the model can answer easy texts early. Of an own table, `columns` names the columns, and
-    `dev_share` of it is kept to be asked about where there is no other. Of questions, an answer that is given
-    has at most `max_answer` pieces. Of embeddings, `similarity_temperature` divides the cosines, and pairs
-    with a score below `min_similarity` teach nothing.
+    `num_steps` overrides `num_epochs`. `dropout` is that of the encoder and `head_dropout` that of the
+    classifier; None keeps the model's own. `rename_share` of the vocabulary is swapped for other tokens at
+    each step, the same in all texts: a small model then compares texts instead of memorizing them.
+    `class_weights` balanced weighs the loss of rare classes higher. The run ends after `patience` evaluations
+    without a better score. `has_exits` trains a classifier after each layer for early exit. `columns` names
+    the columns of an own table, and `dev_share` of it is held out where there is no dev set. A predicted
+    answer has at most `max_answer` tokens. For embeddings, `similarity_temperature` divides the cosines, and
+    pairs with a score below `min_similarity` are not trained on.
     """
 
     batch_size: PositiveInt = 32
@@ -41,6 +56,74 @@ class FinetuneSettings(LoopSettings):
     min_similarity: float = 4.0
     optimizer: OptimizerSettings = OptimizerSettings(name="adamw", learning_rate=1e-4)
     schedule: ScheduleSettings = ScheduleSettings(name="linear", warmup_share=0.1)
-    # No watch for spikes: a batch that holds a rare class is one, and is what there is to be learned.
+    # No loss-spike filter: a batch with a rare class is a spike, and is what there is to learn.
     guard: GuardSettings = GuardSettings(spike_factor=0.0)
     num_evaluations: Annotated[int, Field(ge=1)] = 6
+
+
+class FinetuneFacts(RunFacts):
+    """Metadata of a run: the task, the model it starts from, and hashes that identify both.
+
+    `guess` is the score of the majority baseline.
+    """
+
+    job: Literal["finetune"] = "finetune"
+    recipe: str
+    task: TaskFacts
+    model: str
+    dev: str | None = None
+    weights: str
+    examples: str
+    num_train: int
+    num_dev: int
+    num_steps: int | None = None
+    guess: float | None = None
+
+
+def read_finetune_run(run_dir: Path) -> tuple[FinetuneSettings, FinetuneFacts]:
+    """Read the settings and metadata that a run was started with."""
+    return read_run(run_dir, FinetuneSettings, FinetuneFacts)
+
+
+def choose_recipe(task: str, *, hidden_size: int) -> str:
+    """Choose the recipe: the paper's for wide models, ours for small and narrow ones."""
+    like = _LIKE.get(task, task)
+    if hidden_size >= _WIDE:
+        names = [f"paper-{task}", f"wide-{task}", "paper"]
+    elif hidden_size > _NARROW:
+        names = [like, "small"]
+    else:
+        names = [f"narrow-{like}", like, "narrow"]
+    known = _SHELF.list_names()
+    return next(name for name in names if name in known)
+
+
+def read_finetune_recipe(recipe: str | Path, *, overrides: Iterable[str] = ()) -> FinetuneSettings:
+    """Read the settings of a recipe, changed by overrides; epochs in them replace the recipe's steps.
+
+    With another number of either, the warm-up keeps its share, unless the overrides set it.
+    """
+    values, source = _SHELF.read_values(recipe)
+    words = list(overrides)
+    values = _fit_length(values, {word.partition("=")[0].partition(".")[0] for word in words})
+    values = apply_overrides(values, words, literal="columns")
+    return build_settings(FinetuneSettings, values=values, source=source)
+
+
+def _fit_length(values: dict[str, Any], changed: Container[str]) -> dict[str, Any]:
+    """Adapt a recipe to another length: epochs replace steps, and the warm-up keeps its share."""
+    if "num_epochs" not in changed and "num_steps" not in changed:
+        return values
+    fitted = dict(values)
+    schedule, num_steps = values.get("schedule"), values.get("num_steps")
+    if isinstance(schedule, dict) and "schedule" not in changed:
+        warmup_steps = schedule.get("warmup_steps")
+        if isinstance(num_steps, int) and isinstance(warmup_steps, int) and num_steps and warmup_steps:
+            share = warmup_steps / num_steps
+            fitted["schedule"] = {**schedule, "warmup_steps": None, "warmup_share": share}
+    if "num_steps" not in changed:
+        fitted["num_steps"] = None
+    return fitted
+
+
+_SHELF = RecipeShelf("finetune", fit=_fit_length)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from albert.data.problems import BadRow, quote
 from albert.errors import FileFormatError
-from albert.tasks.problems import BadRow, quote
 
 MAX_FOUND = 1000
 _SHOWN = 12

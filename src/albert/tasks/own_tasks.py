@@ -4,17 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from albert.settings import Settings
 from albert.tasks.kinds.logits import LabelKind
 from albert.tasks.readers.columns import (
     ChoiceColumns,
+    Columns,
     SimilarityColumns,
     SpanColumns,
     TextColumns,
     WordColumns,
 )
-from albert.tasks.readers.kinds import CHOICES, SPANS, TEXTS, WORDS, TableKind
-from albert.tasks.readers.similarity import SIMILARITY
 from albert.tasks.task_facts import KindName
 
 
@@ -24,8 +22,7 @@ class OwnTask:
 
     name: str
     kind: KindName
-    table: TableKind[Any, Any]
-    columns: type[Settings]
+    columns: type[Columns]
     label_kind: LabelKind = "one"
     metrics: tuple[str, ...] = ()
     fixed: tuple[tuple[str, Any], ...] = ()
@@ -34,20 +31,20 @@ class OwnTask:
 
 _TASKS = (
     OwnTask(
-        "classification", "texts", TEXTS, TextColumns, metrics=("accuracy", "macro_f1"),
+        "classification", "texts", TextColumns, metrics=("accuracy", "macro_f1"),
         fixed=(("label_kind", "one"),),
     ),
     OwnTask(
-        "multilabel", "texts", TEXTS, TextColumns, "several", ("multilabel_micro_f1", "multilabel_macro_f1"),
+        "multilabel", "texts", TextColumns, "several", ("multilabel_micro_f1", "multilabel_macro_f1"),
         fixed=(("label_kind", "several"),),
     ),
     OwnTask(
-        "regression", "texts", TEXTS, TextColumns, "number", ("pearson", "spearman"),
+        "regression", "texts", TextColumns, "number", ("pearson", "spearman"),
         fixed=(("label_kind", "number"),),
     ),
-    OwnTask("words", "words", WORDS, WordColumns),
-    OwnTask("questions", "spans", SPANS, SpanColumns, has_impossible=True),
-    OwnTask("embedding", "embedding", SIMILARITY, SimilarityColumns, "number"),
-    OwnTask("choice", "choices", CHOICES, ChoiceColumns, metrics=("accuracy",)),
+    OwnTask("words", "words", WordColumns),
+    OwnTask("questions", "spans", SpanColumns, has_impossible=True),
+    OwnTask("embedding", "embedding", SimilarityColumns, "number"),
+    OwnTask("choice", "choices", ChoiceColumns, metrics=("accuracy",)),
 )  # fmt: skip
 OWN_TASKS: Mapping[str, OwnTask] = {task.name: task for task in _TASKS}

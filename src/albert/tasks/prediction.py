@@ -1,7 +1,7 @@
-"""A task, models and questions come in, any number of them; a line of JSON for each answer goes out."""
+"""Predict with fine-tuned models: a line of JSON for each example of a table or a stream."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,21 +9,26 @@ from typing import Any, BinaryIO
 
 from pydantic import Field
 
-from albert.corpus.remote import Place
+from albert.data.paths import PathOrUrl
 from albert.errors import InputError
 from albert.files import dump_json, open_output
 from albert.model.runtime import RuntimeSettings
 from albert.reporting import Reporter, Silence
 from albert.settings import Settings
 from albert.tasks.answering import Answerer, load_answerer
-from albert.tasks.arrivals import iter_arrived
 from albert.tasks.encoding.sequence import iter_groups
+from albert.tasks.ensemble import (
+    Member,
+    align_answer,
+    describe_whole,
+    fit_members,
+    merge_members,
+    read_member,
+)
 from albert.tasks.evaluation_goal import Goal, find_goal
-from albert.tasks.examples import ChoiceExample, Example, Numbered, SpanExample, TokenExample
-from albert.tasks.kinds.kind import Kind
-from albert.tasks.members import Member, align_answer, describe_whole, fit_members, read_member
-from albert.tasks.prediction_input import PredictionInput, Stream, open_input
-from albert.tasks.selection import merge_members
+from albert.tasks.examples import ChoiceExample, Example, SpanExample, TokenExample
+from albert.tasks.kinds.kind import AnyKind
+from albert.tasks.prediction_input import PredictionInput, Stream, iter_arrived, open_input
 from albert.tasks.task_facts import build_kind
 
 # What is in memory at a time: enough to sort by length, and never much.
@@ -33,14 +38,14 @@ _SECONDS_IN_SILENCE = 2.0  # what is done by then needs no words
 
 
 class PredictionSettings(Settings):
-    """What may be set as key=value: the names of a table's columns."""
+    """Settings of `albert predict`: the names of a table's columns."""
 
     columns: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class PredictionSummary:
-    """How many questions were answered, how many rows were left out, and what was wrong with them."""
+    """How many examples were answered, how many rows were skipped, and why."""
 
     num_answers: int
     num_skipped: int
@@ -49,14 +54,14 @@ class PredictionSummary:
 
 
 @dataclass(frozen=True)
-class Ensemble:
-    """Models that answer together; `kind` merges and describes what they say."""
+class LoadedEnsemble:
+    """Models in memory that answer together; `kind` merges and describes their answers."""
 
     members: tuple[tuple[Member, Answerer], ...]
-    kind: Kind[Any, Any, Any, Any, Any]
+    kind: AnyKind
 
     def answer(self, examples: Sequence[Example], *, depth: int | None = None) -> list[Any]:
-        """One answer for each example, from all models."""
+        """Answer each example with all models."""
         answers = [
             [align_answer(answer, member) for answer in answerer.answer(examples, depth=depth)]
             for member, answerer in self.members
@@ -68,7 +73,7 @@ def predict(
     task: str,
     *,
     models: Sequence[str | Path],
-    source: Place | Stream,
+    source: PathOrUrl | Stream,
     target: Path | BinaryIO,
     columns: Mapping[str, Any] | None = None,
     split: str | None = None,
@@ -78,18 +83,22 @@ def predict(
     runtime: RuntimeSettings | None = None,
     reporter: Reporter | None = None,
 ) -> PredictionSummary:
-    """Answer every question, in its order, in a line of JSON; several models are an ensemble.
+    """Answer every example, in order, in a line of JSON; several models are an ensemble.
 
-    The lines go to a stream as they are found, or to a file that is there whole or not at all. Rows that
-    cannot be read are left out and counted: each answer has its row's name or line. `columns` are names in a
-    table, where they differ from those that the first model was fine-tuned with. Refused: models of
-    another kind of task or with other labels, a table without the columns, and one of which no row can be
-    read.
+    The lines go to a stream as they are found, or to a file that is written whole or not at all. Rows that
+    cannot be read are skipped and counted: each answer has its row's id or line. `columns` are names in a
+    table, where they differ from those that the first model was fine-tuned with.
     """
     reporter, runtime = reporter or Silence(), runtime or RuntimeSettings()
     begin = time.monotonic()
-    goal = _find_goal(task)
-    members = _read_members(models, goal, runtime=runtime)
+    if task.lower() == "pretraining":
+        raise InputError("predict has no task 'pretraining'; fill-mask and sentence-order ask such a model")
+    if not models:
+        raise InputError("no model to ask; give at least one with --model")
+    goal = find_goal(task)
+    members = fit_members(
+        [read_member(model, goal, names=goal.facts.labels, runtime=runtime) for model in models], goal
+    )
     first = members[0].facts
     names = {**(first.columns if first.task == goal.name else {}), **(columns or {})}
     found = open_input(source, goal, columns=names, named=columns or (), split=split, format=format)
@@ -115,19 +124,26 @@ def predict(
 
 def load_ensemble(
     members: Sequence[Member], goal: Goal, *, patience: int | None, runtime: RuntimeSettings
-) -> Ensemble:
-    """Open the models; with `patience`, each leaves out layers once so many in a row agree."""
+) -> LoadedEnsemble:
+    """Load the models; with `patience`, each skips layers once so many in a row agree."""
     opened = [load_answerer(member.path, task=member.foreign, runtime=runtime) for member in members]
     if patience is not None:
         opened = [answerer.with_patience(patience) for answerer in opened]
-    return Ensemble(tuple(zip(members, opened, strict=True)), build_kind(describe_whole(members, goal)))
+    return LoadedEnsemble(tuple(zip(members, opened, strict=True)), build_kind(describe_whole(members, goal)))
 
 
 def iter_lines(
-    ensemble: Ensemble, found: PredictionInput, *, depth: int | None = None
+    ensemble: LoadedEnsemble, found: PredictionInput, *, depth: int | None = None
 ) -> Iterator[list[str]]:
-    """Lines of JSON, some at a time; of a live stream, one for each question that has arrived."""
-    for group in _iter_groups(found):
+    """Format lines of JSON, some at a time; of a live stream, one for each example that has arrived."""
+    iterate = iter_arrived if found.is_live else iter_groups
+    groups = iterate(
+        found.examples,
+        count_characters=lambda each: count_characters(each.example),
+        max_items=MAX_EXAMPLES,
+        max_characters=MAX_CHARACTERS,
+    )
+    for group in groups:
         examples = [each.example for each in group]
         answers = ensemble.answer(examples, depth=depth)
         yield [
@@ -136,18 +152,8 @@ def iter_lines(
         ]
 
 
-def _iter_groups(found: PredictionInput) -> Iterator[list[Numbered[Example]]]:
-    iterate = iter_arrived if found.is_live else iter_groups
-    return iterate(
-        found.examples,
-        count_characters=lambda each: count_characters(each.example),
-        max_items=MAX_EXAMPLES,
-        max_characters=MAX_CHARACTERS,
-    )
-
-
 def count_characters(example: Example) -> int:
-    """How long an example is, whatever its kind."""
+    """Count the characters of an example of any task type."""
     if isinstance(example, TokenExample):
         return sum(map(len, example.words))
     if isinstance(example, SpanExample):
@@ -158,7 +164,7 @@ def count_characters(example: Example) -> int:
 
 
 def format_line(answer: Mapping[str, Any], line: int | None) -> str:
-    """An answer as a line of JSON; with its line instead of an id where that is all the name it has."""
+    """Format an answer as a line of JSON, with its line number where it has no id."""
     record = dict(answer)
     if line is not None:
         del record["id"]
@@ -172,7 +178,7 @@ def format_line(answer: Mapping[str, Any], line: int | None) -> str:
 
 
 @contextmanager
-def open_target(target: Path | BinaryIO, *, source: Place | Stream) -> Iterator[BinaryIO]:
+def open_target(target: Path | BinaryIO, *, source: PathOrUrl | Stream) -> Iterator[BinaryIO]:
     """What lines are written to: the stream, or a file that takes its name when all is well."""
     if not isinstance(target, Path):
         yield target
@@ -181,18 +187,3 @@ def open_target(target: Path | BinaryIO, *, source: Place | Stream) -> Iterator[
         raise InputError(f"{target}: is the file that is read; choose another --out")
     with open_output(target) as file:
         yield file
-
-
-def _find_goal(task: str) -> Goal:
-    if task.lower() == "pretraining":
-        raise InputError("predict has no task 'pretraining'; fill-mask and sentence-order ask such a model")
-    return find_goal(task)
-
-
-def _read_members(
-    models: Iterable[str | Path], goal: Goal, *, runtime: RuntimeSettings
-) -> tuple[Member, ...]:
-    read = [read_member(model, goal, names=goal.facts.labels, runtime=runtime) for model in models]
-    if not read:
-        raise InputError("no model to ask; give at least one with --model")
-    return fit_members(read, goal)

@@ -1,40 +1,41 @@
-"""Where a task's questions are comes in: a table, a stream, a split; examples go out one at a time."""
+"""Open the input of a prediction: a table, a stream or a split of a published task, one example at a time."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import queue
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
-from albert.corpus.decompress import is_compressed
-from albert.corpus.remote import Place, is_url, to_path
+from albert.data.paths import PathOrUrl, is_compressed, is_url, to_path
+from albert.data.problems import Problems
+from albert.data.rows import find_format
 from albert.errors import FileFormatError, InputError
 from albert.tasks.assignment import build_columns
-from albert.tasks.catalogue import Task, find_split
+from albert.tasks.catalogue import find_split
 from albert.tasks.evaluation_goal import Goal
 from albert.tasks.examples import Example, Numbered
 from albert.tasks.own_tasks import OWN_TASKS, OwnTask
-from albert.tasks.problems import Problems
-from albert.tasks.readers.glue import iter_glue
-from albert.tasks.readers.race import iter_race
-from albert.tasks.readers.rows import find_format
-from albert.tasks.readers.squad import iter_squad
+from albert.tasks.readers.published import iter_split, open_problems
 from albert.tasks.readers.table import check_named, iter_table
 
 SPLIT = "test"
+T = TypeVar("T")
 _TABLES = {"texts": "classification", "spans": "questions", "choices": "choice"}
-# Of files without a header, the columns whose names are fixed.
+# The names of columns in files without a header.
 _FIXED: Mapping[str, Mapping[str, Any]] = {
     "lines": {"id": None},
     **{format: {"words": "words", "id": None} for format in ("conll", "bio", "txt")},
 }
+_MAX_WAITING = 512  # items that are read ahead
 
 
 @dataclass(frozen=True)
 class PredictionInput:
-    """Questions in their order. Those without a name of their own are called by their line.
+    """Examples in their order; without `has_names`, they are identified by their line.
 
-    Of a stream that `is_live` the next may be long in coming. `find_share` tells how much of a file is read.
+    If `is_live`, the next example may arrive late. `find_share` returns the share of a file that was read.
     """
 
     examples: Iterator[Numbered[Example]]
@@ -46,7 +47,7 @@ class PredictionInput:
 
 @dataclass(frozen=True)
 class Stream:
-    """An open stream, such as standard input, what to call it, and its size where that is known."""
+    """An open stream, such as standard input, its name in messages, and its size if it is known."""
 
     file: BinaryIO
     name: str = "standard input"
@@ -55,7 +56,7 @@ class Stream:
 
 
 def open_input(
-    source: Place | Stream,
+    source: PathOrUrl | Stream,
     goal: Goal,
     *,
     columns: Mapping[str, Any],
@@ -63,19 +64,19 @@ def open_input(
     split: str | None = None,
     format: str | None = None,
 ) -> PredictionInput:
-    """The examples of a table, of a stream, or of a split of a published task in its own folder and format.
+    """Open a table, a stream, or a split (by default `test`) of a published task in its own format.
 
-    `columns` names the columns of a table; those whose keys are `named` are the user's own words, and must be
-    there. Of a test every row is answered or refused; else rows that are broken are left out and counted.
-    Labels are not needed, and not read; nor are the answers of SQuAD and RACE needed, but those that a file
-    has must be in order.
+    Labels are not needed and not read; the answers of SQuAD and RACE are not needed, but those that a file
+    has must be valid. Broken rows are skipped and counted, or raise an error in a test set, whose every row
+    must be answered. `named` are the keys of `columns` that the user set: the table must have these columns.
     """
     if split is not None and (isinstance(source, Stream) or is_url(source)):
         raise InputError(f"--split {split}: only the folder of a task has splits; leave it out")
+    open_table = partial(_open_table, goal=goal, columns=columns, named=named)
     if isinstance(source, Stream):
-        return _open_table(source, goal, columns=columns, named=named, format=format or "jsonl")
+        return open_table(source, format=format or "jsonl")
     if is_url(source):
-        return _open_table(source, goal, columns=columns, named=named, format=format)
+        return open_table(source, format=format)
     path = to_path(source)
     if not path.exists():
         raise FileFormatError(
@@ -90,19 +91,17 @@ def open_input(
         raise InputError(f"--split {split}: {path} is one file; leave it out, or give the folder of the task")
     if not path.is_file():  # a named pipe
         stream = Stream(path.open("rb", buffering=0), name=str(path))
-        return _open_table(
-            stream, goal, columns=columns, named=named, format=format or find_format(path) or "jsonl"
-        )
+        return open_table(stream, format=format or find_format(path) or "jsonl")
     if is_compressed(path) or (format or find_format(path)) == "parquet":
-        return _open_table(path, goal, columns=columns, named=named, format=format)
+        return open_table(path, format=format)
     file = Stream(path.open("rb"), name=str(path), is_live=False, num_bytes=path.stat().st_size)
-    return _open_table(file, goal, columns=columns, named=named, format=format)
+    return open_table(file, format=format)
 
 
 def _open_table(
-    source: Place | Stream,
-    goal: Goal,
+    source: PathOrUrl | Stream,
     *,
+    goal: Goal,
     columns: Mapping[str, Any],
     named: Collection[str],
     format: str | None,
@@ -110,12 +109,13 @@ def _open_table(
     name, content = (source.name, source.file) if isinstance(source, Stream) else (str(source), source)
     format = format or find_format(name)
     if format == "txt" and goal.facts.kind == "texts":
-        format = "lines"  # where words are not asked for, a text file is no CoNLL
+        format = "lines"  # only for token classification is a text file in CoNLL format
     own, defaults = _find_table(goal)
-    names = build_columns(own, {**defaults, **columns, **_list_fixed(own, format)})
+    fixed = {key: value for key, value in _FIXED.get(format, {}).items() if key in own.columns.model_fields}
+    names = build_columns(own, {**defaults, **columns, **fixed})
     problems = Problems(name)
-    found = iter_table(content, own.table, columns=names, problems=problems, format=format)
-    check = partial(check_named, names, own.table, named=named, read=[problems], is_labelled=False)
+    found = iter_table(content, names, problems=problems, format=format)
+    check = partial(check_named, names, named=named, read=[problems], is_labelled=False)
     examples = _iter_checked(found, check, has_header=format != "jsonl")
     has_names = names.model_dump()["id"] is not None
     if not isinstance(source, Stream):
@@ -128,7 +128,7 @@ def _open_table(
 def _iter_checked(
     found: Iterator[Numbered[Any]], check: Callable[[], None], *, has_header: bool
 ) -> Iterator[Numbered[Any]]:
-    """The examples; columns are checked by a header, or else once all rows have told theirs."""
+    """Check the columns at the first example, or without a header once all rows were read."""
     number = 0
     for number, example in enumerate(found, start=1):
         if number == 1 and has_header:
@@ -139,7 +139,7 @@ def _iter_checked(
 
 
 def _find_table(goal: Goal) -> tuple[OwnTask, dict[str, Any]]:
-    """How a table of a task is read; of GLUE, by the names that its files have."""
+    """Return how a table of a task is read; for GLUE, with the column names of its files."""
     if goal.own is not None:
         return goal.own, {}
     assert goal.published is not None
@@ -148,32 +148,76 @@ def _find_table(goal: Goal) -> tuple[OwnTask, dict[str, Any]]:
     return own, {"text": task.first, "text_pair": task.second} if task.kind == "texts" else {}
 
 
-def _list_fixed(own: OwnTask, format: str) -> dict[str, Any]:
-    return {key: value for key, value in _FIXED.get(format, {}).items() if key in own.columns.model_fields}
-
-
 def _find_official(path: Path, goal: Goal, *, split: str | None) -> PredictionInput | None:
-    """A split of a published task: in its folder, or as a file that has the name of one."""
+    """Open a split of a published task, by its folder or by the name of its file."""
     task = goal.published
     if task is None:
         return None
     if path.is_dir():
-        return _open_split(task, find_split(task, path, split=split or SPLIT), split=split or SPLIT)
-    named = next((name for name, file in task.files.items() if file == path.name), None)
-    if named is not None and split not in (None, named):
-        raise InputError(f"--split {split}: {path} is the split {named}; leave it out, or give the folder")
-    if named is None and path.suffix == ".json":
-        named = split or SPLIT  # SQuAD's format under another name
-    return None if named is None else _open_split(task, path, split=named)
+        named: str | None = split or SPLIT
+        path = find_split(task, path, split=split or SPLIT)
+    else:
+        named = next((name for name, file in task.files.items() if file == path.name), None)
+        if named is not None and split not in (None, named):
+            raise InputError(
+                f"--split {split}: {path} is the split {named}; leave it out, or give the folder"
+            )
+        if named is None and path.suffix == ".json":
+            named = split or SPLIT  # SQuAD's format under another name
+    if named is None:
+        return None
+    problems = open_problems(task, path, split=named)
+    examples = iter_split(task, path, split=named, problems=problems, is_labelled=False)
+    return PredictionInput(examples, problems, has_names=True)
 
 
-def _open_split(task: Task, path: Path, *, split: str) -> PredictionInput:
-    problems = Problems(
-        path, unit="line" if task.kind == "texts" else "question", is_strict=split.startswith(SPLIT)
-    )
-    open_: dict[str, Callable[[], Iterator[Numbered[Any]]]] = {
-        "texts": lambda: iter_glue(path, task, split=split, problems=problems, is_labelled=False),
-        "spans": lambda: iter_squad(path, has_impossible=True, problems=problems),
-        "choices": lambda: iter_race(path, problems=problems),
-    }
-    return PredictionInput(open_[task.kind](), problems, has_names=True)
+@dataclass(frozen=True)
+class _End:
+    """The end of the items, or the error that ended them."""
+
+    error: BaseException | None = None
+
+
+def iter_arrived(
+    items: Iterable[T], *, count_characters: Callable[[T], int], max_items: int, max_characters: int
+) -> Iterator[list[T]]:
+    """Yield lists of all items that have arrived, at least one each, without waiting for more.
+
+    A thread reads the items a few ahead. An error there is raised here, after the items before it.
+    """
+    waiting: queue.Queue[T | _End] = queue.Queue(_MAX_WAITING)
+    is_over = threading.Event()
+    # A daemon: a program that ends does not wait for a pipe on which nothing arrives.
+    threading.Thread(target=_fill, args=(items, waiting, is_over), daemon=True).start()
+    try:
+        while True:
+            group: list[T] = []
+            num_characters = 0
+            found = waiting.get()
+            while not isinstance(found, _End):
+                group.append(found)
+                num_characters += count_characters(found)
+                if len(group) == max_items or num_characters >= max_characters or waiting.empty():
+                    break
+                found = waiting.get()
+            if group:
+                yield group
+            if isinstance(found, _End):
+                if found.error is not None:
+                    raise found.error
+                return
+    finally:
+        is_over.set()
+        while not waiting.empty():  # makes room for the item that the thread may be about to put
+            waiting.get()
+
+
+def _fill(items: Iterable[T], waiting: "queue.Queue[T | _End]", is_over: threading.Event) -> None:
+    try:
+        for item in items:
+            waiting.put(item)
+            if is_over.is_set():
+                return
+        waiting.put(_End())
+    except BaseException as error:
+        waiting.put(_End(error))

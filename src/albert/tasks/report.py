@@ -8,7 +8,7 @@ from albert.files import write_text
 from albert.report.content import Card, Cell, Chart, Column, Page, Section, Series, Table
 from albert.report.write import format_html
 from albert.tasks.evaluation_result import Calibration, Evaluation, ThresholdReport, Verdict
-from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
+from albert.tasks.metrics.squad import ANSWER_NOTHING
 
 MAX_MATRIX = 30  # classes; of more, only the most confused pairs are listed
 NUM_CONFUSED = 40

@@ -1,7 +1,7 @@
-"""What a fine-tuned model has learned to answer: facts come in with its folder, and the kind goes out."""
+"""The config of a fine-tuned model (task.json), and the task type that it is built into."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
@@ -9,25 +9,26 @@ from albert.errors import InputError
 from albert.files import format_json, read_json
 from albert.pretrained.file_names import TASK_NAME
 from albert.settings import Settings, build_settings
-from albert.tasks.kinds.kind import Kind
 from albert.tasks.kinds.logits import LabelKind
+
+if TYPE_CHECKING:
+    from albert.tasks.kinds.kind import AnyKind
 
 KindName = Literal["texts", "words", "spans", "choices", "embedding"]
 
 
 class TaskFacts(Settings):
-    """All that is needed to ask a model what it was fine-tuned for, and to score it.
+    """The config of a fine-tuned model.
 
-    `task` is a published one or the name of a kind of table. Without `labels` a text gets a number.
-    `temperature` makes probabilities honest. Of questions: each window begins `stride` pieces further, an
-    answer has at most `max_answer` pieces, and where `has_impossible`, a question whose odds for no answer
-    lie above `threshold` has none. Of choices: question and option keep `max_ending` pieces. Of texts: a
-    model that `has_exits` has a classifier after each layer and leaves out the rest once `patience` layers in
-    a row agree with the one before; None runs all of them. Numbers agree that are less than `exit_tolerance`
-    apart. Of embeddings: cosines are divided by `similarity_temperature` in training, and pairs whose number
-    is below `min_similarity` teach nothing. `learned_from` are hashes of the examples that were learned from,
-    alone and with those kept from them; `tuned_on` is that of the examples by which temperature and threshold
-    were chosen.
+    `task` is a published one or a task type. Without `labels` a text gets a number. `temperature` calibrates
+    the probabilities. For questions: each window begins `stride` tokens further, an answer has at most
+    `max_answer` tokens, and with `has_impossible`, a question whose odds for no answer lie above `threshold`
+    has none. For choices: question and option keep `max_ending` tokens. For texts: a model that `has_exits`
+    has a classifier after each layer and skips the rest once `patience` layers in a row agree with the one
+    before; None runs all of them. Numbers agree that are less than `exit_tolerance` apart. For embeddings:
+    cosines are divided by `similarity_temperature` in training, and pairs whose number is below
+    `min_similarity` are not trained on. `learned_from` are hashes of the training examples, alone and with
+    the dev set; `tuned_on` is that of the dev set, on which temperature and threshold were chosen.
     """
 
     task: str
@@ -63,66 +64,8 @@ class TaskFacts(Settings):
         }
 
 
-def build_kind(facts: TaskFacts) -> Kind[Any, Any, Any, Any, Any]:
-    """The kind that trains, asks and scores such a model."""
-    _check_exits(facts)
-    if facts.kind == "texts":
-        from albert.tasks.kinds.exits import ExitTextKind
-        from albert.tasks.kinds.texts import TextKind
-
-        texts = TextKind(
-            labels=facts.labels,
-            metrics=facts.metrics,
-            label_kind=facts.label_kind,
-            max_length=facts.max_length,
-            class_weights=facts.class_weights,
-            temperature=facts.temperature,
-        )
-        if not facts.has_exits:
-            return texts
-        return ExitTextKind(**vars(texts), patience=facts.patience, tolerance=facts.exit_tolerance)
-    if facts.kind == "words":
-        from albert.tasks.kinds.words import WordKind
-
-        return WordKind(
-            labels=facts.labels,
-            metrics=facts.metrics,
-            max_length=facts.max_length,
-            class_weights=facts.class_weights,
-            temperature=facts.temperature,
-        )
-    if facts.kind == "spans":
-        from albert.tasks.kinds.spans import SpanKind
-
-        return SpanKind(
-            has_impossible=facts.has_impossible,
-            max_length=facts.max_length,
-            stride=facts.stride,
-            max_question=facts.max_question,
-            max_answer=facts.max_answer,
-            threshold=facts.threshold,
-        )
-    if facts.kind == "choices":
-        from albert.tasks.kinds.choices import ChoiceKind
-
-        return ChoiceKind(
-            metrics=facts.metrics or ("accuracy",),
-            max_length=facts.max_length,
-            max_ending=facts.max_ending,
-            temperature=facts.temperature,
-        )
-    assert facts.kind == "embedding", "all kinds are above"
-    from albert.tasks.kinds.embedding import EmbeddingKind
-
-    return EmbeddingKind(
-        max_length=facts.max_length,
-        similarity_temperature=facts.similarity_temperature,
-        min_similarity=facts.min_similarity,
-    )
-
-
-def _check_exits(facts: TaskFacts) -> None:
-    """Only texts can be answered early, and only by a model that was trained to."""
+def build_kind(facts: TaskFacts) -> "AnyKind":
+    """Build the task type that trains, predicts and scores such a model."""
     if facts.has_exits and facts.kind != "texts":
         raise InputError(
             f"has_exits=true for {facts.kind}: only texts that get labels or a number can be answered early; "
@@ -133,6 +76,35 @@ def _check_exits(facts: TaskFacts) -> None:
             f"patience is {facts.patience}, but this model answers after its last layer only; fine-tune it "
             "with has_exits=true"
         )
+    if facts.kind == "texts":
+        from albert.tasks.kinds.texts import ExitTextKind, TextKind
+
+        texts = _select(facts, "labels metrics label_kind max_length class_weights temperature")
+        if not facts.has_exits:
+            return TextKind(**texts)
+        return ExitTextKind(**texts, patience=facts.patience, tolerance=facts.exit_tolerance)
+    if facts.kind == "words":
+        from albert.tasks.kinds.words import WordKind
+
+        return WordKind(**_select(facts, "labels metrics max_length class_weights temperature"))
+    if facts.kind == "spans":
+        from albert.tasks.kinds.spans import SpanKind
+
+        return SpanKind(
+            **_select(facts, "has_impossible max_length stride max_question max_answer threshold")
+        )
+    if facts.kind == "choices":
+        from albert.tasks.kinds.choices import ChoiceKind
+
+        metrics = facts.metrics or ("accuracy",)
+        return ChoiceKind(metrics=metrics, **_select(facts, "max_length max_ending temperature"))
+    from albert.tasks.kinds.embedding import EmbeddingKind
+
+    return EmbeddingKind(**_select(facts, "max_length similarity_temperature min_similarity"))
+
+
+def _select(facts: TaskFacts, names: str) -> dict[str, Any]:
+    return {name: getattr(facts, name) for name in names.split()}
 
 
 def format_facts(facts: TaskFacts) -> str:

@@ -1,4 +1,4 @@
-"""`albert.load`: a folder comes in, pretrained or fine-tuned; what answers by its heads goes out."""
+"""`albert.load`: open a pretrained or fine-tuned model for prediction in Python."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,17 +20,26 @@ from albert.pretrained.sentence_transformers import (
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.answering import Answerer, check_heads
 from albert.tasks.examples import Example, TokenExample
-from albert.tasks.finetuned_folder import save_finetuned
-from albert.tasks.foreign_folder import guess_facts
 from albert.tasks.kinds.logits import LabelKind
-from albert.tasks.predicted import Choice, Classification, ContextAnswer, LabelSet, Tagging
-from albert.tasks.python_questions import TextOrPair, read_choices, read_questions, read_texts, read_words
+from albert.tasks.predicted import (
+    Choice,
+    Classification,
+    ContextAnswer,
+    LabelSet,
+    Tagging,
+    TextOrPair,
+    read_choices,
+    read_questions,
+    read_texts,
+    read_words,
+)
 from albert.tasks.task_facts import (
     KindName,
     TaskFacts,
     build_kind,
     read_facts,
 )
+from albert.tasks.task_folder import guess_facts, save_finetuned
 from albert.text.encoding import Encoding, InputSequence
 from albert.text.tokenizer import Tokenizer
 
@@ -44,13 +53,13 @@ _NAME = "this model"
 
 
 class TaskPredictor(Predictor):
-    """A `Predictor` that also answers what its model was fine-tuned for; `load` gives one.
+    """A `Predictor` that also predicts what its model was fine-tuned for; `load` returns one.
 
-    `facts` are those of the folder's task.json, or what the head and the labels of a folder of others say;
-    None for a model that was only pretrained. `max_text` is at how many pieces `embed` cuts a text,
-    `pooling` how it makes one vector of it, and `is_normalised` whether that has the length 1, if the model
-    is one of embeddings; `sentence_files` say so to others, and are saved with it, as are the folder's
-    `card` and the `labels` of its outputs. Refused: a question that it was not fine-tuned for.
+    `facts` is the config in the folder's task.json, or inferred from the head and the labels of other
+    libraries' folders; None for a model that was only pretrained. `max_text` is the number of tokens at which
+    `embed` truncates a text, `pooling` how it makes one vector of it, and `is_normalised` whether that has
+    length 1, as far as sentence-transformers' files say; these `sentence_files` are saved with the model, as
+    are the folder's `card` and the `labels` of its outputs. Methods for another task are rejected.
     """
 
     def __init__(
@@ -79,26 +88,28 @@ class TaskPredictor(Predictor):
     def classify(
         self, texts: Iterable[TextOrPair], *, depth: int | None = None, patience: int | None = None
     ) -> list[Classification]:
-        """The label of each text, or of each pair (a tuple of two texts), and how likely each label is.
+        """Predict the label of each text, or of each pair (a tuple of two texts), with probabilities.
 
-        What is longer than `facts.max_length` pieces is cut at its end, of a pair the longer text. With
-        `patience`, a model that has a classifier after each layer stops where so many in a row agree with the
-        one before.
+        Texts longer than `facts.max_length` tokens are truncated, of a pair the longer text. With `patience`,
+        a model with early exits stops where so many layers in a row agree with the one before.
         """
         rows = self._ask_texts(texts, "one", depth=depth, patience=patience)
-        return [Classification.of(row) for row in rows]
+        return [
+            Classification(row["label"], row["probabilities"][row["label"]], row["probabilities"])
+            for row in rows
+        ]
 
     def find_labels(
         self, texts: Iterable[TextOrPair], *, depth: int | None = None, patience: int | None = None
     ) -> list[LabelSet]:
-        """Every label that holds of each text or pair, of a model that gives several; else as `classify`."""
+        """Predict all labels of each text or pair, of a multilabel model; arguments as in `classify`."""
         rows = self._ask_texts(texts, "several", depth=depth, patience=patience)
-        return [LabelSet.of(row) for row in rows]
+        return [LabelSet(tuple(row["labels"]), row["probabilities"]) for row in rows]
 
     def rate(
         self, texts: Iterable[TextOrPair], *, depth: int | None = None, patience: int | None = None
     ) -> list[float]:
-        """The number of each text or pair, of a model that gives numbers; else as `classify`."""
+        """Predict a number for each text or pair, of a regression model; arguments as in `classify`."""
         rows = self._ask_texts(texts, "number", depth=depth, patience=patience)
         return [row["number"] for row in rows]
 
@@ -113,12 +124,15 @@ class TaskPredictor(Predictor):
     def answer(
         self, questions: str | Texts, contexts: str | Texts, *, depth: int | None = None
     ) -> ContextAnswer | list[ContextAnswer]:
-        """The piece of its context that answers a question, or each of a list; one context may do for all.
+        """Find the span of its context that answers a question, or each of a list; one context may serve all.
 
-        A context of any length is read in windows that overlap.
+        A context of any length is read in overlapping windows.
         """
         examples = read_questions(questions, contexts)
-        answers = [ContextAnswer.of(row) for row in self._ask(examples, "spans", depth=depth)]
+        answers = [
+            ContextAnswer(row["answer"], row["start"], row["end"], row["probability"], row.get("null_odds"))
+            for row in self._ask(examples, "spans", depth=depth)
+        ]
         return answers[0] if isinstance(questions, str) else answers
 
     @overload
@@ -144,20 +158,24 @@ class TaskPredictor(Predictor):
         passage: str | Texts = "",
         depth: int | None = None,
     ) -> Choice | list[Choice]:
-        """The best option of a question, or of each of a list; one passage may do for all.
+        """Choose the best option of a question, or of each of a list; one passage may serve all.
 
-        Question and option keep `facts.max_ending` pieces, and the passage what room is left, from its start.
+        Question and option keep `facts.max_ending` tokens, and the passage the space that is left.
         """
         examples = read_choices(questions, options, passage)
         rows = self._ask(examples, "choices", depth=depth)
-        answers = [Choice.of(row, each.options) for row, each in zip(rows, examples, strict=True)]
+        answers = []
+        for row, example in zip(rows, examples, strict=True):
+            found = tuple(row["probabilities"])
+            place = found.index(max(found))
+            answers.append(Choice(place, example.options[place], found[place], found))
         return answers[0] if isinstance(questions, str) else answers
 
     def tag(self, texts: Iterable[str | Sequence[str]], *, depth: int | None = None) -> list[Tagging]:
-        """A label for each word; a text's words have white space between them, or give lists of words.
+        """Predict a label for each word; words are separated by white space, or given as lists.
 
         The characters of words from a list are those of the words joined by spaces. A text of any length is
-        read in windows that overlap.
+        read in overlapping windows.
         """
         read = read_words(texts)
         examples = [TokenExample(str(place), each.words) for place, each in enumerate(read) if each.words]
@@ -165,7 +183,7 @@ class TaskPredictor(Predictor):
         return [Tagging.of(next(rows), each) if each.words else Tagging(()) for each in read]
 
     def save(self, folder: str | Path) -> None:
-        """Write the model, its vocabulary and what it was fine-tuned for, as `transformers` opens it."""
+        """Write the model, its vocabulary and its config, as `transformers` opens it."""
         facts, extras = self.facts, self._sentence_files
         if facts is None:
             save_model(Path(folder), self.model, tokenizer=self.tokenizer, card=self._card, extras=extras)
@@ -181,7 +199,7 @@ class TaskPredictor(Predictor):
         )
 
     def _frame_text(self, encoding: Encoding) -> InputSequence:
-        """A text of an embedding model is cut where it was cut in training, and by sentence-transformers."""
+        """Truncate a text of an embedding model as in training, and as sentence-transformers does."""
         if self._max_text is None:
             return super()._frame_text(encoding)
         room = self._max_text - 2  # [CLS] and [SEP]
@@ -201,22 +219,19 @@ class TaskPredictor(Predictor):
     def _ask(
         self, examples: Sequence[Example], wanted: KindName, *, depth: int | None, patience: int | None = None
     ) -> list[dict[str, Any]]:
-        """What the model says of each example, by the names that JSON has."""
-        answerer = self._build_answerer(wanted)
-        if patience is not None:
-            answerer = answerer.with_patience(patience)
-        pairs = zip(answerer.answer(examples, depth=depth), examples, strict=True)
-        return [answerer.kind.describe(answer, example) for answer, example in pairs]
-
-    def _build_answerer(self, wanted: KindName) -> Answerer:
+        """Describe the answer to each example, under the names in JSON."""
         facts = self.facts
         if facts is None or facts.kind != wanted:
-            self.model.head(_HEADS[wanted])  # refused with the heads that the model has
+            self.model.head(_HEADS[wanted])  # rejected with the heads that the model has
             task = "no task" if facts is None else facts.task
             raise InputError(f"this model was fine-tuned for {task}; load one for {wanted}")
         kind = build_kind(facts)
         check_heads(_NAME, self.model, kind)
-        return Answerer(_NAME, self.model, self.tokenizer, facts, kind, self._runtime)
+        answerer = Answerer(_NAME, self.model, self.tokenizer, facts, kind, self._runtime)
+        if patience is not None:
+            answerer = answerer.with_patience(patience)
+        pairs = zip(answerer.answer(examples, depth=depth), examples, strict=True)
+        return [answerer.kind.describe(answer, example) for answer, example in pairs]
 
 
 def load(
@@ -228,12 +243,18 @@ def load(
 ) -> TaskPredictor:
     """Open a model for prediction, with the heads and the vocabulary it has.
 
-    `source` is the folder of a model or of a run, a weights file with its config.json beside it, the folder
-    of an original TensorFlow checkpoint, a model that comes with the package, as in nano, or a name on the
-    hub, of which `revision` chooses a version. `device` is auto, cpu, cuda, cuda:N or mps; `precision` bf16
-    computes in half the bits where the hardware can. A folder that was fine-tuned answers by its task.json,
-    one of others by its head and its labels; a module of sentence-transformers that is not read is told in
-    a warning. Refused: what is not there, is damaged, or has no vocabulary.
+    A fine-tuned folder predicts by its task.json, another library's by its head and its labels. A module of
+    sentence-transformers that is not supported is reported in a warning.
+
+    Args:
+        source: A model folder, a run, a weights file with its config.json beside it, the folder of an
+            original TensorFlow checkpoint, a released model such as "nano", or a name on the hub.
+        device: auto, cpu, cuda, cuda:N or mps.
+        precision: "bf16" computes in half the bits where the hardware can.
+        revision: The version of a model on the hub.
+
+    Raises:
+        InputError: If the model does not exist, is damaged, or has no vocabulary.
 
     >>> model = albert.load("folder")
     >>> candidates = model.fill_mask(["the [MASK] was cold"])[0][0]  # of the first text, at its first mask

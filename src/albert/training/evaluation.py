@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from albert.corpus.corpus import Corpus
+from albert.data.corpus import Corpus
 from albert.errors import InputError
 from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.examples.settings import PAIR_OBJECTIVES, ExampleSettings

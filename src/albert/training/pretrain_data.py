@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-from albert.corpus.corpus import Corpus, open_corpus
-from albert.corpus.held_out import hold_out, keep_beginning
-from albert.corpus.manifest import refuse_other_vocabulary
-from albert.corpus.remote import Place
-from albert.corpus.vocabulary import VOCAB_DIR
+from albert.data.corpus import Corpus, hold_out, keep_beginning, open_corpus
+from albert.data.manifest import VOCAB_DIR, refuse_other_vocabulary
+from albert.data.paths import PathOrUrl
 from albert.reporting import Reporter
 from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer
@@ -24,7 +22,7 @@ class PretrainData:
 
 
 def open_data(
-    place: Place,
+    place: PathOrUrl,
     settings: HeldOutSettings,
     *,
     objective: str = "sop",

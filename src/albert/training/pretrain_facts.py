@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Literal
 
-from albert.corpus.corpus import Corpus
+from albert.data.corpus import Corpus
 from albert.training.run_folder import RunFacts, read_run
 from albert.training.settings import PretrainSettings
 

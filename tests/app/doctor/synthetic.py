@@ -11,7 +11,7 @@ import torch
 from albert.app.doctor.diagnosis import examine
 from albert.app.doctor.findings import SEVERITIES
 from albert.app.doctor.reading import open_run
-from albert.corpus.corpus import open_corpus
+from albert.data.corpus import open_corpus
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.pretrained.folder import save_model

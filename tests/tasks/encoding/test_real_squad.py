@@ -9,7 +9,7 @@ from albert.tasks.catalogue import find_task
 from albert.tasks.encoding.placement import place_answer
 from albert.tasks.encoding.slides import build_slides
 from albert.tasks.encoding.windows import EncodedQuestion, iter_encoded_questions
-from albert.tasks.splits import read_split
+from albert.tasks.readers.published import read_split
 
 # The others cut a piece: numbers without their % or $, Japan of Japanese, slips such as `e Red Army`.
 EXPECTED = {

@@ -10,9 +10,8 @@ from albert.model.albert_model import AlbertModel
 from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import Silence
-from albert.tasks.finetune_job import FinetuneJob
+from albert.tasks.finetune_job import FinetuneJob, Renaming
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.renaming import Renaming
 from albert.training.job import LoopOutcome
 from albert.training.loop import TrainingLoop
 from albert.training.optimizers import build_optimizer

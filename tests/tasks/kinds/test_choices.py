@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from albert.data.problems import BadRow
 from albert.errors import InputError
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.tasks.asking import ask_items
+from albert.tasks.answering import ask_items
 from albert.tasks.examples import ChoiceExample
 from albert.tasks.kinds.choices import ChoiceKind
 from albert.tasks.kinds.logits import Floats
-from albert.tasks.problems import BadRow
-from albert.tasks.readers.kinds import place_letter, place_option
+from albert.tasks.readers.columns import place_letter, place_option
 from albert.tasks.task_facts import TaskFacts, build_kind
 
 from .learning import finetune, load_for
@@ -169,7 +169,7 @@ def test_a_label_that_is_the_text_of_one_option_and_the_place_of_another_is_refu
 
 
 def test_a_question_without_an_answer_is_not_scored():
-    with pytest.raises(InputError, match="the question 'x' has no right option"):
+    with pytest.raises(InputError, match="question 'x' has no right option"):
         KIND.score([np.zeros(2)], [ChoiceExample("x", "", "", ("a", "b"))])
 
 

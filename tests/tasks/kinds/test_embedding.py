@@ -16,13 +16,12 @@ from albert.model.padded import PaddedModel
 from albert.pretrained.folder import load_model
 from albert.pretrained.vocabulary import load_vocabulary
 from albert.reporting import Silence
-from albert.tasks.asking import ask_items
+from albert.tasks.answering import ask_items
 from albert.tasks.examples import TextExample
+from albert.tasks.finetune import load_start
 from albert.tasks.finetune_job import FinetuneJob
-from albert.tasks.finetune_model import load_start
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.kinds.embedding import EmbeddingKind, check_dropout
-from albert.tasks.kinds.embedding_scores import PairVectors
+from albert.tasks.kinds.embedding import EmbeddingKind, PairVectors, check_dropout
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.training.loop import TrainingLoop
 from albert.training.optimizers import build_optimizer

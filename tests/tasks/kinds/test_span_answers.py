@@ -1,4 +1,4 @@
-"""Windows make one answer, and several models too: sorted, no text twice, means of scores and odds."""
+"""Answers to questions: aggregated over windows, merged over models, and scored."""
 
 import itertools
 
@@ -6,16 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from albert.errors import InputError
 from albert.tasks.encoding.windows import Window, iter_encoded_questions
-from albert.tasks.examples import SpanExample
+from albert.tasks.examples import Answer, SpanExample
 from albert.tasks.kinds.span_answers import (
     NO_SPAN,
     FoundSpan,
+    PlacedSpan,
     SpanAnswer,
+    WindowSpans,
     conclude_windows,
     merge_answers,
+    score_possible,
+    summarise_spans,
 )
-from albert.tasks.kinds.span_search import PlacedSpan, WindowSpans
+from albert.tasks.metrics.squad import report_elsewhere
 
 CONTEXT = "the dog saw the man . the dog saw  the man ."
 WORDS = ("dog", "man", "sea", "old ship")
@@ -123,3 +128,67 @@ def test_probabilities_are_shares_in_the_order_of_the_scores(answer):
     if answer.spans:
         assert sum(answer.probabilities) == pytest.approx(1.0)
         assert list(answer.probabilities) == sorted(answer.probabilities, reverse=True)
+
+
+DOG, SEA = (Answer("the old dog", 0),), (Answer("sea", 20), Answer("blue sea", 15))
+QUESTIONS = [
+    SpanExample("dog", "Who?", "", DOG),
+    SpanExample("sea", "What?", "", SEA),
+    SpanExample("none", "Why?", "", is_impossible=True),
+    SpanExample("no", "How?", "", is_impossible=True),
+]
+
+
+def say(text: str, null_odds: float) -> SpanAnswer:
+    return SpanAnswer((FoundSpan(text, 0, len(text), 1.0),) if text else (), null_odds)
+
+
+ANSWERS = [say("dog", -2.0), say("sea", 0.5), say("a man", 0.0), say("a day", 3.0)]
+
+
+def test_every_question_has_an_answer_in_1_1():
+    found = summarise_spans(ANSWERS[:2], QUESTIONS[:2], has_impossible=False)
+    assert found == {"exact": 50.0, "f1": pytest.approx(100 * (2 / 3 + 1) / 2), "score": found["f1"]}
+    nothing = summarise_spans([say("", 0.0)] * 2, QUESTIONS[:2], has_impossible=False)
+    assert nothing == {"exact": 0.0, "f1": 0.0, "score": 0.0}
+
+
+def test_a_given_threshold_decides_who_is_answered():
+    found = summarise_spans(ANSWERS, QUESTIONS, has_impossible=True, threshold=0.0)
+    assert found == {
+        "exact": 25.0,  # of the sea it says nothing, and of the man too much
+        "f1": pytest.approx(100 * (2 / 3 + 1) / 4),
+        "has_answer_exact": 0.0,
+        "has_answer_f1": pytest.approx(100 / 3),
+        "no_answer_exact": 50.0,
+        "no_answer_f1": 50.0,
+        "best_exact": 50.0,
+        "best_f1": pytest.approx(100 * (2 / 3 + 2) / 4),
+        "threshold": 0.0,
+        "score": found["f1"],
+    }
+
+
+def test_without_a_threshold_the_best_is_taken_and_told():
+    found = summarise_spans(ANSWERS, QUESTIONS, has_impossible=True, threshold=None)
+    assert found["threshold"] == -1.0  # the dog is answered, and nothing else
+    assert found["score"] == found["f1"] == pytest.approx(found["best_f1"])
+    assert summarise_spans(ANSWERS, QUESTIONS, has_impossible=True, threshold=-1.0) == found
+
+
+def test_a_threshold_can_be_chosen_on_other_questions():
+    part = score_possible(ANSWERS, QUESTIONS)
+    chosen = report_elsewhere(part, chosen_on=score_possible(ANSWERS[1:2], QUESTIONS[1:2]))
+    assert chosen.threshold == pytest.approx(0.51)  # a little above what is answered
+    assert (
+        chosen.scores.overall.f1
+        == summarise_spans(ANSWERS, QUESTIONS, has_impossible=True, threshold=0.5)["f1"]
+    )
+
+
+def test_questions_of_which_nothing_is_known_cannot_be_scored():
+    unknown = SpanExample("q7", "Who?", "")
+    with pytest.raises(InputError, match="'q7' cannot be scored without an answer, or to be marked as impo"):
+        summarise_spans(ANSWERS[:1], [unknown], has_impossible=True, threshold=None)
+    with pytest.raises(InputError, match="'none' cannot be scored without an answer; leave out"):
+        summarise_spans(ANSWERS[:1], QUESTIONS[2:3], has_impossible=False)

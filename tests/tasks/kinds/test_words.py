@@ -8,7 +8,7 @@ import torch
 
 from albert.errors import InputError
 from albert.pretrained.vocabulary import load_vocabulary
-from albert.tasks.asking import ask_items
+from albert.tasks.answering import ask_items
 from albert.tasks.examples import TokenExample
 from albert.tasks.kinds.logits import Floats
 from albert.tasks.kinds.words import WordKind
@@ -199,7 +199,7 @@ def test_wrong_metrics_and_texts_without_labels_are_refused():
         WordKind(("noun", "verb"), ("entity_f1",))
     with pytest.raises(InputError, match="no metric 'f1' for these labels; there are entity_f1, "):
         WordKind(TAGS, ("f1",))
-    with pytest.raises(InputError, match="the text 'x' has no labels"):
+    with pytest.raises(InputError, match="text 'x' has no labels"):
         WordKind(TAGS).score([np.zeros((1, 5))], [TokenExample("x", ("dog",))])
 
 

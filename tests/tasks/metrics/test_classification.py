@@ -1,148 +1,201 @@
-"""Accuracy, F1, Matthews correlation and confusions equal their formulas, counted out in whole numbers."""
+"""Metrics of classes and label sets equal scikit-learn's, with and without weights; entities seqeval's."""
 
-import math
 import random
-import warnings
 from itertools import product
 
+import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
 from albert.errors import InputError
 from albert.tasks.metrics.classification import (
+    Entity,
     accuracy,
+    count_classes,
     count_confusions,
+    count_entities,
+    count_labels,
+    find_entities,
     macro_f1,
+    mark_labels,
     matthews_correlation,
+    micro_f1,
     positive_f1,
-    score_classes,
 )
+from albert.tasks.metrics.intervals import bootstrap_times
+from albert.tasks.metrics.task_score import METRICS
+
+from .plain_bootstrap import bootstrap_metric
+
+TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 
 
-@pytest.fixture(autouse=True)
-def no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
+def draw_pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions and golds as a metric takes them: few and with ties, of one class, without a label."""
+    size = int(rng.integers(1, 30))
+    if name.startswith(("multilabel", "subset")):
+        return rng.integers(2, size=(size, 4)), rng.integers(2, size=(size, 4))
+    if name in ("pearson", "spearman"):
+        return rng.integers(6, size=size) / 2, rng.normal(size=size).round(1)
+    num_classes = 2 if name == "f1" else int(rng.integers(1, 5))
+    return rng.integers(num_classes, size=size), rng.integers(num_classes, size=size)
 
 
-def f1_of(label, predictions, golds):
-    num_right = sum(p == g == label for p, g in zip(predictions, golds, strict=True))
-    total = predictions.count(label) + golds.count(label)
-    return 2 * num_right / total if total else 0.0
+@pytest.mark.parametrize("name", METRICS)
+def test_an_example_of_weight_two_is_an_example_twice(name):
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        given, golds = draw_pairs(name, rng)
+        rows = rng.integers(len(golds), size=len(golds))
+        times = np.bincount(rows, minlength=len(golds)).astype(np.float64)
+        found = METRICS[name].prepare(given, golds=golds)(times)
+        assert found == pytest.approx(METRICS[name](given[rows], golds=golds[rows]), abs=1e-9)
 
 
-def correlation_of(predictions, golds):
-    """Matthews correlation for any number of classes, from counts (Gorodkin 2004)."""
-    size, classes = len(golds), {*golds, *predictions}
-    num_right = sum(p == g for p, g in zip(predictions, golds, strict=True))
-    both = sum(golds.count(label) * predictions.count(label) for label in classes)
-    gold_spread = size**2 - sum(golds.count(label) ** 2 for label in classes)
-    predicted_spread = size**2 - sum(predictions.count(label) ** 2 for label in classes)
-    if gold_spread == 0 or predicted_spread == 0:
-        return 0.0
-    return (num_right * size - both) / math.sqrt(gold_spread * predicted_spread)
+def test_classes_of_scikit_learn_with_any_weights():
+    rng = np.random.default_rng(3)
+    for number in range(300):
+        names = np.array(["b", "a", "c"] if number % 2 else [0, 1, 2])
+        golds, given = names[rng.integers(3, size=(2, 25))]
+        weights = rng.random(25) if number % 3 else np.ones(25)
 
+        def score(metric, given=given, golds=golds, weights=weights):
+            return metric.prepare(given, golds=golds)(weights)
 
-def test_every_small_table_of_two_classes():
-    """All 624 tables with up to four examples in each cell, empty rows and columns among them."""
-    for hits, false_alarms, misses, rest in product(range(5), repeat=4):
-        if hits + false_alarms + misses + rest == 0:
-            continue
-        predictions = [1] * (hits + false_alarms) + [0] * (misses + rest)
-        golds = [1] * hits + [0] * false_alarms + [1] * misses + [0] * rest
-        margins = (hits + false_alarms) * (hits + misses) * (rest + false_alarms) * (rest + misses)
-        correlation = (hits * rest - false_alarms * misses) / math.sqrt(margins) if margins else 0.0
-        total = 2 * hits + false_alarms + misses
-        assert matthews_correlation(predictions, golds=golds) == pytest.approx(correlation, abs=1e-12)
-        assert positive_f1(predictions, golds=golds) == pytest.approx(2 * hits / total if total else 0.0)
-        assert accuracy(predictions, golds=golds) == (hits + rest) / len(golds)
-
-
-def test_three_thousand_random_tables_of_up_to_five_classes():
-    rng = random.Random(1)
-    for _ in range(3_000):
-        classes = rng.sample(["no", "yes", "maybe", "ja", "nein"], rng.randint(1, 5))
-        golds = rng.choices(classes, k=rng.randint(1, 40))
-        predictions = [gold if rng.random() < 0.5 else rng.choice(classes) for gold in golds]
-        present = {*golds, *predictions}
-        wanted = sum(f1_of(label, predictions, golds) for label in present) / len(present)
-        assert macro_f1(predictions, golds=golds) == pytest.approx(wanted)
-        correlation = correlation_of(predictions, golds)
-        assert matthews_correlation(predictions, golds=golds) == pytest.approx(correlation, abs=1e-12)
-        label = rng.choice(classes)
-        assert positive_f1(predictions, golds=golds, positive=label) == pytest.approx(
-            f1_of(label, predictions, golds)
+        scored = (golds, given)
+        assert score(accuracy) == pytest.approx(
+            sklearn_metrics.accuracy_score(*scored, sample_weight=weights)
         )
+        correlation = sklearn_metrics.matthews_corrcoef(*scored, sample_weight=weights)
+        assert score(matthews_correlation) == pytest.approx(correlation, abs=1e-12)
+        macro = sklearn_metrics.f1_score(*scored, average="macro", sample_weight=weights)
+        assert score(macro_f1) == pytest.approx(macro)
+        if number % 2 == 0:
+            binary = sklearn_metrics.f1_score(
+                golds == 1, given == 1, sample_weight=weights, zero_division=0.0
+            )
+            assert score(positive_f1) == pytest.approx(binary)
 
 
-def test_scikit_learn_agrees():
-    rng = random.Random(3)
+def test_label_sets_of_scikit_learn():
+    rng = np.random.default_rng(2)
     for _ in range(100):
-        golds, predictions = (rng.choices([0, 1, 2], k=25) for _ in range(2))
-        correlation = sklearn_metrics.matthews_corrcoef(golds, predictions)
-        assert matthews_correlation(predictions, golds=golds) == pytest.approx(correlation, abs=1e-12)
-        macro = sklearn_metrics.f1_score(golds, predictions, average="macro", zero_division=0.0)
-        assert macro_f1(predictions, golds=golds) == pytest.approx(macro)
-        counts = sklearn_metrics.confusion_matrix(golds, predictions, labels=[2, 0, 1]).tolist()
-        found = count_confusions(predictions, golds=golds, labels=[2, 0, 1])
-        assert [list(row) for row in found.counts] == counts
-    for golds, predictions in (([1, 0], [1, 1]), ([1, 1], [1, 0])):
-        assert sklearn_metrics.matthews_corrcoef(golds, predictions) == 0.0
-        assert matthews_correlation(predictions, golds=golds) == 0.0
+        given, golds = rng.integers(2, size=(2, 30, 4))
+        for average, metric in (("micro", micro_f1), ("macro", macro_f1)):
+            expected = sklearn_metrics.f1_score(golds, given, average=average)
+            assert metric(given, golds=golds) == pytest.approx(expected)
+        assert accuracy(given, golds=golds) == sklearn_metrics.accuracy_score(golds, given)
+
+
+def test_a_label_that_nobody_names_does_not_count():
+    golds = mark_labels([(0,), (0, 2), ()], num_labels=4)
+    assert golds.tolist() == [[1, 0, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0]]
+    for metric in (micro_f1, macro_f1, accuracy):
+        assert metric(golds, golds=golds) == 1.0
+    nothing = np.zeros((3, 2), int)
+    assert micro_f1(nothing, golds=nothing) == macro_f1(nothing, golds=nothing) == 0.0
+
+
+def test_a_single_class_has_no_correlation_and_no_f1_of_the_positive():
+    assert matthews_correlation([1, 1, 1], golds=[1, 0, 1]) == 0.0
+    assert matthews_correlation([0, 1, 1], golds=[1, 1, 1]) == 0.0
+    assert matthews_correlation([0, 1], golds=[1, 0]) == -1.0
+    assert positive_f1([0, 0], golds=[0, 0]) == 0.0
 
 
 def test_counts_of_a_million_examples_do_not_overflow():
     golds = [0, 1] * 500_000
     predictions = [0, 1, 1, 0, 0, 1, 0, 1, 0, 1] * 100_000  # four of five are right, on both sides
     assert matthews_correlation(predictions, golds=golds) == pytest.approx(0.6)
-    assert matthews_correlation(golds, golds=golds) == pytest.approx(1.0)
 
 
-def test_confusions_and_classes_are_the_same_counts():
-    rng = random.Random(2)
-    labels = ["c", "a", "d", "b"]  # an order of their own, and one that never occurs
-    for _ in range(300):
-        golds = rng.choices("abc", k=rng.randint(1, 30))
-        predictions = rng.choices("abc", k=len(golds))
-        confusion = count_confusions(predictions, golds=golds, labels=labels)
-        assert confusion.labels == tuple(labels)
-        for row, gold in enumerate(labels):
-            for column, predicted in enumerate(labels):
-                pairs = zip(predictions, golds, strict=True)
-                assert confusion.counts[row][column] == sum(pair == (predicted, gold) for pair in pairs)
-        for place, score in enumerate(score_classes(predictions, golds=golds, labels=labels)):
-            num_right = confusion.counts[place][place]
-            num_gold, num_predicted = sum(confusion.counts[place]), sum(r[place] for r in confusion.counts)
-            assert (score.label, score.support) == (labels[place], num_gold)
-            assert score.recall == pytest.approx(num_right / num_gold if num_gold else 0.0)
-            assert score.precision == pytest.approx(num_right / num_predicted if num_predicted else 0.0)
-            assert score.f1 == pytest.approx(f1_of(score.label, predictions, golds))
+def test_confusions_and_scores_of_classes():
+    rng = np.random.default_rng(4)
+    for _ in range(100):
+        golds, given = rng.integers(3, size=(2, 30))
+        confusion = count_confusions(given, golds=golds, labels=["c", "a", "b", "never"])
+        table = sklearn_metrics.confusion_matrix(golds, given, labels=range(4))
+        assert [list(row) for row in confusion.counts] == table.tolist()
+        scores = count_classes(given, golds, num_classes=4)(np.ones(30)).list_scores(confusion.labels)
+        parts = sklearn_metrics.precision_recall_fscore_support(
+            golds, given, labels=range(4), zero_division=0.0
+        )
+        for each, *expected in zip(scores, *parts, strict=True):
+            assert (each.precision, each.recall, each.f1, each.support) == pytest.approx(expected)
+        assert [each.label for each in scores] == ["c", "a", "b", "never"]
 
 
-def test_one_class_only_has_no_correlation():
-    assert matthews_correlation([1, 1, 1], golds=[1, 1, 1]) == 0.0
-    assert matthews_correlation([1, 1, 1], golds=[1, 0, 1]) == 0.0
-    assert matthews_correlation([0, 1, 1], golds=[1, 1, 1]) == 0.0
-    assert matthews_correlation([0, 1], golds=[1, 0]) == -1.0
-
-
-def test_golds_as_predictions_are_perfect():
-    golds = ["b", "a", "c", "a"]
-    assert accuracy(golds, golds=golds) == macro_f1(golds, golds=golds) == 1.0
-    assert matthews_correlation(golds, golds=golds) == positive_f1(golds, golds=golds, positive="a") == 1.0
-    assert all(score.f1 == 1.0 for score in score_classes(golds, golds=golds))
-    assert count_confusions(golds, golds=golds).counts == ((2, 0, 0), (0, 1, 0), (0, 0, 1))
-
-
-@pytest.mark.parametrize("metric", [accuracy, positive_f1, macro_f1, matthews_correlation, score_classes])
-def test_lists_that_do_not_fit_are_refused(metric):
-    with pytest.raises(InputError, match="3 predictions for 2 gold answers"):
+@pytest.mark.parametrize("metric", METRICS.values())
+def test_lists_that_do_not_fit_are_rejected(metric):
+    with pytest.raises(InputError, match="3 predictions for 2"):
         metric([0, 1, 1], golds=[0, 1])
     with pytest.raises(InputError, match="0 examples"):
         metric([], golds=[])
 
 
-def test_a_class_that_was_not_named_is_refused():
-    with pytest.raises(InputError, match="class 'c' is none of \\['a', 'b'\\]"):
-        count_confusions(["a", "c"], golds=["a", "b"], labels=["a", "b"])
+def test_label_tables_that_do_not_fit_are_rejected():
+    with pytest.raises(InputError, match=r"shape \(2, 3\) and \(2, 2\)"):
+        count_labels(np.zeros((2, 3), int), np.zeros((2, 2), int))
+    with pytest.raises(InputError, match="example 1: label 3"):
+        mark_labels([(0,), (3,)], num_labels=3)
+
+
+def entities_by_borders(tags):
+    """seqeval's definition: between any two neighbors a chunk may end and a chunk may start."""
+    found, begin = set(), 0
+    before, before_type = "O", ""
+    for place, tag in enumerate([*tags, "O"]):
+        prefix, own = tag[0], tag[1:].split("-", maxsplit=1)[-1] or "_"
+        is_end = before in "BI" and (prefix in "BO" or own != before_type)
+        is_start = prefix == "B" or (prefix == "I" and (before == "O" or own != before_type))
+        if is_end:
+            found.add((before_type, begin, place))
+        if is_start:
+            begin = place
+        before, before_type = prefix, own
+    return found
+
+
+def test_entities_of_every_sequence_of_up_to_five_tags():
+    for size in range(6):
+        for tags in product(TAGS, repeat=size):
+            found = find_entities(tags)
+            assert {(each.type, each.start, each.stop) for each in found} == entities_by_borders(tags), tags
+            assert len(set(found)) == len(found)
+
+
+def test_badly_formed_tags_and_other_tags():
+    assert find_entities(["B-PER", "I-LOC", "I-LOC"]) == (Entity("PER", 0, 1), Entity("LOC", 1, 3))
+    assert find_entities(["B", "I", "O"]) == (Entity("_", 0, 2),)
+    for tag in ("NOUN", "BPER", ""):
+        with pytest.raises(InputError, match=f"tag {tag!r}"):
+            find_entities([tag])
+
+
+def test_scores_of_entities_in_random_texts():
+    rng = random.Random(1)
+    for _ in range(500):
+        golds = [rng.choices(TAGS, k=rng.randint(0, 8)) for _ in range(rng.randint(1, 4))]
+        given = [[t if rng.random() < 0.7 else rng.choice(TAGS) for t in tags] for tags in golds]
+        wanted, found = (
+            {(number, *entity) for number, tags in enumerate(texts) for entity in entities_by_borders(tags)}
+            for texts in (golds, given)
+        )
+        types, count = count_entities(given, golds)
+        counts = count(np.ones(len(golds)))
+        assert types == sorted({each[1] for each in wanted | found})
+        for place, name in [*enumerate(types), (0, None)]:
+            own = counts.total if name is None else counts
+            sides = [{e for e in side if name in (None, e[1])} for side in (wanted & found, found, wanted)]
+            assert [part[place] for part in (own.correct, own.predicted, own.gold)] == list(map(len, sides))
+
+
+@pytest.mark.parametrize("name", ["macro_f1", "matthews", "spearman"])
+def test_intervals_are_those_of_the_metric_on_each_draw(name):
+    rng = np.random.default_rng(2)
+    golds = rng.integers(4, size=80)
+    given = np.where(rng.random(80) < 0.6, golds, rng.integers(4, size=80))
+    prepared = METRICS[name].prepare(given, golds=golds)
+    draws = bootstrap_times(80, measure=lambda times: {"": prepared(times)}, seed=3, num_resamples=200)
+    plain = bootstrap_metric(given, golds=golds, metric=METRICS[name], seed=3, num_resamples=200)
+    assert (draws[""].low, draws[""].high) == pytest.approx((plain.low, plain.high))

@@ -1,20 +1,28 @@
-"""Bootstrap intervals: what theory says of them, the same draws for the same seed, and any metric."""
+"""Bootstrap intervals by theory, paired comparison of models, seeds and halves."""
+
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 from albert.errors import InputError
-from albert.tasks.metrics.classification import accuracy
-from albert.tasks.metrics.intervals import bootstrap_mean, bootstrap_times
-from albert.tasks.metrics.squad import score_questions, score_squad
-from albert.tasks.metrics.weighted import WEIGHTED_METRICS
+from albert.tasks.metrics.classification import accuracy, matthews_correlation
+from albert.tasks.metrics.intervals import (
+    SeedSummary,
+    bootstrap_mean,
+    bootstrap_times,
+    compare_means,
+    halve,
+    summarise_seeds,
+)
+from albert.tasks.metrics.squad import score_questions, summarise_squad
 
 from .plain_bootstrap import bootstrap_metric
 
 
 def squad_f1(predictions, *, golds):
-    return score_squad(predictions, golds=golds, version="2.0").overall.f1 / 100
+    return summarise_squad(score_questions(predictions, golds=golds, version="2.0")).overall.f1 / 100
 
 
 @pytest.mark.parametrize(("num_right", "size"), [(40, 50), (150, 300), (495, 500)])
@@ -62,7 +70,7 @@ def test_metrics_that_are_no_means_and_answers_that_are_texts():
     rng = np.random.default_rng(7)
     golds = rng.integers(2, size=200)
     predictions = np.where(rng.random(200) < 0.8, golds, 1 - golds)
-    measure = WEIGHTED_METRICS["matthews"](predictions, golds)
+    measure = matthews_correlation.prepare(predictions, golds=golds)
     draws = bootstrap_times(200, measure=lambda times: {"": measure(times)}, seed=1, num_resamples=300)
     found = draws[""]
     assert found.low < found.value < found.high
@@ -91,3 +99,81 @@ def test_what_has_no_interval_is_refused():
         bootstrap_mean([0.0, 1.0], seed=-1)
     with pytest.raises(InputError, match="score 1 is nan"):
         bootstrap_mean([0.0, float("nan")], seed=0)
+
+
+def share_of_all_swaps(first, second):
+    """The exact test: every one of the 2ⁿ ways to swap the two models."""
+    gaps = np.subtract(first, second)
+    signs = np.array(list(product([-1, 1], repeat=len(gaps))))
+    return np.mean(np.abs((signs * gaps).mean(axis=1)) >= abs(gaps.mean()) - 1e-12)
+
+
+def test_p_values_are_those_of_all_swaps():
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        first, second = (rng.random(10) < 0.9).astype(float), rng.random(10).round(1)
+        found = compare_means(first, second=second, seed=2, num_resamples=4_000)
+        assert found.p_value == pytest.approx(share_of_all_swaps(first, second), abs=0.03)
+
+
+def test_the_other_way_round_is_the_opposite():
+    rng = np.random.default_rng(3)
+    first, second = rng.random(80) < 0.8, rng.random(80) < 0.6
+    found = compare_means(first, second=second, seed=4, num_resamples=300)
+    opposite = compare_means(second, second=first, seed=4, num_resamples=300)
+    assert found.interval.value == pytest.approx(first.mean() - second.mean())
+    assert opposite.interval.value == pytest.approx(-found.interval.value)
+    assert opposite.interval.low == pytest.approx(-found.interval.high)
+    assert opposite.p_value == found.p_value
+
+
+def test_a_model_is_no_better_than_itself():
+    scores = np.array([0, 1, 1, 0, 1])
+    found = compare_means(scores, second=scores, seed=0)
+    assert (found.interval.value, found.interval.low, found.interval.high) == (0.0, 0.0, 0.0)
+    assert found.p_value == 1.0
+
+
+def test_models_that_differ_by_chance_are_seldom_told_apart():
+    rng = np.random.default_rng(5)
+    p_values = []
+    for seed in range(300):
+        first, second = (rng.random((2, 120)) < 0.8).astype(float)
+        p_values.append(compare_means(first, second=second, seed=seed, num_resamples=200).p_value)
+    assert np.mean(np.array(p_values) <= 0.05) < 0.08
+    assert np.mean(np.array(p_values) <= 0.5) > 0.3
+
+
+def test_pairing_sees_what_two_intervals_do_not():
+    """The first model is right wherever the second is, and on eight more of 400 examples."""
+    second = np.array([1.0] * 300 + [0.0] * 100)
+    first = second.copy()
+    first[300:308] = 1.0
+    found = compare_means(first, second=second, seed=6, num_resamples=2_000)
+    assert found.interval.low > 0
+    assert found.p_value < 0.02
+    assert bootstrap_mean(first, seed=6).low < bootstrap_mean(second, seed=6).high
+
+
+def test_seeds_have_a_median_and_a_spread():
+    summary = summarise_seeds([90.0, 92.0, 50.0, 91.0, 93.0])
+    assert (summary.median, summary.mean) == (91.0, 83.2)
+    assert summary.spread == pytest.approx(np.std([90.0, 92.0, 50.0, 91.0, 93.0], ddof=1))
+    assert (summary.lowest, summary.highest, summary.num_seeds) == (50.0, 93.0, 5)
+    assert summarise_seeds([71.5]) == SeedSummary(71.5, 71.5, None, 71.5, 71.5, 1)
+    with pytest.raises(InputError, match="0 runs"):
+        summarise_seeds([])
+    with pytest.raises(InputError, match="the score of run 1 is nan"):
+        summarise_seeds([1.0, float("nan")])
+
+
+def test_halves_keep_passages_together_and_follow_the_seed():
+    groups = [f"passage {number // 3}" for number in range(60)]
+    is_first = halve(groups, seed=0)
+    assert sum(is_first) == 30
+    for start in range(0, 60, 3):
+        assert len(set(is_first[start : start + 3])) == 1
+    assert halve(groups, seed=0) == is_first
+    assert len({halve(groups, seed=seed) for seed in range(20)}) > 15
+    with pytest.raises(InputError, match="1 group"):
+        halve(["one"] * 5, seed=0)

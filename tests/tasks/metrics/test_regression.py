@@ -1,84 +1,114 @@
-"""Pearson and Spearman equal their formulas in whole numbers, ties included, and never warn."""
+"""Pearson and Spearman equal scipy's, ties included; the metrics of tasks by name."""
 
 import math
-import random
 import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from albert.errors import InputError
+from albert.tasks.catalogue import TASKS
 from albert.tasks.metrics.regression import pearson, spearman
+from albert.tasks.metrics.squad import ANSWER_NOTHING
+from albert.tasks.metrics.task_score import METRICS, find_middle, format_figure, score_task
+
+# The column of the label (CoLA's file has no header line) and the classes in the order of their numbers.
+FILES = {
+    "CoLA/dev.tsv": ("cola", 1, ["0", "1"]),
+    "SST-2/dev.tsv": ("sst-2", 1, ["0", "1"]),
+    "MRPC/dev.tsv": ("mrpc", 0, ["0", "1"]),
+    "STS-B/dev.tsv": ("sts-b", -1, None),
+    "QQP/dev.tsv": ("qqp", 3, ["0", "1"]),
+    "MNLI/dev_matched.tsv": ("mnli", -1, ["entailment", "neutral", "contradiction"]),
+    "QNLI/dev.tsv": ("qnli", -1, ["entailment", "not_entailment"]),
+    "RTE/dev.tsv": ("rte", -1, ["entailment", "not_entailment"]),
+    "WNLI/dev.tsv": ("wnli", -1, ["0", "1"]),
+}
+# What papers print for one answer to everything.
+CONSTANT = {
+    "cola": {"matthews": 0.0},
+    "sst-2": {"accuracy": 50.9},
+    "mrpc": {"accuracy": 68.4, "f1": 81.2},
+    "sts-b": {"pearson": 0.0, "spearman": 0.0},
+    "rte": {"accuracy": 47.3},
+    "wnli": {"accuracy": 43.7},
+}
 
 
-@pytest.fixture(autouse=True)
-def no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
-def correlation_of(first, second):
-    """Pearson's formula over whole numbers: exact but for the last root and division."""
-    size = len(first)
-    product = size * sum(a * b for a, b in zip(first, second, strict=True)) - sum(first) * sum(second)
-    spreads = [size * sum(a * a for a in values) - sum(values) ** 2 for values in (first, second)]
-    return product / math.sqrt(spreads[0] * spreads[1]) if all(spreads) else 0.0
-
-
-def doubled_ranks(values):
-    """Twice the mean rank of each value: the places below it, and half of those it shares."""
-    return [2 * sum(o < v for o in values) + sum(o == v for o in values) + 1 for v in values]
-
-
-def test_two_thousand_lists_with_many_ties():
-    rng = random.Random(1)
-    num_tied = 0
-    for _ in range(2_000):
-        size, highest = rng.randint(1, 30), rng.choice([1, 3, 10, 10**6])
-        golds = [rng.randint(0, highest) for _ in range(size)]
-        predictions = [gold if rng.random() < 0.4 else rng.randint(-highest, highest) for gold in golds]
-        wanted = correlation_of(doubled_ranks(predictions), doubled_ranks(golds))
-        assert spearman(predictions, golds=golds) == pytest.approx(wanted, abs=1e-12)
-        assert pearson(predictions, golds=golds) == pytest.approx(
-            correlation_of(predictions, golds), abs=1e-9
-        )
-        num_tied += len(set(golds)) < size
-    assert num_tied > 1_000
-
-
-def test_ties_share_the_mean_of_their_ranks():
-    # Ranks 1, 2½, 2½, 4 against 1, 2, 3, 4.
-    assert spearman([1, 5, 5, 9], golds=[1, 2, 3, 4]) == pytest.approx(4.5 / math.sqrt(4.5 * 5))
+def test_scipy_agrees_on_lists_with_many_ties():
+    rng = np.random.default_rng(1)
+    for number in range(500):
+        golds = rng.integers(0, [2, 4, 11, 10**6][number % 4], size=rng.integers(3, 30))
+        predictions = np.where(rng.random(len(golds)) < 0.4, golds, rng.integers(-5, 5, size=len(golds)))
+        if np.ptp(golds) and np.ptp(predictions):
+            expected = (
+                stats.pearsonr(predictions, golds).statistic,
+                stats.spearmanr(predictions, golds).statistic,
+            )
+            found = pearson(predictions, golds=golds), spearman(predictions, golds=golds)
+            assert found == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("metric", [pearson, spearman])
 def test_a_constant_side_correlates_with_nothing(metric):
-    for constant in ([2.5] * 4, [0.0] * 4, [0.1 + 0.2] * 4, [1e300] * 4):
-        assert metric(constant, golds=[1.0, 2.0, 3.0, 4.0]) == 0.0
-        assert metric([1.0, 2.0, 3.0, 4.0], golds=constant) == 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for constant in ([2.5] * 4, [0.0] * 4, [0.1 + 0.2] * 4, [1e300] * 4):
+            assert metric(constant, golds=[1.0, 2.0, 3.0, 4.0]) == 0.0
+            assert metric([1.0, 2.0, 3.0, 4.0], golds=constant) == 0.0
     assert metric([3.0], golds=[3.0]) == 0.0
 
 
 def test_rounding_around_a_constant_is_no_signal_for_pearson():
     almost = [3.0, np.nextafter(3.0, 4.0), np.nextafter(3.0, 2.0), 3.0]
     assert pearson(almost, golds=[1.0, 2.0, 3.0, 4.0]) == 0.0
-    # A small but real spread is one: it survives the move and the scale.
     assert pearson([3 + 1e-6 * k for k in range(5)], golds=range(5)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("metric", [pearson, spearman])
-def test_golds_as_predictions_are_perfect_and_upside_down_they_are_the_worst(metric):
-    golds = [0.0, 5.0, 2.5, 2.5, 3.8, 1e-3]
-    assert metric(golds, golds=golds) == pytest.approx(1.0, abs=1e-15)
-    assert metric([-gold for gold in golds], golds=golds) == pytest.approx(-1.0, abs=1e-15)
-
-
-@pytest.mark.parametrize("metric", [pearson, spearman])
-def test_what_is_no_number_is_refused(metric):
+def test_what_is_no_number_is_rejected(metric):
     with pytest.raises(InputError, match="prediction 1 is nan"):
         metric([1.0, math.nan], golds=[1.0, 2.0])
     with pytest.raises(InputError, match="gold number 0 is inf"):
         metric([1.0, 2.0], golds=[math.inf, 2.0])
-    with pytest.raises(InputError, match="1 predictions for 2"):
-        metric([1.0], golds=[1.0, 2.0])
+
+
+def test_two_metrics_are_judged_by_their_mean():
+    # Two hits, one false alarm, one miss, one right no.
+    found = score_task([1, 1, 1, 0, 0], golds=[1, 1, 0, 1, 0], metrics=TASKS["mrpc"].metrics)
+    assert found == pytest.approx({"accuracy": 60.0, "f1": 100 * 4 / 6, "score": (60.0 + 100 * 4 / 6) / 2})
+    with pytest.raises(InputError, match="no metric 'bleu'"):
+        score_task([1], golds=[1], metrics=["bleu"])
+
+
+def test_every_task_of_texts_has_known_metrics():
+    for task in TASKS.values():
+        assert set(task.metrics) <= METRICS.keys()
+        assert bool(task.metrics) == (task.kind == "texts")
+
+
+def test_real_development_files(glue_files):
+    """Golds as predictions give 100; one answer for everything gives the published figures."""
+    for path, text in glue_files.items():
+        task, column, classes = FILES["/".join(path.split("/")[-2:])]
+        rows = text.rstrip("\n").split("\n")[0 if task == "cola" else 1 :]
+        cells = [row.split("\t")[column].strip() for row in rows]
+        golds = [classes.index(cell) if classes else float(cell) for cell in cells]
+        perfect = score_task(golds, golds=golds, metrics=TASKS[task].metrics)
+        assert list(perfect.values()) == pytest.approx([100.0] * len(perfect)), task
+        constant = score_task([1] * len(golds), golds=golds, metrics=TASKS[task].metrics)
+        for name, value in CONSTANT.get(task, {}).items():
+            assert constant[name] == pytest.approx(value, abs=0.05)
+
+
+def test_the_middle_of_thresholds_is_a_number_whatever_they_are():
+    assert find_middle([ANSWER_NOTHING, ANSWER_NOTHING]) == ANSWER_NOTHING
+    assert find_middle([ANSWER_NOTHING, 2.0]) == 2.0
+    assert find_middle([3.0, 1.0]) == 2.0
+    assert find_middle([3.0, 1.0, ANSWER_NOTHING]) == 1.0
+
+
+def test_a_threshold_that_answers_nothing_is_words():
+    assert format_figure(ANSWER_NOTHING) == format_figure(ANSWER_NOTHING, ".4g") == "nothing is answered"
+    assert (format_figure(-1.5), format_figure(-1.5, ".4g")) == ("-1.50", "-1.5")

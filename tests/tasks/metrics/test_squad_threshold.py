@@ -1,4 +1,4 @@
-"""The threshold for "no answer": the official search to its oddities, and one that can be relied on."""
+"""Thresholds of SQuAD 2.0: the official search to its oddities, and one that can be relied on."""
 
 import json
 import math
@@ -7,17 +7,14 @@ import random
 import pytest
 
 from albert.errors import InputError
-from albert.tasks.metrics.figures import find_middle, format_figure
-from albert.tasks.metrics.halves import halve
-from albert.tasks.metrics.squad import score_questions, summarise_squad
-from albert.tasks.metrics.squad_threshold import (
+from albert.tasks.metrics.squad import (
     ANSWER_NOTHING,
-    SquadPart,
     apply_threshold,
     choose_threshold,
     find_best_thresholds,
     report_elsewhere,
-    select_questions,
+    score_questions,
+    summarise_squad,
 )
 
 from . import official_squad as official
@@ -34,7 +31,7 @@ def draw_questions(rng, *, odds):
 
 
 def build_part(predictions, golds, null_odds):
-    return SquadPart(score_questions(predictions, golds=golds, version="2.0"), null_odds)
+    return score_questions(predictions, golds=golds, version="2.0", null_odds=null_odds)
 
 
 def build_script(predictions, golds, null_odds):
@@ -63,7 +60,7 @@ def test_scores_under_a_threshold_are_the_official_ones():
     for _ in range(500):
         questions = draw_questions(rng, odds=odds)
         threshold = rng.choice([*odds, 0.25, -9.0, 9.0])
-        scores = summarise_squad(apply_threshold(build_part(*questions), threshold=threshold))
+        scores = summarise_squad(apply_threshold(build_part(*questions), threshold))
         assert scores.official == build_script(*questions).report(threshold)
 
 
@@ -91,7 +88,7 @@ def test_a_threshold_keeps_its_distance_from_the_odds_it_was_chosen_by():
     chosen = choose_threshold(build_part(["x", "y", "z"], golds, odds))
     assert chosen == 1.25  # midway between what is answered and what is not
     moved = build_part(["x", "y", "z"], golds, [level + 1e-6 for level in odds])
-    assert apply_threshold(moved, threshold=chosen).is_answered == (True, True, False)
+    assert apply_threshold(moved, chosen).is_answered.tolist() == [True, True, False]
     # Where everything is answered there is no next question, and large odds move further than small ones.
     assert choose_threshold(build_part(["x"], [["x"]], [0.5])) == pytest.approx(0.51)
     assert choose_threshold(build_part(["x"], [["x"]], [-300.0])) == pytest.approx(-297.0)
@@ -106,13 +103,13 @@ def test_where_the_official_search_promises_what_no_threshold_gives():
     tied = build_part(["x", "y"], [["x"], []], [0.5, 0.5])
     best = find_best_thresholds(tied)
     assert (best.best_f1, best.best_f1_thresh) == (100.0, 0.5)
-    assert summarise_squad(apply_threshold(tied, threshold=0.5)).overall.f1 == 50.0
+    assert summarise_squad(apply_threshold(tied, 0.5)).overall.f1 == 50.0
     # All answers wrong and all odds below 0: the script says 0, which answers everything.
     wrong = build_part(["x", "y"], [[], []], [-2.0, -1.0])
     assert find_best_thresholds(wrong).best_f1_thresh == 0.0
-    assert summarise_squad(apply_threshold(wrong, threshold=0.0)).overall.f1 == 0.0
+    assert summarise_squad(apply_threshold(wrong, 0.0)).overall.f1 == 0.0
     assert choose_threshold(wrong) == ANSWER_NOTHING
-    assert summarise_squad(apply_threshold(wrong, threshold=ANSWER_NOTHING)).overall.f1 == 100.0
+    assert summarise_squad(apply_threshold(wrong, ANSWER_NOTHING)).overall.f1 == 100.0
     assert json.loads(json.dumps(ANSWER_NOTHING, allow_nan=False)) == ANSWER_NOTHING
 
 
@@ -123,49 +120,11 @@ def test_a_threshold_is_reported_where_it_was_not_chosen():
     assert outcome.threshold == 1.5
     assert outcome.scores.official["f1"] == pytest.approx(100 / 3)
     # Its own best would have been more: 1.75 keeps z, and y is wrong either way.
-    assert summarise_squad(apply_threshold(reported, threshold=1.75)).overall.f1 == pytest.approx(200 / 3)
+    assert summarise_squad(apply_threshold(reported, 1.75)).overall.f1 == pytest.approx(200 / 3)
 
 
-def test_halves_keep_passages_together_and_follow_the_seed():
-    groups = [f"passage {number // 3}" for number in range(60)]
-    is_first = halve(groups, seed=0)
-    assert sum(is_first) == 30
-    for start in range(0, 60, 3):
-        assert len(set(is_first[start : start + 3])) == 1
-    assert halve(groups, seed=0) == is_first
-    assert len({halve(groups, seed=seed) for seed in range(20)}) > 15
-    with pytest.raises(InputError, match="1 group"):
-        halve(["one"] * 5, seed=0)
-
-
-def test_parts_that_are_selected_add_up_to_the_whole():
-    rng = random.Random(8)
-    whole = build_part(*draw_questions(rng, odds=[0.0, 1.0, 2.0]))
-    size = len(whole.null_odds)
-    is_first = [rng.random() < 0.5 for _ in range(size - 2)] + [True, False]
-    first = select_questions(whole, is_kept=is_first)
-    second = select_questions(whole, is_kept=[not flag for flag in is_first])
-    parts = [zip(part.null_odds, part.questions.f1, strict=True) for part in (first, second)]
-    merged = sorted(row for rows in parts for row in rows)
-    assert merged == sorted(zip(whole.null_odds, whole.questions.f1, strict=True))
-    assert len(first.null_odds) == sum(is_first)
-
-
-def test_odds_that_are_no_numbers_are_refused():
-    part = build_part(["x", "y"], [["x"], ["y"]], [0.0, float("nan")])
+def test_odds_that_are_no_numbers_are_rejected():
     with pytest.raises(InputError, match="null odds of question 1 is nan"):
-        find_best_thresholds(part)
+        build_part(["x", "y"], [["x"], ["y"]], [0.0, float("nan")])
     with pytest.raises(InputError, match="1 predictions for 2"):
-        choose_threshold(build_part(["x", "y"], [["x"], ["y"]], [0.0]))
-
-
-def test_the_middle_of_thresholds_is_a_number_whatever_they_are():
-    assert find_middle([ANSWER_NOTHING, ANSWER_NOTHING]) == ANSWER_NOTHING
-    assert find_middle([ANSWER_NOTHING, 2.0]) == 2.0
-    assert find_middle([3.0, 1.0]) == 2.0
-    assert find_middle([3.0, 1.0, ANSWER_NOTHING]) == 1.0
-
-
-def test_a_threshold_that_answers_nothing_is_told_in_words():
-    assert format_figure(ANSWER_NOTHING) == format_figure(ANSWER_NOTHING, ".4g") == "nothing is answered"
-    assert (format_figure(-1.5), format_figure(-1.5, ".4g")) == ("-1.50", "-1.5")
+        build_part(["x", "y"], [["x"], ["y"]], [0.0])

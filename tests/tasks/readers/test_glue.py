@@ -5,7 +5,7 @@ import pytest
 from albert.errors import FileFormatError
 from albert.tasks.catalogue import find_task
 from albert.tasks.examples import TextExample
-from albert.tasks.splits import Split, read_split
+from albert.tasks.readers.published import Split, read_split
 
 
 def read(folder, name: str, split: str, content: str | bytes) -> Split[TextExample]:

@@ -7,7 +7,7 @@ import pytest
 from albert.errors import FileFormatError
 from albert.tasks.catalogue import find_task
 from albert.tasks.examples import ChoiceExample
-from albert.tasks.splits import read_split
+from albert.tasks.readers.published import read_split
 
 OPTIONS = ["a", "b", "c", "d"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from albert.tasks.catalogue import TASKS, find_task
 from albert.tasks.encoding.texts import iter_encoded_texts
-from albert.tasks.splits import read_split
+from albert.tasks.readers.published import read_split
 
 GLUE = [task for task in TASKS.values() if task.kind == "texts"]
 # Of the official files; for the reduced ones, of the cut.

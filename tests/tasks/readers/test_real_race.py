@@ -6,8 +6,7 @@ import pytest
 
 from albert.tasks.catalogue import find_task
 from albert.tasks.encoding.choices import iter_encoded_choices
-from albert.tasks.readers.race import find_passages
-from albert.tasks.splits import read_split
+from albert.tasks.readers.published import find_passages, read_split
 from tests.real_data import unpack
 
 

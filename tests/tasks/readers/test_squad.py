@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from albert.data.problems import Problems
 from albert.errors import FileFormatError
 from albert.tasks.examples import Answer, SpanExample
-from albert.tasks.problems import Problems
-from albert.tasks.readers.squad import iter_squad
+from albert.tasks.readers.published import iter_squad
 
 CONTEXT = "Paris is large. Paris is old."
 

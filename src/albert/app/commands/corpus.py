@@ -40,8 +40,8 @@ def prepare(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the corpus in --out")] = False,
 ) -> CommandResult:
     """Clean, deduplicate, split and tokenize text into shards; started again, it goes on where it stopped."""
-    from albert.corpus.prepare import prepare_corpus
-    from albert.corpus.units import PrepareSettings
+    from albert.data.prepare import prepare_corpus
+    from albert.data.units import PrepareSettings
     from albert.pretrained.hub import find_vocabulary_place
     from albert.settings import build_settings
     from albert.training.health import count_cores
@@ -95,8 +95,8 @@ def show(
     ] = None,
 ) -> CommandResult:
     """Show what a corpus holds: counts, lengths, unknown pieces, what was dropped; or one example of it."""
-    from albert.corpus.corpus import open_corpus
-    from albert.corpus.summary import summarise_corpus
+    from albert.data.corpus import open_corpus
+    from albert.data.summary import summarise_corpus
 
     if example is not None:
         return _show_example(folder, example, epoch=epoch or 0, seed=seed or 0, overrides=settings or [])
@@ -119,9 +119,9 @@ def overlap(
     pieces: Annotated[int, typer.Option("--pieces", help="how many pieces in a row are no chance")] = 13,
 ) -> CommandResult:
     """Count the texts of a task's files that occur in a corpus, whole or in part."""
-    from albert.corpus.corpus import open_corpus
-    from albert.corpus.overlap import find_overlap
-    from albert.corpus.vocabulary import VOCAB_DIR
+    from albert.data.corpus import open_corpus
+    from albert.data.manifest import VOCAB_DIR
+    from albert.data.overlap import find_overlap
     from albert.text.folder import load_tokenizer
 
     with ProgressDisplay() as display:
@@ -133,8 +133,8 @@ def overlap(
 
 
 def _show_example(folder: str, number: int, *, epoch: int, seed: int, overrides: list[str]) -> CommandResult:
-    from albert.corpus.corpus import open_corpus
-    from albert.corpus.vocabulary import VOCAB_DIR
+    from albert.data.corpus import open_corpus
+    from albert.data.manifest import VOCAB_DIR
     from albert.examples.describe import describe_example, format_segment
     from albert.examples.settings import ExampleSettings
     from albert.examples.source import build_source
@@ -209,7 +209,7 @@ def _render_summary(console: Any, data: dict[str, Any]) -> None:
 
 
 def _describe_layout(name: str) -> str:
-    from albert.corpus.layouts import LAYOUTS
+    from albert.data.layouts import LAYOUTS
 
     return LAYOUTS.get(name, name)
 

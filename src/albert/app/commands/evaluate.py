@@ -239,7 +239,7 @@ def _evaluate_pretraining(
     overrides: list[str],
 ) -> CommandResult:
     """Score masked tokens, sentence order and next sentence, as far as the model has heads for them."""
-    from albert.corpus.corpus import open_corpus
+    from albert.data.corpus import open_corpus
     from albert.examples.settings import ExampleSettings
     from albert.model.runtime import select_device
     from albert.pretrained.folder import check_vocabulary, load_model

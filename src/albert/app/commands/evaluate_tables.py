@@ -97,8 +97,8 @@ def _render_confusion(console: Any, found: "Evaluation") -> None:
 
 
 def _render_threshold(console: Any, found: "ThresholdReport") -> None:
-    from albert.tasks.metrics.figures import format_figure
-    from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
+    from albert.tasks.metrics.squad import ANSWER_NOTHING
+    from albert.tasks.metrics.task_score import format_figure
 
     is_silent = found.threshold == ANSWER_NOTHING
     told = "nothing is answered" if is_silent else f"no answer where its odds are above {found.threshold:.4g}"

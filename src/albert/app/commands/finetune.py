@@ -130,7 +130,7 @@ def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
 def _render_run(console: Any, values: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from albert.tasks.metrics.figures import format_figure
+    from albert.tasks.metrics.task_score import format_figure
 
     table = Table(show_header=False, box=None)
     table.add_row("model", values["model"] or f"not finished: {values['run']} is at step {values['step']:,}")
@@ -145,7 +145,7 @@ def _render_run(console: Any, values: dict[str, Any]) -> None:
 def _render_seeds(console: Any, found: "SeedRuns", model: Any) -> None:
     from rich.table import Table
 
-    from albert.tasks.metrics.figures import format_figure
+    from albert.tasks.metrics.task_score import format_figure
 
     metrics = list(next(iter(found.scores.values())).metrics)
     table = Table("seed", *(name.replace("_", " ") for name in metrics))

@@ -49,7 +49,7 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the vocabulary in --out")] = False,
 ) -> CommandResult:
     """Train a vocabulary on a corpus; the defaults are the published settings, on a sample of 100 MB."""
-    from albert.corpus.plain_texts import iter_plain_texts
+    from albert.data.sources import iter_plain_texts
 
     of_pieces = {"--lower/--cased": lower, "--accents": accents, "--sample": sample, "--sample-mb": sample_mb}
     of_symbols = {"--characters/--spaced": characters, "--min-count": min_count}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from albert.app.doctor.findings import Figure, Finding, Severity
 from albert.app.doctor.reading import FinetuneRun, PretrainRun
 from albert.app.doctor.run import Run
-from albert.corpus.remote import is_url
+from albert.data.paths import is_url
 from albert.errors import AlbertError
 from albert.pretrained.file_names import CONFIG_NAME
 from albert.training.metrics import METRICS_NAME

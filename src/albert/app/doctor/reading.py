@@ -17,7 +17,7 @@ from albert.training.run_folder import LOCK_NAME, RUN_NAME, SETTINGS_NAME, has_r
 from albert.training.settings import PretrainSettings
 
 if TYPE_CHECKING:  # what is known of a task brings torch along
-    from albert.tasks.finetune_facts import FinetuneFacts
+    from albert.tasks.finetune_settings import FinetuneFacts
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def open_run(path: Path) -> AnyRun:
     cut_lines = find_cut_lines(path / METRICS_NAME, is_growing=is_busy)
     values = read_json(path / RUN_NAME)
     if isinstance(values, dict) and values.get("job") == "finetune":
-        from albert.tasks.finetune_facts import read_finetune_run
+        from albert.tasks.finetune_settings import read_finetune_run
 
         return FinetuneRun(path, *read_finetune_run(path), records, cut_lines, is_busy)
     return PretrainRun(path, *read_pretrain_run(path), records, cut_lines, is_busy)

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from albert.corpus.workers import Engine, WorkerError, build_engine
+from albert.data.engines import Engine, WorkerError, build_engine
 from albert.errors import InputError, TerminatedError, explain
 from albert.files import hold, read_json, write_json
 from albert.report.write import write_page

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from albert.corpus.workers import Engine
+from albert.data.engines import Engine
 from albert.errors import InputError
 from albert.pretrained.folder import save_model
 from albert.reporting import Reporter, Silence, format_seconds

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from albert.corpus.corpus import open_corpus
+from albert.data.corpus import open_corpus
 from albert.errors import InputError
 from albert.examples.settings import ExampleSettings
 from albert.files import read_json, refuse_foreign, require_folder, write_json

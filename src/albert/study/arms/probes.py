@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from albert.corpus.corpus import Corpus
+from albert.data.corpus import Corpus
 from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.model.albert_model import AlbertModel

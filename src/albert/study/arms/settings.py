@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import get_args
 
-from albert.corpus.corpus import open_corpus
+from albert.data.corpus import open_corpus
 from albert.errors import AlbertError, InputError
 from albert.model.config import ModelConfig
 from albert.model.parameters import count_parameters
@@ -16,7 +16,7 @@ from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import ArmSettings, Dimension, list_overrides
 from albert.study.arms.results import PRETRAIN_DIR, Unit
 from albert.tasks.assignment import open_assignment
-from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
+from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
 from albert.training.pretrain_data import open_data
 from albert.training.pretrain_facts import identify_corpus
 from albert.training.pretrain_model import resolve_model

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from albert.tasks.encoding.sequence import Frame, TaskSequence, check_length, iter_groups
-from albert.tasks.examples import ChoiceExample
-from albert.tasks.metrics.race import LEVELS
+from albert.tasks.examples import RACE_LEVELS, ChoiceExample
 from albert.text.tokenizer import Tokenizer
 
 MAX_QUESTION_AND_OPTION = 128
@@ -59,7 +58,7 @@ def iter_encoded_choices(
         texts = list(dict.fromkeys(example.passage for example in group))
         passages = dict(zip(texts, map(frame.share, tokenizer.encode_ids(texts)), strict=True))
         filled = [
-            fill_blank(example.question, option, is_race=example.level in LEVELS)
+            fill_blank(example.question, option, is_race=example.level in RACE_LEVELS)
             for example in group
             for option in example.options
         ]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from albert.corpus import grouping
+from albert.data import rows
 from albert.errors import InputError
 from albert.text.tokenizer import Tokenizer
 
@@ -59,7 +59,7 @@ def iter_groups(
     max_characters: int = _GROUP_CHARACTERS,
 ) -> Iterator[list[T]]:
     """The items in lists, each of at most so many items and, but for its last item, characters."""
-    return grouping.iter_groups(items, (lambda _: 1, max_items), (count_characters, max_characters))
+    return rows.iter_groups(items, (lambda _: 1, max_items), (count_characters, max_characters))
 
 
 def check_length(max_length: int, *, least: int, hint: str = "") -> None:

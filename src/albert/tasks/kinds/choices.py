@@ -1,4 +1,4 @@
-"""Questions with options come in, as many options as each has; how well each option answers goes out.
+"""Multiple choice: questions with any number of options, of which one is right.
 
 Shapes: B sequences, one for each option; Q questions, C the most options of one; D hidden width.
 """
@@ -15,13 +15,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
-from albert.tasks.batches import Ints, TaskBatch, lay_out
 from albert.tasks.encoding.choices import MAX_QUESTION_AND_OPTION, EncodedChoice, iter_encoded_choices
-from albert.tasks.examples import ChoiceExample
-from albert.tasks.kinds.kind import Terms
+from albert.tasks.examples import RACE_LEVELS, ChoiceExample
+from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms, lay_out
 from albert.tasks.kinds.logits import UNKNOWN_LABEL, Floats, find_probabilities, merge_logits
-from albert.tasks.metrics.race import LEVELS, score_race
-from albert.tasks.metrics.task_score import score_task
+from albert.tasks.metrics.intervals import Interval, bootstrap_mean
+from albert.tasks.metrics.task_score import WeightedScores, prepare_task
 from albert.text.tokenizer import Tokenizer
 
 HEAD = "choice"
@@ -37,10 +36,10 @@ class ChoiceAnswers:
 
 
 @dataclass(frozen=True)
-class ChoiceKind:
-    """One of the options of each question; the options compete with each other and with no others.
+class ChoiceKind(Kind[ChoiceExample, EncodedChoice, ChoiceAnswers, Floats, Floats]):
+    """One of the options of each question; a softmax runs over the options of one question.
 
-    Question and option keep `max_ending` pieces of a sequence's `max_length`.
+    Question and option keep `max_ending` tokens of a sequence's `max_length`.
     """
 
     metrics: tuple[str, ...] = ("accuracy",)
@@ -53,16 +52,6 @@ class ChoiceKind:
         """A score on the first token."""
         return {HEAD: None}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """There is one question."""
-        return ("task",)
-
-    @property
-    def is_whole(self) -> bool:
-        """Every question is learned from by itself."""
-        return False
-
     def encode(self, examples: Sequence[ChoiceExample], tokenizer: Tokenizer) -> list[EncodedChoice]:
         """`[CLS] passage [SEP] question + option [SEP]` for each option."""
         choices = iter_encoded_choices(
@@ -71,15 +60,11 @@ class ChoiceKind:
         return list(choices)
 
     def teaches(self, item: EncodedChoice) -> bool:
-        """Everything whose right option is known does."""
+        """Whether the right option is known."""
         return item.label is not None
 
-    def is_cut(self, item: EncodedChoice) -> bool:
-        """Where the passage loses its end, or a question with its option its beginning."""
-        return item.num_cut > 0
-
     def measure(self, item: EncodedChoice) -> int:
-        """The sequences of all options together: they cannot be parted, and are not made to be counted."""
+        """The tokens of all options together, counted without building the sequences."""
         passage = len(item.passage)
         return sum(min(passage + len(ending), item.room) + 3 for ending in item.endings)
 
@@ -99,7 +84,7 @@ class ChoiceKind:
     def compute_terms(
         self, model: AlbertModel, batch: TaskBatch[ChoiceAnswers], *, depth: int | None = None
     ) -> Terms:
-        """Cross-entropy over the options of each question, added up."""
+        """Sum the cross-entropy over the options of each question."""
         options = self._ask(model, batch, depth=depth)
         # An option that is not there has the probability 0, and no gradient.
         logits_QC = pad_sequence(options, batch_first=True, padding_value=-torch.inf)
@@ -116,30 +101,43 @@ class ChoiceKind:
 
     def predict(
         self, model: AlbertModel, batch: TaskBatch[ChoiceAnswers], *, depth: int | None = None
-    ) -> list[tuple[float, ...]]:
-        """The logits of each question's options."""
-        return [tuple(options.tolist()) for options in self._ask(model, batch, depth=depth)]
-
-    def conclude(self, items: Sequence[EncodedChoice], outputs: Sequence[tuple[float, ...]]) -> list[Floats]:
-        """The logits, as they are: every question is one item."""
-        return [np.array(output, dtype=np.float64) for output in outputs]
+    ) -> list[Floats]:
+        """Compute the logits of each question's options."""
+        found = self._ask(model, batch, depth=depth)
+        return [options.detach().cpu().numpy().astype(np.float64) for options in found]
 
     def merge(self, answers: Sequence[Floats]) -> Floats:
         """The mean of the probabilities."""
         return merge_logits(answers, "one")
 
-    def score(self, answers: Sequence[Floats], examples: Sequence[ChoiceExample]) -> dict[str, float]:
-        """The metrics and their mean; of RACE also the accuracy in each level."""
+    def prepare_scores(self, answers: Sequence[Floats], examples: Sequence[ChoiceExample]) -> WeightedScores:
+        """Prepare the metrics and their mean."""
+        for example in examples:
+            if example.label is None:
+                raise InputError(f"question {example.id!r} has no right option to be scored by; give one")
         chosen = [int(answer.argmax()) for answer in answers]
-        golds = [_find_gold(example) for example in examples]
-        found = score_task(chosen, golds=golds, metrics=self.metrics)
-        levels = [example.level for example in examples]
-        by_level: dict[str, float | None] = {}
-        if set(levels) <= set(LEVELS):
-            race = score_race(chosen, golds=golds, levels=levels)
-            by_level = {"middle": race.middle, "high": race.high}
-        known = {name: value for name, value in by_level.items() if value is not None}
-        return {**found.values, **known, "score": found.score}
+        return prepare_task(chosen, golds=[each.label for each in examples], metrics=self.metrics)
+
+    def score(self, answers: Sequence[Floats], examples: Sequence[ChoiceExample]) -> dict[str, float]:
+        """Score all examples; of RACE also the accuracy in each level."""
+        found = super().score(answers, examples)
+        levels = {
+            level: 100.0 * float(np.mean([answers[row].argmax() == examples[row].label for row in rows]))
+            for level, rows in group_levels(examples).items()
+        }
+        score = found.pop("score")
+        return {**found, **levels, "score": score}
+
+    def find_intervals(
+        self, answers: Sequence[Floats], examples: Sequence[ChoiceExample], *, seed: int
+    ) -> dict[str, Interval]:
+        """Estimate the intervals of the metrics and of the accuracy in each level of RACE."""
+        levels = {
+            level: bootstrap_mean([answers[row].argmax() == examples[row].label for row in rows], seed=seed)
+            for level, rows in group_levels(examples).items()
+        }
+        points = {level: interval.in_points() for level, interval in levels.items()}
+        return {**super().find_intervals(answers, examples, seed=seed), **points}
 
     def describe(self, answer: Floats, example: ChoiceExample) -> dict[str, Any]:
         """The option as a letter (behind Z, as a number from 0) and as a text, and how likely each one is."""
@@ -147,13 +145,20 @@ class ChoiceKind:
         found = find_probabilities(answer, "one", temperature=self.temperature)
         return {
             "id": example.id,
-            "choice": LETTERS[place] if place < len(LETTERS) else str(place),
+            "choice": name_option(place),
             "option": example.options[place],
             "probabilities": found.tolist(),
         }
 
 
-def _find_gold(example: ChoiceExample) -> int:
-    if example.label is None:
-        raise InputError(f"the question {example.id!r} has no right option to be scored by; give one")
-    return example.label
+def group_levels(examples: Sequence[ChoiceExample]) -> dict[str, list[int]]:
+    """The rows of RACE's questions by their level; empty for other questions."""
+    if not {example.level for example in examples} <= set(RACE_LEVELS):
+        return {}
+    rows = {level: [row for row, each in enumerate(examples) if each.level == level] for level in RACE_LEVELS}
+    return {level: own for level, own in rows.items() if own}
+
+
+def name_option(place: int) -> str:
+    """The letter of an option; behind Z, its number from 0."""
+    return LETTERS[place] if place < len(LETTERS) else str(place)

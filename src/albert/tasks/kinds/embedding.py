@@ -1,4 +1,4 @@
-"""Texts and pairs of texts come in; vectors go out that are close where the texts mean the same.
+"""Sentence embeddings: vectors that are close where texts mean the same, trained on pairs (InfoNCE).
 
 Shapes: T tokens, B pairs, S sequences, D hidden width.
 """
@@ -16,20 +16,35 @@ from torch import Tensor
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
 from albert.model.config import ModelConfig
-from albert.tasks.batches import Ints, TaskBatch, lay_out
 from albert.tasks.encoding.apart import EncodedPair, iter_encoded_pairs
 from albert.tasks.examples import TextExample
-from albert.tasks.kinds.embedding_scores import PairVectors, merge_vectors, score_vectors
-from albert.tasks.kinds.kind import Terms
+from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms, lay_out
+from albert.tasks.metrics.intervals import Interval
+from albert.tasks.metrics.task_score import WeightedScores, prepare_task
 from albert.text.tokenizer import Tokenizer
+
+Floats = NDArray[np.float32]
+EMBEDDING_METRICS = ("spearman", "pearson")
+_ROWS = 1024  # first texts that are compared with all seconds at a time
+
+
+@dataclass(frozen=True, eq=False)
+class PairVectors:
+    """The vectors of a pair, at length 1; a single text has no second."""
+
+    first: Floats
+    second: Floats | None = None
+
+    @property
+    def similarity(self) -> float:
+        """The cosine of the two."""
+        assert self.second is not None
+        return float(self.first @ self.second)
 
 
 @dataclass(frozen=True)
 class PairTexts:
-    """Which texts of a batch are the same: each has a number, and equal texts have one number.
-
-    A text without a second stands in its place itself.
-    """
+    """The texts of a batch by number, equal texts by the same one; a single text is its own second."""
 
     firsts_B: Ints
     seconds_B: Ints
@@ -45,13 +60,13 @@ class PairTexts:
 
 
 @dataclass(frozen=True)
-class EmbeddingKind:
-    """Pairs of texts that mean the same are drawn together, and away from the other pairs of their batch.
+class EmbeddingKind(Kind[TextExample, EncodedPair, PairTexts, PairVectors, PairVectors]):
+    """Texts of a pair are pulled together, and away from the other pairs of their batch (in-batch negatives).
 
-    A text without a second is drawn to itself under another dropout. Pairs with a number teach where it is
-    at least `min_similarity`; the default is for STS-B's 0 to 5. `similarity_temperature` divides the
-    cosines: the lower it is, the more the nearest strangers count. The vector of a text is the mean over all
-    its tokens, borders included, as in sentence-transformers.
+    A text without a second is paired with itself under another dropout (SimCSE). Pairs with a number are
+    trained on where it is at least `min_similarity`; the default is for STS-B's 0 to 5.
+    `similarity_temperature` divides the cosines: the lower it is, the more the nearest negatives count. The
+    vector of a text is the mean over all its tokens, [CLS] and [SEP] included, as in sentence-transformers.
     """
 
     max_length: int = 128
@@ -64,11 +79,6 @@ class EmbeddingKind:
         return {}
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """There is one question."""
-        return ("task",)
-
-    @property
     def is_whole(self) -> bool:
         """Every pair is compared with all others; of many processes, with those of its own."""
         return True
@@ -78,12 +88,8 @@ class EmbeddingKind:
         return list(iter_encoded_pairs(examples, tokenizer=tokenizer, max_length=self.max_length))
 
     def teaches(self, item: EncodedPair) -> bool:
-        """All do but pairs whose number says that they mean something else."""
+        """Whether a pair is not rated below `min_similarity`."""
         return item.label is None or (not isinstance(item.label, tuple) and item.label >= self.min_similarity)
-
-    def is_cut(self, item: EncodedPair) -> bool:
-        """Where one of its texts lost its end."""
-        return item.num_cut > 0
 
     def measure(self, item: EncodedPair) -> int:
         """Both texts; a single one is read twice in training."""
@@ -98,17 +104,17 @@ class EmbeddingKind:
         return lay_out(sequences, PairTexts(texts_S[: len(items)], texts_S[len(items) :], has_second_B))
 
     def count(self, batch: TaskBatch[PairTexts]) -> Mapping[str, int]:
-        """One answer a pair."""
+        """One label per pair."""
         return {"task": len(batch.answers.firsts_B)}
 
     def compute_terms(
         self, model: AlbertModel, batch: TaskBatch[PairTexts], *, depth: int | None = None
     ) -> Terms:
-        """InfoNCE: which second text belongs to the first, and the other way round; half of each, added up.
+        """Compute InfoNCE in both directions, half of each, summed.
 
-        Hits are first texts whose second is the nearest. Pairs that have a text in common are no strangers
-        to each other, and are left out of the comparison. Of many processes each compares the pairs of its
-        own share: with more of them there are fewer strangers, and `batch_size` should grow with them.
+        Correct are first texts whose second is the nearest. Pairs that share a text are no negatives of each
+        other. Each process compares the pairs of its own share: with more processes there are fewer
+        negatives, and `batch_size` should grow with them.
         """
         vectors_SD = self._embed(model, batch, depth=depth)
         num_pairs = len(batch.answers.firsts_B)
@@ -134,24 +140,62 @@ class EmbeddingKind:
         has_second_B = batch.answers.has_second_B
         num_pairs = len(has_second_B)
         if not has_second_B.any():
-            batch = _keep_first(batch, num_pairs)
+            lengths = batch.lengths[:num_pairs]
+            end = int(lengths.sum())
+            flat = (batch.ids_T[:end], batch.positions_T[:end], batch.segments_T[:end])
+            batch = TaskBatch(*flat, lengths, batch.answers)
         vectors_SD = self._embed(model, batch, depth=depth).detach().cpu().numpy()
         return [
             PairVectors(vectors_SD[place], vectors_SD[num_pairs + place] if has_second else None)
             for place, has_second in enumerate(has_second_B)
         ]
 
-    def conclude(self, items: Sequence[EncodedPair], outputs: Sequence[PairVectors]) -> list[PairVectors]:
-        """The vectors, as they are: every example is one item."""
-        return list(outputs)
-
     def merge(self, answers: Sequence[PairVectors]) -> PairVectors:
-        """The vectors side by side: their cosine is the mean of the models' cosines."""
-        return merge_vectors(answers)
+        """Concatenate the vectors, at length 1: their cosine is the mean of the models' cosines."""
+
+        def join(vectors: Sequence[Floats]) -> Floats:
+            joined: Floats = np.concatenate(vectors) / np.float32(len(vectors) ** 0.5)
+            return joined
+
+        seconds = [answer.second for answer in answers if answer.second is not None]
+        return PairVectors(join([answer.first for answer in answers]), join(seconds) if seconds else None)
+
+    def prepare_scores(
+        self, answers: Sequence[PairVectors], examples: Sequence[TextExample]
+    ) -> WeightedScores:
+        """Prepare Spearman's (the score) and Pearson's correlation of similarities and numbers."""
+        numbers = [example.label for example in examples]
+        for example in examples:
+            if not isinstance(example.label, int | float):
+                raise InputError(
+                    f"the pair {example.id!r} has no number that says how similar it is, and others have one;"
+                    " give all of them one, or none"
+                )
+        similarities = [answer.similarity for answer in answers]
+        return prepare_task(
+            similarities, golds=numbers, metrics=EMBEDDING_METRICS, judges=EMBEDDING_METRICS[:1]
+        )
 
     def score(self, answers: Sequence[PairVectors], examples: Sequence[TextExample]) -> dict[str, float]:
-        """Spearman's correlation with the numbers; without numbers, how often the second is found."""
-        return score_vectors(answers, examples)
+        """Score the correlation with the numbers; without numbers, how often the second text is found."""
+        for example in examples:
+            if example.second is None:
+                raise InputError(
+                    f"the text {example.id!r} has no second to be compared with; score on pairs, such as "
+                    "STS-B's"
+                )
+        if any(example.label is not None for example in examples):
+            return super().score(answers, examples)
+        found = 100.0 * find_retrieved(answers, examples)
+        return {"retrieval_accuracy": found, "score": found}
+
+    def find_intervals(
+        self, answers: Sequence[PairVectors], examples: Sequence[TextExample], *, seed: int
+    ) -> dict[str, Interval]:
+        """Estimate the intervals of correlations; the nearest of all texts depends on all examples."""
+        if any(example.label is None for example in examples):
+            return {}
+        return super().find_intervals(answers, examples, seed=seed)
 
     def describe(self, answer: PairVectors, example: TextExample) -> dict[str, Any]:
         """How similar the two texts are, from -1 to 1; the vector of a single text, at length 1."""
@@ -160,15 +204,24 @@ class EmbeddingKind:
         return {"id": example.id, "similarity": answer.similarity}
 
 
-def _keep_first(batch: TaskBatch[PairTexts], num_sequences: int) -> TaskBatch[PairTexts]:
-    lengths = batch.lengths[:num_sequences]
-    end = int(lengths.sum())
-    flat = (batch.ids_T[:end], batch.positions_T[:end], batch.segments_T[:end])
-    return TaskBatch(*flat, lengths, batch.answers)
+def find_retrieved(answers: Sequence[PairVectors], examples: Sequence[TextExample]) -> float:
+    """The share of first texts whose own second text is the nearest of all seconds.
+
+    The second of another pair with the same first text, or an equal second text, counts as well.
+    """
+    firsts = np.stack([answer.first for answer in answers])
+    seconds = np.stack([answer.second for answer in answers if answer.second is not None])
+    hits = 0
+    for start in range(0, len(firsts), _ROWS):
+        nearest = (firsts[start : start + _ROWS] @ seconds.T).argmax(1)
+        for example, place in zip(examples[start : start + _ROWS], nearest, strict=True):
+            other = examples[place]
+            hits += example.first == other.first or example.second == other.second
+    return hits / len(firsts)
 
 
 def check_dropout(items: Sequence[EncodedPair], config: ModelConfig) -> None:
-    """Refuse to learn from single texts without dropout: both views would be one, and nothing to learn."""
+    """Reject training on single texts without dropout: both views of a text would be the same."""
     num_single = sum(item.second is None for item in items)
     if num_single and not (config.hidden_dropout_prob or config.attention_probs_dropout_prob):
         raise InputError(

@@ -1,6 +1,6 @@
-"""Texts and pairs of texts come in; classes, several labels at once, or numbers go out.
+"""Classification of texts and pairs: one class, several labels, or a number; with or without early exit.
 
-Shapes: T tokens, B sequences, D hidden width, K labels.
+Shapes: T tokens, B sequences, D hidden width, K labels, L layers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from albert.model.albert_model import AlbertModel, Heads
-from albert.tasks.batches import TaskBatch, lay_out
+from albert.model.early_exit import EarlyAnswers, answer_early, classify_after, classify_every_layer
 from albert.tasks.encoding.texts import EncodedText, iter_encoded_texts
 from albert.tasks.examples import Label, TextExample, list_places
-from albert.tasks.kinds.kind import Terms
+from albert.tasks.kinds.kind import Kind, TaskBatch, Terms, lay_out
 from albert.tasks.kinds.logits import LabelKind, decide, find_probabilities, merge_logits
-from albert.tasks.metrics.multilabel import mark_labels
-from albert.tasks.metrics.task_score import score_task
+from albert.tasks.metrics.classification import mark_labels
+from albert.tasks.metrics.task_score import WeightedScores, prepare_task
 from albert.text.tokenizer import Tokenizer
 
 HEAD = "classification"
@@ -29,11 +29,11 @@ Logits = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class TextKind:
+class TextKind(Kind[TextExample, EncodedText, Floats, Logits, Logits]):
     """One of the labels, several of them, or (without labels) a number for each text or pair of texts.
 
-    `class_weights`, of mean 1 over the training examples, say how much a mistake in each class counts;
-    `temperature` how sure the model is when it is asked for probabilities.
+    `class_weights`, of mean 1 over the training examples, weigh the loss of each class; `temperature`
+    divides the logits where probabilities are asked for.
     """
 
     labels: tuple[str, ...]
@@ -53,34 +53,20 @@ class TextKind:
         """A classifier on the first token."""
         return {HEAD: self.num_labels}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """There is one question."""
-        return ("task",)
-
-    @property
-    def is_whole(self) -> bool:
-        """Every text is learned from by itself."""
-        return False
-
     def encode(self, examples: Sequence[TextExample], tokenizer: Tokenizer) -> list[EncodedText]:
         """`[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`."""
         return list(iter_encoded_texts(examples, tokenizer=tokenizer, max_length=self.max_length))
 
     def teaches(self, item: EncodedText) -> bool:
-        """Everything that has a label does."""
+        """Whether the text has a label."""
         return item.label is not None
-
-    def is_cut(self, item: EncodedText) -> bool:
-        """Where a text lost its end."""
-        return item.num_cut > 0
 
     def measure(self, item: EncodedText) -> int:
         """The length of its sequence."""
         return len(item.sequence.ids)
 
     def build_batch(self, items: Sequence[EncodedText]) -> TaskBatch[Floats]:
-        """The labels as places of classes, as rows of zeros and ones, or as numbers; without them, zeros."""
+        """Labels are class numbers, rows of zeros and ones, or numbers; zeros where there are none."""
         return lay_out([item.sequence for item in items], self._tabulate([item.label for item in items]))
 
     def _tabulate(self, labels: Sequence[Label]) -> Floats:
@@ -90,17 +76,17 @@ class TextKind:
         return mark_labels(places, num_labels=self.num_labels).astype(np.float32)
 
     def count(self, batch: TaskBatch[Floats]) -> Mapping[str, int]:
-        """One answer a sequence."""
+        """One label per sequence."""
         return {"task": len(batch.lengths)}
 
     def compute_terms(
         self, model: AlbertModel, batch: TaskBatch[Floats], *, depth: int | None = None
     ) -> Terms:
-        """What the classifier got wrong, and how often it was right."""
+        """Compute the loss of the classifier after the last layer."""
         return {"task": self._compare(self._ask(model, batch, depth=depth), batch)}
 
     def _compare(self, logits_BK: Tensor, batch: TaskBatch[Floats]) -> tuple[Tensor, Tensor]:
-        """Cross-entropy, the same for each label by itself, or the squared error, added up; and the hits."""
+        """Cross-entropy, binary cross-entropy or squared error, summed; and the number of correct ones."""
         answers = torch.from_numpy(batch.answers).to(logits_BK.device, non_blocking=True)
         if self.label_kind == "number":
             error_B = (logits_BK.squeeze(1) - answers).pow(2)
@@ -122,28 +108,23 @@ class TextKind:
 
     def predict(
         self, model: AlbertModel, batch: TaskBatch[Floats], *, depth: int | None = None
-    ) -> list[tuple[float, ...]]:
-        """The logits of each sequence."""
-        return [tuple(row) for row in self._ask(model, batch, depth=depth).tolist()]
-
-    def conclude(self, items: Sequence[EncodedText], outputs: Sequence[tuple[float, ...]]) -> list[Logits]:
-        """The logits, as they are: every example is one item."""
-        return [np.array(output, dtype=np.float64) for output in outputs]
+    ) -> list[Logits]:
+        """Compute the logits of each sequence."""
+        return list(self._ask(model, batch, depth=depth).detach().cpu().numpy().astype(np.float64))
 
     def merge(self, answers: Sequence[Logits]) -> Logits:
         """The mean of the probabilities, or of the numbers."""
         return merge_logits(answers, self.label_kind)
 
-    def score(self, answers: Sequence[Logits], examples: Sequence[TextExample]) -> dict[str, float]:
-        """Every metric, and their mean."""
+    def prepare_scores(self, answers: Sequence[Logits], examples: Sequence[TextExample]) -> WeightedScores:
+        """Prepare the task's metrics and their mean."""
         labels = [example.label for example in examples]
         golds: NDArray[np.generic]
-        if self.label_kind == "number":  # as they are: 32 bits make one of 20240101 and 20240102
+        if self.label_kind == "number":  # in 64 bits: 32 make one of 20240101 and 20240102
             golds = np.array(labels, dtype=np.float64)
         else:
             golds = self._tabulate(labels).astype(np.int64)
-        found = score_task(decide(np.stack(answers), self.label_kind), golds=golds, metrics=self.metrics)
-        return {**found.values, "score": found.score}
+        return prepare_task(decide(np.stack(answers), self.label_kind), golds=golds, metrics=self.metrics)
 
     def describe(self, answer: Logits, example: TextExample) -> dict[str, Any]:
         """The number; or the label or labels, with the probability of each."""
@@ -156,3 +137,56 @@ class TextKind:
             return {"id": example.id, "label": label, "probabilities": probabilities}
         chosen = [name for name, value in zip(self.labels, answer, strict=True) if value > 0]
         return {"id": example.id, "labels": chosen, "probabilities": probabilities}
+
+
+@dataclass(frozen=True)
+class ExitTextKind(TextKind):
+    """Texts of a model that has a classifier after each layer (early exit by patience, Zhou et al. 2020).
+
+    A sequence is done when a layer predicts the same as the `patience` layers before it: the same label, the
+    same set of labels, or each time a number less than `tolerance` away. Without patience every layer runs.
+    """
+
+    patience: int | None = None
+    tolerance: float = 0.5
+
+    @property
+    def heads(self) -> Heads:
+        """A classifier after the last layer, and one after each layer before it."""
+        return {HEAD: self.num_labels, "exits": self.num_labels}
+
+    def compute_terms(
+        self, model: AlbertModel, batch: TaskBatch[Floats], *, depth: int | None = None
+    ) -> Terms:
+        """Average the layers' losses, weighting layer i by i, as published.
+
+        The correct predictions are those of the last layer, comparable to a model without exits.
+        """
+        tokens = batch.build_tokens(model.device)
+        layers = classify_every_layer(model, tokens, depth=depth)
+        totals, hits = zip(*(self._compare(logits_BK, batch) for logits_BK in layers), strict=True)
+        weights_L = torch.arange(1.0, len(layers) + 1, device=totals[0].device)
+        return {"task": (torch.stack(totals) @ weights_L / weights_L.sum(), hits[-1])}
+
+    def answer(
+        self, model: AlbertModel, batch: TaskBatch[Floats], *, depth: int | None = None
+    ) -> EarlyAnswers:
+        """Compute the logits of each sequence and the number of layers used, at most `depth`."""
+        tokens = batch.build_tokens(model.device)
+        if self.patience is not None:
+            return answer_early(model, tokens, patience=self.patience, agree=self._agree, depth=depth)
+        num_layers = depth or model.config.num_hidden_layers
+        first_BD = model(tokens, depth=depth, first_only=True).last_TD
+        logits_BK = classify_after(model, first_BD, num_layers=num_layers)
+        return EarlyAnswers(logits_BK, np.full(len(tokens.lengths), num_layers))
+
+    def _agree(self, before_BK: Tensor, now_BK: Tensor) -> Tensor:
+        """Whether two layers predict the same for each sequence."""
+        if self.label_kind == "number":
+            return (now_BK - before_BK).abs().squeeze(1) < self.tolerance
+        if self.label_kind == "several":
+            return ((now_BK > 0) == (before_BK > 0)).all(1)
+        return now_BK.argmax(1) == before_BK.argmax(1)
+
+    def _ask(self, model: AlbertModel, batch: TaskBatch[Floats], *, depth: int | None) -> Tensor:
+        return self.answer(model, batch, depth=depth).logits_BK

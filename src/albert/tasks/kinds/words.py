@@ -1,4 +1,4 @@
-"""Texts cut into words come in; one label for each word goes out, and entities where the labels mark them.
+"""Token classification: a label for each word, and entities where the labels are O, B-… and I-….
 
 Shapes: T tokens, P words, D hidden width, K labels.
 """
@@ -15,14 +15,13 @@ from torch import Tensor
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
-from albert.tasks.batches import Ints, TaskBatch, lay_out
 from albert.tasks.encoding.words import WordWindow, iter_encoded_words
 from albert.tasks.examples import TokenExample
-from albert.tasks.kinds.kind import Terms
+from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms, lay_out
 from albert.tasks.kinds.logits import UNKNOWN_LABEL, Floats, find_probabilities, merge_logits
-from albert.tasks.metrics.classification import macro_f1
-from albert.tasks.metrics.entities import Entity, find_entities, score_entities, word_accuracy
-from albert.tasks.metrics.task_score import combine
+from albert.tasks.metrics.classification import count_classes, count_entities, find_entities
+from albert.tasks.metrics.intervals import Interval
+from albert.tasks.metrics.task_score import WeightedScores, with_score
 from albert.text.tokenizer import Tokenizer
 
 HEAD = "token_classification"
@@ -32,7 +31,7 @@ ENTITY_METRICS = ("entity_f1", "entity_precision", "entity_recall")
 
 @dataclass(frozen=True)
 class WordAnswers:
-    """The words of a batch: their first pieces in the flat batch, their labels, and how many a window has."""
+    """The words of a batch: their first tokens in the flat batch, their labels, and how many a window has."""
 
     places_P: Ints
     labels_P: Ints
@@ -40,7 +39,7 @@ class WordAnswers:
 
 
 @dataclass(frozen=True)
-class WordKind:
+class WordKind(Kind[TokenExample, WordWindow, WordAnswers, Floats, Floats]):
     """One of the labels for each word; a long text is read in windows that overlap.
 
     Where the labels are O, B-… and I-…, a model is judged by the F1 of entities, else by the accuracy and the
@@ -63,25 +62,12 @@ class WordKind:
     @property
     def has_entities(self) -> bool:
         """Whether the labels mark entities."""
-        try:
-            return bool(find_entities(self.labels))
-        except InputError:
-            return False
+        return has_entities(self.labels)
 
     @property
     def heads(self) -> Heads:
         """A classifier on single tokens."""
         return {HEAD: len(self.labels)}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """There is one question."""
-        return ("task",)
-
-    @property
-    def is_whole(self) -> bool:
-        """Every word is learned from by itself."""
-        return False
 
     def encode(self, examples: Sequence[TokenExample], tokenizer: Tokenizer) -> list[WordWindow]:
         """`[CLS] stretch [SEP]` for each window of each text."""
@@ -89,19 +75,19 @@ class WordKind:
         return [window for text in texts for window in text.windows]
 
     def teaches(self, item: WordWindow) -> bool:
-        """Where words have labels and the window has words of its own; one inside a long word has none."""
+        """Whether the window has words of its own with labels; one inside a long word has none."""
         return bool(item.labels)
 
     def is_cut(self, item: WordWindow) -> bool:
-        """Never: what one window has no room for is in the next."""
+        """Never: what does not fit one window is in the next."""
         return False
 
     def measure(self, item: WordWindow) -> int:
-        """The pieces and their frame."""
+        """The tokens with [CLS] and [SEP]."""
         return item.slide.num_pieces + 2
 
     def build_batch(self, items: Sequence[WordWindow]) -> TaskBatch[WordAnswers]:
-        """The labels of the windows' own words; where nothing is known, a label that is passed over."""
+        """Words without a known label get one that the loss ignores."""
         starts = accumulate((self.measure(item) for item in items), initial=0)
         places = [start + p for start, item in zip(starts, items, strict=False) for p in item.positions]
         num_words = tuple(len(item.words) for item in items)
@@ -123,7 +109,7 @@ class WordKind:
     def compute_terms(
         self, model: AlbertModel, batch: TaskBatch[WordAnswers], *, depth: int | None = None
     ) -> Terms:
-        """Cross-entropy, added up over words. Without a single word it is 0, of all weights."""
+        """Sum the cross-entropy over words; without a single word it is 0, connected to all weights."""
         logits_PK = self._ask(model, batch, depth=depth)
         labels_P = torch.from_numpy(batch.answers.labels_P).to(logits_PK.device, non_blocking=True)
         weights_K = None if self.class_weights is None else logits_PK.new_tensor(self.class_weights)
@@ -133,7 +119,7 @@ class WordKind:
         return {"task": (total, (logits_PK.argmax(1) == labels_P).sum())}
 
     def _ask(self, model: AlbertModel, batch: TaskBatch[WordAnswers], *, depth: int | None) -> Tensor:
-        """The last layer is computed for the first pieces of words alone."""
+        """Compute the last layer for the first tokens of words alone."""
         device = model.device
         places_P = torch.from_numpy(batch.answers.places_P).to(device, non_blocking=True)
         words_PD = model(batch.build_tokens(device), depth=depth, places_P=places_P).last_TD
@@ -163,19 +149,46 @@ class WordKind:
         """The mean of the probabilities."""
         return merge_logits(answers, "one")
 
-    def score(self, answers: Sequence[Floats], examples: Sequence[TokenExample]) -> dict[str, float]:
-        """All that can be said of words and entities, and the mean of what the task is judged by."""
-        predicted = [self._spell(answer.argmax(-1)) for answer in answers]
-        golds = [self._spell(_find_gold(example)) for example in examples]
-        found = {"word_accuracy": word_accuracy(predicted, golds=golds)}
-        found["macro_f1"] = macro_f1(list(chain(*predicted)), golds=list(chain(*golds)))
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The metrics whose mean is the score."""
+        return self.metrics or (ENTITY_METRICS[:1] if self.has_entities else WORD_METRICS)
+
+    def prepare_scores(self, answers: Sequence[Floats], examples: Sequence[TokenExample]) -> WeightedScores:
+        """Prepare the metrics of words and entities, and the mean of those that the task is judged by."""
+        for example in examples:
+            if example.labels is None:
+                raise InputError(f"text {example.id!r} has no labels to be scored by; give labeled texts")
+        predicted, golds = [answer.argmax(-1) for answer in answers], [each.labels or () for each in examples]
+        count_words = count_classes(
+            np.concatenate(predicted),
+            np.fromiter(chain.from_iterable(golds), np.int64),
+            num_classes=len(self.labels),
+            rows=np.repeat(np.arange(len(golds)), [len(labels) for labels in golds]),
+        )
+        count_found = None
         if self.has_entities:
-            overall = score_entities(predicted, golds=golds).overall
-            parts = (overall.f1, overall.precision, overall.recall)
-            found = {**dict(zip(ENTITY_METRICS, parts, strict=True)), **found}
-        points = {name: 100.0 * value for name, value in found.items()}
-        judges = self.metrics or (ENTITY_METRICS[:1] if self.has_entities else WORD_METRICS)
-        return {**points, "score": combine({name: points[name] for name in judges}).score}
+            _, count_found = count_entities(
+                *([self._spell(each) for each in side] for side in (predicted, golds))
+            )
+
+        def measure(weights: Floats) -> dict[str, float]:
+            words = count_words(weights)
+            found = {"word_accuracy": float(words.total.recall[0]), "macro_f1": words.macro_f1}
+            if count_found is not None:
+                total = count_found(weights).total
+                parts = (float(part[0]) for part in (total.f1, total.precision, total.recall))
+                found = {**dict(zip(ENTITY_METRICS, parts, strict=True)), **found}
+            return with_score(found, judges=self.judges)
+
+        return measure
+
+    def find_intervals(
+        self, answers: Sequence[Floats], examples: Sequence[TokenExample], *, seed: int
+    ) -> dict[str, Interval]:
+        """Estimate the intervals; words come first, as they always did in scores.json."""
+        found = super().find_intervals(answers, examples, seed=seed)
+        return {**{name: found.pop(name) for name in WORD_METRICS}, **found}
 
     def _spell(self, places: Sequence[int] | np.ndarray[Any, Any]) -> list[str]:
         return [self.labels[place] for place in places]
@@ -187,22 +200,23 @@ class WordKind:
         described: dict[str, Any] = {"id": example.id, "words": list(example.words), "labels": labels}
         described["probabilities"] = found.tolist()
         if self.has_entities:
-            described["entities"] = [_describe(each, example, found) for each in find_entities(labels)]
+            # Words from first to last, counted from 0; the probability that each of them has its label.
+            described["entities"] = [
+                {
+                    "type": entity.type,
+                    "text": " ".join(example.words[entity.start : entity.stop]),
+                    "first": entity.start,
+                    "last": entity.stop - 1,
+                    "probability": float(found[entity.start : entity.stop].prod()),
+                }
+                for entity in find_entities(labels)
+            ]
         return described
 
 
-def _find_gold(example: TokenExample) -> tuple[int, ...]:
-    if example.labels is None:
-        raise InputError(f"the text {example.id!r} has no labels to be scored by; give labelled texts")
-    return example.labels
-
-
-def _describe(entity: Entity, example: TokenExample, probabilities: Floats) -> dict[str, Any]:
-    """The words from first to last, counted from 0; probable is that each of them has its label."""
-    return {
-        "type": entity.kind,
-        "text": " ".join(example.words[entity.start : entity.stop]),
-        "first": entity.start,
-        "last": entity.stop - 1,
-        "probability": float(probabilities[entity.start : entity.stop].prod()),
-    }
+def has_entities(labels: Sequence[str]) -> bool:
+    """Whether labels mark entities: O, B-… and I-… alone, and not only O."""
+    try:
+        return bool(find_entities(labels))
+    except InputError:
+        return False

@@ -1,31 +1,35 @@
-"""Predicted and gold classes of the same examples come in; accuracy, F1, correlation and confusions go out.
+"""Accuracy, F1, Matthews correlation and confusion matrices of classes, label sets and entities.
 
-All of it is scikit-learn's definition, but from one table of counts: an interval asks for it a thousand
-times, and scikit-learn takes a hundred times as long. The silent cases: F1, precision and recall of nothing
-over nothing are 0; Matthews correlation is 0 where predictions or golds hold one class only; macro F1 is the
-mean over the classes that occur on either side.
+Everything is computed from how often each class is predicted correctly, predicted, and gold. The definitions
+are scikit-learn's, for entities those of conlleval and seqeval's default. Precision, recall and F1 of nothing
+over nothing are 0; Matthews correlation is 0 where predictions or golds hold a single class; macro F1 is the
+mean over the classes that are predicted or gold somewhere.
+
+An entity counts if its type, first and last word are right. An I-TYPE that continues no entity of its type
+begins one, in predictions and golds alike, so IOB1 tags are understood as well.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from albert.errors import InputError
-from albert.tasks.metrics.pairs import Values, check_pairs
+from albert.tasks.metrics import Floats, Metric, Weighted, check_pairs
 
-Label = Any  # a number or a string; all of one kind
-Counts = NDArray[np.int64]
+Tags = Sequence[str]
+UNNAMED = "_"  # the type of a bare B or I, as in seqeval
 
 
 @dataclass(frozen=True)
 class ClassScore:
-    """How one class is found; `support` is how often it occurs."""
+    """Precision, recall and F1 of one class; `support` is how often it occurs."""
 
-    label: Label
+    label: str
     precision: float
     recall: float
     f1: float
@@ -36,89 +40,204 @@ class ClassScore:
 class Confusion:
     """How often a gold class (row) was predicted as a class (column), in the order of `labels`."""
 
-    labels: tuple[Label, ...]
+    labels: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
 
 
-def accuracy(predictions: Values, *, golds: Values) -> float:
-    """The share of predictions that are right."""
-    check_pairs(predictions, golds=golds)
-    return float(np.mean(np.asarray(predictions) == np.asarray(golds)))
+@dataclass(frozen=True)
+class ClassCounts:
+    """For each class the weight of correct predictions, of all predictions and of all golds."""
+
+    correct: Floats
+    predicted: Floats
+    gold: Floats
+
+    @property
+    def total(self) -> "ClassCounts":
+        """All classes together, as one; its F1 is the micro F1."""
+        return ClassCounts(*(part.sum(keepdims=True) for part in (self.correct, self.predicted, self.gold)))
+
+    @property
+    def precision(self) -> Floats:
+        """The share of the predictions that are correct."""
+        return _divide(self.correct, self.predicted)
+
+    @property
+    def recall(self) -> Floats:
+        """The share of the golds that are found."""
+        return _divide(self.correct, self.gold)
+
+    @property
+    def f1(self) -> Floats:
+        """The harmonic mean of precision and recall."""
+        return _divide(2 * self.correct, self.predicted + self.gold)
+
+    @property
+    def macro_f1(self) -> float:
+        """The plain mean of F1 over the classes that are predicted or gold somewhere; 0 without any."""
+        is_used = self.predicted + self.gold > 0
+        return float(self.f1[is_used].mean()) if is_used.any() else 0.0
+
+    def list_scores(self, labels: Iterable[str]) -> tuple[ClassScore, ...]:
+        """The scores of each class under its name."""
+        columns = (part.tolist() for part in (self.precision, self.recall, self.f1))
+        rows = zip(labels, *columns, self.gold.astype(int).tolist(), strict=True)
+        return tuple(ClassScore(*row) for row in rows)
 
 
-def positive_f1(predictions: Values, *, golds: Values, positive: Label = 1) -> float:
-    """F1 of one class against all others, as MRPC and QQP take it of their class 1."""
-    check_pairs(predictions, golds=golds)
-    is_gold, is_predicted = np.asarray(golds) == positive, np.asarray(predictions) == positive
-    total = int(is_gold.sum() + is_predicted.sum())
-    return 2 * int((is_gold & is_predicted).sum()) / total if total else 0.0
+CountClasses = Callable[[Floats], ClassCounts]  # from the weight of each example to the counts
 
 
-def macro_f1(predictions: Values, *, golds: Values) -> float:
-    """The plain mean of the F1 of every class that occurs or is predicted."""
-    _, counts = _count(predictions, golds)
-    return float(np.mean(2 * counts.diagonal() / (counts.sum(axis=0) + counts.sum(axis=1))))
+def count_classes(
+    predictions: NDArray[Any], golds: NDArray[Any], *, num_classes: int, rows: NDArray[Any] | None = None
+) -> CountClasses:
+    """Prepare the counts of decisions between classes, given by number.
+
+    `rows` is the example that each decision belongs to (the text of a word); by default each is its own.
+    """
+    rows = np.arange(len(golds)) if rows is None else rows
+    is_correct = predictions == golds
+
+    def tabulate(classes: NDArray[Any], own: NDArray[Any]) -> Any:
+        return sparse.csr_matrix(
+            (np.ones(len(own)), (classes, own)), shape=(num_classes, int(rows.max()) + 1)
+        )
+
+    parts = [(golds[is_correct], rows[is_correct]), (predictions, rows), (golds, rows)]
+    return _weigh(*(tabulate(*part) for part in parts))
 
 
-def matthews_correlation(predictions: Values, *, golds: Values) -> float:
-    """Matthews correlation for any number of classes; 0 where one side holds a single class."""
-    _, counts = _count(predictions, golds)
-    # Python's whole numbers: the products pass 64 bits at a hundred thousand examples.
-    size, num_right = int(counts.sum()), int(counts.trace())
-    gold: list[int] = counts.sum(axis=1).tolist()
-    predicted: list[int] = counts.sum(axis=0).tolist()
-    spreads = [size**2 - sum(number**2 for number in side) for side in (gold, predicted)]
-    if 0 in spreads:
-        return 0.0
-    by_chance = sum(one * other for one, other in zip(gold, predicted, strict=True))
-    return (num_right * size - by_chance) / math.sqrt(spreads[0] * spreads[1])
-
-
-def count_confusions(
-    predictions: Values, *, golds: Values, labels: Sequence[Label] | None = None
-) -> Confusion:
-    """The matrix over `labels`, or over all that occur, sorted; refused: a class outside `labels`."""
-    known, counts = _count(predictions, golds)
-    wanted = known if labels is None else tuple(labels)
-    table = np.zeros((len(wanted), len(wanted)), np.int64)
-    places = [_find(label, wanted) for label in known]
-    table[np.ix_(places, places)] = counts
-    return Confusion(wanted, tuple(tuple(row) for row in table.tolist()))
-
-
-def score_classes(
-    predictions: Values, *, golds: Values, labels: Sequence[Label] | None = None
-) -> tuple[ClassScore, ...]:
-    """Precision, recall and F1 of each of `labels`, or of each that occurs, sorted."""
-    confusion = count_confusions(predictions, golds=golds, labels=labels)
-    columns = list(zip(*confusion.counts, strict=True))
-    return tuple(
-        _score_class(label, confusion.counts[place][place], sum(confusion.counts[place]), sum(columns[place]))
-        for place, label in enumerate(confusion.labels)
+def count_labels(predictions: NDArray[Any], golds: NDArray[Any]) -> CountClasses:
+    """Prepare the counts of label sets: tables of 0 and 1 with a row per example and a column per label."""
+    if predictions.ndim != 2 or predictions.shape != golds.shape:
+        raise InputError(
+            f"tables of shape {predictions.shape} and {golds.shape}; give a column for each label"
+        )
+    predicted, gold = predictions.astype(np.bool_), golds.astype(np.bool_)
+    return _weigh(
+        *(sparse.csr_matrix(part.T.astype(np.float64)) for part in (predicted & gold, predicted, gold))
     )
 
 
-def _score_class(label: Label, num_right: int, num_gold: int, num_predicted: int) -> ClassScore:
-    return ClassScore(
-        label=label,
-        precision=num_right / num_predicted if num_predicted else 0.0,
-        recall=num_right / num_gold if num_gold else 0.0,
-        f1=2 * num_right / (num_gold + num_predicted) if num_gold + num_predicted else 0.0,
-        support=num_gold,
-    )
-
-
-def _count(predictions: Values, golds: Values) -> tuple[tuple[Label, ...], Counts]:
-    """The classes that occur on either side, sorted, and the table of gold (row) and predicted (column)."""
+def count_entities(predictions: Sequence[Tags], golds: Sequence[Tags]) -> tuple[list[str], CountClasses]:
+    """Prepare the counts of entities in tagged texts, and return the names of their types, sorted."""
     check_pairs(predictions, golds=golds)
-    both = np.concatenate([np.asarray(predictions), np.asarray(golds)])
-    labels, places = np.unique(both, return_inverse=True)
-    predicted, gold = places[: len(golds)], places[len(golds) :]
-    cells = np.bincount(gold * len(labels) + predicted, minlength=len(labels) ** 2)
-    return tuple(labels.tolist()), cells.reshape(len(labels), len(labels))
+    predicted, gold = ([set(find_entities(tags)) for tags in side] for side in (predictions, golds))
+    types = sorted({entity.type for side in (predicted, gold) for text in side for entity in text})
+    places = {name: place for place, name in enumerate(types)}
+    parts = np.zeros((3, len(types), len(golds)))
+    for text, (found, wanted) in enumerate(zip(predicted, gold, strict=True)):
+        for part, entities in enumerate((found & wanted, found, wanted)):
+            for entity in entities:
+                parts[part, places[entity.type], text] += 1
+    return types, _weigh(*parts)
 
 
-def _find(label: Label, labels: Sequence[Label]) -> int:
-    if label not in labels:
-        raise InputError(f"class {label!r} is none of {list(labels)}; name all classes")
-    return list(labels).index(label)
+def count_confusions(predictions: NDArray[Any], *, golds: NDArray[Any], labels: Sequence[str]) -> Confusion:
+    """Count how often each class is taken for which; classes are given by number."""
+    size = len(labels)
+    cells = np.bincount(golds.astype(np.int64) * size + predictions.astype(np.int64), minlength=size**2)
+    return Confusion(tuple(labels), tuple(map(tuple, cells.reshape(size, size).tolist())))
+
+
+def mark_labels(places: Sequence[Iterable[int]], *, num_labels: int) -> NDArray[np.bool_]:
+    """Build the table of 0 and 1 from the numbers of each example's labels."""
+    table = np.zeros((len(places), num_labels), dtype=np.bool_)
+    for row, own in enumerate(places):
+        for place in own:
+            if not 0 <= place < num_labels:
+                raise InputError(f"example {row}: label {place}; there are 0 to {num_labels - 1}")
+            table[row, place] = True
+    return table
+
+
+@dataclass(frozen=True)
+class Entity:
+    """Words [start, stop) of a text, and what they are."""
+
+    type: str
+    start: int
+    stop: int
+
+
+def find_entities(tags: Tags) -> tuple[Entity, ...]:
+    """Find the entities of one text by its tags O, B-TYPE and I-TYPE; other tags are rejected."""
+    entities: list[Entity] = []
+    current, start = None, 0
+    for place, tag in enumerate([*tags, "O"]):
+        if tag != "O" and (tag[:1] not in ("B", "I") or tag[1:2] not in ("", "-")):
+            raise InputError(f"tag {tag!r} is neither O nor B-… nor I-…; score such tags by the words")
+        own = None if tag == "O" else tag[2:] or UNNAMED
+        if tag[0] == "I" and own == current:
+            continue
+        if current is not None:
+            entities.append(Entity(current, start, place))
+        current, start = own, place
+    return tuple(entities)
+
+
+@Metric
+def accuracy(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
+    """The share of examples that are right; of label sets, those whose labels are all right."""
+    is_correct = (predictions == golds).reshape(len(golds), -1).all(axis=1).astype(np.float64)
+    return lambda weights: float(is_correct @ weights / weights.sum())
+
+
+@Metric
+def positive_f1(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
+    """F1 of class 1 against all others, as MRPC and QQP are scored."""
+    count = count_labels((predictions == 1)[:, None], (golds == 1)[:, None])
+    return lambda weights: float(count(weights).f1[0])
+
+
+@Metric
+def macro_f1(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
+    """The plain mean of the F1 of every class or label that is predicted or gold somewhere."""
+    count = _count(predictions, golds)
+    return lambda weights: count(weights).macro_f1
+
+
+@Metric
+def micro_f1(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
+    """F1 over all labels together."""
+    count = _count(predictions, golds)
+    return lambda weights: float(count(weights).total.f1[0])
+
+
+@Metric
+def matthews_correlation(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
+    """Matthews correlation for any number of classes (Gorodkin 2004)."""
+    count = _count(predictions, golds)
+
+    def score(weights: Floats) -> float:
+        counts = count(weights)
+        size = counts.gold.sum()
+        spreads = [float(size**2 - (side**2).sum()) for side in (counts.gold, counts.predicted)]
+        if 0.0 in spreads:
+            return 0.0
+        by_chance = counts.predicted @ counts.gold
+        return float((counts.correct.sum() * size - by_chance) / math.sqrt(spreads[0] * spreads[1]))
+
+    return score
+
+
+CLASS_METRICS: Mapping[str, Metric] = {
+    "accuracy": accuracy, "f1": positive_f1, "macro_f1": macro_f1, "matthews": matthews_correlation,
+    "subset_accuracy": accuracy, "multilabel_micro_f1": micro_f1, "multilabel_macro_f1": macro_f1,
+}  # fmt: skip
+
+
+def _count(predictions: NDArray[Any], golds: NDArray[Any]) -> CountClasses:
+    """Prepare the counts of label sets or of classes with any names."""
+    if golds.ndim == 2:
+        return count_labels(predictions, golds)
+    classes, places = np.unique(np.concatenate([predictions, golds]), return_inverse=True)
+    return count_classes(places[: len(golds)], places[len(golds) :], num_classes=len(classes))
+
+
+def _weigh(correct: Any, predicted: Any, gold: Any) -> CountClasses:
+    return lambda weights: ClassCounts(correct @ weights, predicted @ weights, gold @ weights)
+
+
+def _divide(numerator: Floats, denominator: Floats) -> Floats:
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

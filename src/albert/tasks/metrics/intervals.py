@@ -1,22 +1,34 @@
-"""Scores of examples, or a metric that weighs them, come in; an interval by percentile bootstrap goes out.
+"""Bootstrap intervals, paired comparison of two models, and the spread over seeds.
 
-Examples are drawn with replacement, as many as there are; the interval is what lies between the outer
-percentiles of the metric over such draws. It says what other examples of the same kind would do to a model's
-score, and nothing about other seeds of its training: `seeds.py` does.
+An interval lies between the outer percentiles of a metric over examples drawn with replacement, as many as
+there are. It says how the score would vary with other examples, and nothing about other training seeds:
+`summarise_seeds` does that. Every purpose has a random stream of its own, so that results depend only on the
+seed.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from statistics import fmean, median, stdev
 
 import numpy as np
 from numpy.typing import NDArray
 
 from albert.errors import InputError
-from albert.tasks.metrics.pairs import check_finite, check_pairs
-from albert.tasks.metrics.streams import Stream, build_generator
+from albert.tasks.metrics import Floats, check_finite, check_pairs
 
 NUM_RESAMPLES = 1000
+Numbers = Sequence[float] | NDArray[np.float64]
 _BLOCK_CELLS = 1 << 22  # 32 MB of row numbers at a time
+_ROUNDING = 1e-12
+
+
+class _Stream(IntEnum):
+    """What random numbers are drawn for."""
+
+    RESAMPLING = 1
+    SWAPPING = 2
+    HALVING = 3
 
 
 @dataclass(frozen=True)
@@ -29,18 +41,34 @@ class Interval:
     level: float
 
     def in_points(self) -> "Interval":
-        """The same in points of 100."""
+        """Convert to points of 100."""
         return Interval(100.0 * self.value, 100.0 * self.low, 100.0 * self.high, self.level)
 
 
+@dataclass(frozen=True)
+class Difference:
+    """First minus second with its interval, and how often chance alone gives as much, in either direction."""
+
+    interval: Interval
+    p_value: float
+
+
+@dataclass(frozen=True)
+class SeedSummary:
+    """`spread` is the standard deviation of single runs (n - 1); one run alone has none."""
+
+    median: float
+    mean: float
+    spread: float | None
+    lowest: float
+    highest: float
+    num_seeds: int
+
+
 def bootstrap_mean(
-    scores: Sequence[float] | NDArray[np.float64],
-    *,
-    seed: int,
-    level: float = 0.95,
-    num_resamples: int = NUM_RESAMPLES,
+    scores: Numbers, *, seed: int, level: float = 0.95, num_resamples: int = NUM_RESAMPLES
 ) -> Interval:
-    """The interval of a mean over examples (accuracy, exact match, F1 of SQuAD): many draws at once."""
+    """Estimate the interval of a mean over examples (accuracy, F1 of SQuAD), many draws at once."""
     values = np.asarray(scores, np.float64)
     check_pairs(values, golds=values)
     check_finite(values, name="score")
@@ -52,12 +80,12 @@ def bootstrap_mean(
 def bootstrap_times(
     num_examples: int,
     *,
-    measure: Callable[[NDArray[np.float64]], Mapping[str, float]],
+    measure: Callable[[Floats], Mapping[str, float]],
     seed: int,
     level: float = 0.95,
     num_resamples: int = NUM_RESAMPLES,
 ) -> dict[str, Interval]:
-    """The intervals of metrics that are told how often each example is drawn, once on all examples."""
+    """Estimate the intervals of metrics that take how often each example is drawn."""
     values = measure(np.ones(num_examples))
     draws: dict[str, list[float]] = {name: [] for name in values}
     for rows in iter_resamples(num_examples, seed=seed, num_resamples=num_resamples):
@@ -71,13 +99,13 @@ def bootstrap_times(
 
 
 def iter_resamples(num_examples: int, *, seed: int, num_resamples: int) -> Iterator[NDArray[np.int64]]:
-    """The rows of each draw; the same for the same seed, whatever is computed on them."""
+    """Draw the rows of each resample; the same for the same seed, whatever is computed on them."""
     for block in _iter_blocks(num_examples, seed=seed, num_resamples=num_resamples):
         yield from block
 
 
-def summarise_draws(value: float, *, draws: NDArray[np.float64], level: float) -> Interval:
-    """The value with the percentiles that leave out equally much on both sides."""
+def summarise_draws(value: float, *, draws: Floats, level: float) -> Interval:
+    """Build the interval that leaves out equally many draws on both sides."""
     if not 0 < level < 1:
         raise InputError(f"level {level} of an interval; it must lie between 0 and 1, such as 0.95")
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
@@ -92,11 +120,55 @@ def find_wilson(num_correct: int, num_examples: int) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
+def compare_means(
+    first: Numbers, *, second: Numbers, seed: int, level: float = 0.95, num_resamples: int = NUM_RESAMPLES
+) -> Difference:
+    """Compare two models by their scores on each example (right or wrong, F1 of SQuAD).
+
+    The interval is a paired bootstrap: both models are scored on the same draws. The p-value is from a
+    randomization test: if the models were alike, it would not matter which of them said what, so on every
+    example the two are swapped by a coin; it is the share of such tosses with a difference at least as
+    large, the real one included.
+    """
+    check_pairs(first, golds=second)
+    gaps = np.asarray(first, np.float64) - np.asarray(second, np.float64)
+    interval = bootstrap_mean(gaps, seed=seed, level=level, num_resamples=num_resamples)
+    generator = _build_generator(seed, _Stream.SWAPPING)
+    tosses = (generator.integers(2, size=len(gaps), dtype=np.uint8) for _ in range(num_resamples))
+    draws = [float(np.where(toss.astype(np.bool_), -gaps, gaps).mean()) for toss in tosses]
+    num_as_large = int(np.sum(np.abs(draws) >= abs(interval.value) - _ROUNDING))
+    return Difference(interval, (1 + num_as_large) / (1 + len(draws)))
+
+
+def summarise_seeds(scores: Sequence[float]) -> SeedSummary:
+    """Summarize one score for each seed of the same training."""
+    if not scores:
+        raise InputError("0 runs to summarize; give at least 1")
+    check_finite(np.asarray(scores, np.float64), name="the score of run")
+    spread = stdev(scores) if len(scores) > 1 else None
+    return SeedSummary(median(scores), fmean(scores), spread, min(scores), max(scores), len(scores))
+
+
+def halve(groups: Sequence[Hashable], *, seed: int) -> tuple[bool, ...]:
+    """Draw which examples are in the first half; those of one group (an article, a passage) stay together."""
+    names = list(dict.fromkeys(groups))
+    if len(names) < 2:
+        raise InputError(f"{len(names)} group of questions cannot be halved; there must be at least 2")
+    order = _build_generator(seed, _Stream.HALVING).permutation(len(names))
+    first = {names[place] for place in order[: len(names) // 2]}
+    return tuple(group in first for group in groups)
+
+
 def _iter_blocks(num_examples: int, *, seed: int, num_resamples: int) -> Iterator[NDArray[np.int64]]:
     if num_resamples < 1:
         raise InputError(f"{num_resamples} resamples; at least 1")
-    generator = build_generator(seed, stream=Stream.RESAMPLING)
+    generator = _build_generator(seed, _Stream.RESAMPLING)
     block = max(1, _BLOCK_CELLS // num_examples)
     for first in range(0, num_resamples, block):
-        num_rows = min(block, num_resamples - first)
-        yield generator.integers(num_examples, size=(num_rows, num_examples))
+        yield generator.integers(num_examples, size=(min(block, num_resamples - first), num_examples))
+
+
+def _build_generator(seed: int, stream: _Stream) -> np.random.Generator:
+    if seed < 0:
+        raise InputError(f"seed {seed} is below 0; give 0 or more")
+    return np.random.default_rng([seed, int(stream)])

@@ -1,42 +1,55 @@
-"""Predicted and gold numbers of the same examples come in; Pearson's and Spearman's correlation go out.
+"""Pearson's and Spearman's correlation of predicted and gold numbers.
 
-Both are scipy's; equal values share the mean of their ranks. Where one side is constant (to twelve digits for
-Pearson, exactly for Spearman) the correlation is undefined; it is 0 here, without a warning: a model that
-says the same of everything has learnt nothing.
+Both are scipy's; equal values share the mean of their ranks. Where one side is constant the correlation is
+undefined; it is 0 here, without a warning: a model that says the same of everything has learned nothing.
 """
+
+import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from albert.tasks.metrics.pairs import Values, check_finite, check_pairs
+from albert.tasks.metrics import Floats, Metric, Weighted, check_finite
 
-_SMALLEST_SPREAD = 1e-12  # of the mean; below it only rounding is left
+_SMALLEST_SPREAD = 1e-12  # relative to the mean; below it there is only rounding
 
 
-def pearson(predictions: Values, *, golds: Values) -> float:
+@Metric
+def pearson(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
     """Linear correlation; 0 where one side is constant."""
-    predicted, gold = _read_numbers(predictions, golds)
-    if _is_constant(predicted) or _is_constant(gold):
-        return 0.0
-    return float(stats.pearsonr(predicted, gold).statistic)
+    first, second = _read_numbers(predictions, golds)
+    return lambda weights: _correlate(first, second, weights)
 
 
-def spearman(predictions: Values, *, golds: Values) -> float:
+@Metric
+def spearman(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
     """Correlation of the ranks, ties by their mean; 0 where one side is constant."""
-    predicted, gold = _read_numbers(predictions, golds)
-    if np.ptp(predicted) == 0 or np.ptp(gold) == 0:
-        return 0.0
-    return float(stats.spearmanr(predicted, gold).statistic)
+    sides = _read_numbers(predictions, golds)
+    first, second = (np.unique(side, return_inverse=True)[1] for side in sides)
+
+    def rank(groups: NDArray[np.int64], weights: Floats) -> Floats:
+        sizes = np.bincount(groups, weights=weights)
+        ranks: Floats = (np.cumsum(sizes) - (sizes - 1) / 2)[groups]
+        return ranks
+
+    return lambda weights: _correlate(rank(first, weights), rank(second, weights), weights)
 
 
-def _read_numbers(predictions: Values, golds: Values) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    check_pairs(predictions, golds=golds)
-    predicted, gold = np.asarray(predictions, np.float64), np.asarray(golds, np.float64)
+def _read_numbers(predictions: NDArray[Any], golds: NDArray[Any]) -> tuple[Floats, Floats]:
+    predicted, gold = predictions.astype(np.float64), golds.astype(np.float64)
     check_finite(predicted, name="prediction")
     check_finite(gold, name="gold number")
     return predicted, gold
 
 
-def _is_constant(values: NDArray[np.float64]) -> bool:
-    return bool(np.ptp(values) <= _SMALLEST_SPREAD * abs(values.mean()))
+def _correlate(first: Floats, second: Floats, weights: Floats) -> float:
+    gaps = []
+    for side in (first, second):
+        mean = side @ weights / weights.sum()
+        if np.ptp(side[weights > 0]) <= _SMALLEST_SPREAD * abs(mean):
+            return 0.0
+        gaps.append(side - mean)
+    one, other = gaps
+    found = (one * other) @ weights / math.sqrt(((one * one) @ weights) * ((other * other) @ weights))
+    return float(min(1.0, max(-1.0, found)))

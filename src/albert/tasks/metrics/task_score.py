@@ -1,54 +1,50 @@
-"""Predictions, golds and names of metrics come in; each metric and their mean, in points of 100, go out."""
+"""The metrics of a task by their names, in points of 100, and the score that it is judged by: their mean."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median_high, median_low
+
+import numpy as np
 
 from albert.errors import InputError
-from albert.tasks.metrics.classification import accuracy, macro_f1, matthews_correlation, positive_f1
-from albert.tasks.metrics.multilabel import multilabel_macro_f1, multilabel_micro_f1, subset_accuracy
-from albert.tasks.metrics.pairs import Values
+from albert.tasks.metrics import Floats, Metric, Values
+from albert.tasks.metrics.classification import CLASS_METRICS
 from albert.tasks.metrics.regression import pearson, spearman
+from albert.tasks.metrics.squad import ANSWER_NOTHING
+
+METRICS: Mapping[str, Metric] = {**CLASS_METRICS, "pearson": pearson, "spearman": spearman}
+WeightedScores = Callable[[Floats], dict[str, float]]  # from the weight of each example to all metrics
 
 
-class Metric(Protocol):
-    """A number for all examples together, from predictions and golds in the same order."""
-
-    def __call__(self, predictions: Any, /, *, golds: Any) -> float:
-        """Score all examples."""
-
-
-@dataclass(frozen=True)
-class TaskScore:
-    """Every metric of a task, and the score it is judged by: their mean."""
-
-    values: Mapping[str, float]
-    score: float
-
-
-METRICS: dict[str, Metric] = {
-    "accuracy": accuracy,
-    "f1": positive_f1,
-    "macro_f1": macro_f1,
-    "matthews": matthews_correlation,
-    "pearson": pearson,
-    "spearman": spearman,
-    "subset_accuracy": subset_accuracy,
-    "multilabel_micro_f1": multilabel_micro_f1,
-    "multilabel_macro_f1": multilabel_macro_f1,
-}
-
-
-def score_task(predictions: Values, *, golds: Values, metrics: Sequence[str]) -> TaskScore:
-    """Score by each of the named metrics; refused: a name that is not in `METRICS`."""
+def prepare_task(
+    predictions: Values, *, golds: Values, metrics: Sequence[str], judges: Sequence[str] = ()
+) -> WeightedScores:
+    """Prepare the named metrics and `score`, the mean of those in `judges` (by default all)."""
     for name in metrics:
         if name not in METRICS:
             raise InputError(f"no metric {name!r}; there are {', '.join(METRICS)}")
-    return combine({name: 100.0 * METRICS[name](predictions, golds=golds) for name in metrics})
+    prepared = {name: METRICS[name].prepare(predictions, golds=golds) for name in metrics}
+    return lambda weights: with_score(
+        {name: metric(weights) for name, metric in prepared.items()}, judges=judges or metrics
+    )
 
 
-def combine(values: Mapping[str, float]) -> TaskScore:
-    """Metrics that are points already, and their plain mean."""
-    if not values:
-        raise InputError("0 metrics to judge by; name at least 1")
-    return TaskScore(dict(values), sum(values.values()) / len(values))
+def score_task(predictions: Values, *, golds: Values, metrics: Sequence[str]) -> dict[str, float]:
+    """Score all examples with weight 1."""
+    return prepare_task(predictions, golds=golds, metrics=metrics)(np.ones(len(golds)))
+
+
+def with_score(values: Mapping[str, float], *, judges: Sequence[str]) -> dict[str, float]:
+    """Turn fractions into points of 100 and add `score`, the mean of the metrics in `judges`."""
+    points = {name: 100.0 * value for name, value in values.items()}
+    return {**points, "score": sum(points[name] for name in judges) / len(judges)}
+
+
+def find_middle(values: Sequence[float]) -> float:
+    """The median of scores or thresholds; `ANSWER_NOTHING` has no mean with another value."""
+    low, high = median_low(values), median_high(values)
+    return high if low == ANSWER_NOTHING else (low + high) / 2
+
+
+def format_figure(value: float, spec: str = ".2f") -> str:
+    """Format a score or a threshold; the threshold that answers nothing is words."""
+    return "nothing is answered" if value == ANSWER_NOTHING else format(value, spec)

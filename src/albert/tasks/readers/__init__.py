@@ -1,1 +1,1 @@
-"""Files of a task come in, examples go out."""
+"""Read the files of a task as examples."""

@@ -1,100 +1,88 @@
-"""A user's own table and the names of its columns come in; examples and the labels that were found go out."""
+"""Read a user's own table: its examples, and the labels that occur in it."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO
 
-from albert.corpus.remote import Place
+from albert.data.paths import PathOrUrl
+from albert.data.problems import Problems, iter_good, quote
+from albert.data.rows import Row, iter_rows
 from albert.errors import FileFormatError, suggest
-from albert.settings import Settings
-from albert.tasks.examples import Example, Numbered
+from albert.tasks.examples import Numbered
 from albert.tasks.labels import Labels, build_labels
-from albert.tasks.problems import Problems, iter_good, quote
-from albert.tasks.readers.kinds import TableKind
-from albert.tasks.readers.rows import Row, iter_rows
-
-C = TypeVar("C", bound=Settings)
-E = TypeVar("E", bound=Example)
+from albert.tasks.readers.columns import Columns
 
 
 @dataclass(frozen=True)
-class Table(Generic[E]):
-    """A whole table: its examples, its labels where they have names, and what was wrong with its rows."""
+class Table:
+    """The examples of a table, its labels if they have names, and what was wrong with its rows."""
 
-    examples: tuple[E, ...]
+    examples: tuple[Any, ...]
     labels: Labels | None
     problems: Problems
 
 
 def read_table(
-    path: Place,
-    kind: TableKind[C, E],
+    path: PathOrUrl,
+    columns: Columns,
     *,
-    columns: C,
     labels: Labels | None = None,
     is_labelled: bool = True,
-) -> Table[E]:
-    """All examples of a table; without `labels` they are found in it, as for training.
+    check: Callable[[Any], None] | None = None,
+) -> Table:
+    """Read all examples of a table; `check` may raise `BadRow` for an example.
 
-    With the labels of the training data, one that it lacks is an error. Refused as well: a table without
-    examples, and one of which more than a tenth cannot be read.
+    Without `labels`, those of the training data, the labels are found in the table. Raise `FileFormatError`
+    if there are no examples, more than a tenth of the rows cannot be read, or a label is not among `labels`.
     """
     if is_labelled and labels is None:
-        labels = find_labels(path, kind, columns=columns)
+        labels = find_labels(path, columns)
     problems = Problems(str(path))
-    found = iter_table(path, kind, columns=columns, labels=labels, is_labelled=is_labelled, problems=problems)
+    found = iter_table(path, columns, problems=problems, labels=labels, is_labelled=is_labelled, check=check)
     numbered = list(found)
     problems.check(len(numbered))
     if getattr(columns, "id", None) is not None:
-        _note_repeated(numbered, problems)
+        seen: set[str] = set()
+        for each in numbered:
+            if each.example.id in seen:
+                problems.note("an id that occurs before", line=each.line, detail=quote(each.example.id))
+            seen.add(each.example.id)
     return Table(tuple(each.example for each in numbered), labels, problems)
 
 
-def _note_repeated(numbered: Iterable[Numbered[E]], problems: Problems) -> None:
-    """Count ids that more than one row has: their answers cannot be told apart by them."""
-    seen: set[str] = set()
-    for each in numbered:
-        if each.example.id in seen:
-            problems.note("an id that occurs before", line=each.line, detail=quote(each.example.id))
-        seen.add(each.example.id)
-
-
 def iter_table(
-    source: Place | BinaryIO,
-    kind: TableKind[C, E],
+    source: PathOrUrl | BinaryIO,
+    columns: Columns,
     *,
-    columns: C,
     problems: Problems,
     labels: Labels | None = None,
     is_labelled: bool = False,
     format: str | None = None,
-) -> Iterator[Numbered[E]]:
-    """Examples one at a time, from a table or a stream of any size; bad rows are left out and counted."""
+    check: Callable[[Any], None] | None = None,
+) -> Iterator[Numbered[Any]]:
+    """Yield the examples of a table or a stream, one at a time; bad rows are skipped and counted."""
 
-    def build(row: Row) -> Numbered[E]:
-        example = kind.build(row, columns, labels, is_labelled)
-        kind.note(example, row.line, problems)
+    def build(row: Row) -> Numbered[Any]:
+        example = columns.build(row, labels, is_labelled=is_labelled)
+        if check is not None:
+            check(example)
+        columns.note(example, row.line, problems)
         return Numbered(row.line, example)
 
-    wanted = kind.wanted(columns, is_labelled=is_labelled)
+    wanted = columns.wanted(is_labelled=is_labelled)
     rows = iter_rows(source, wanted=wanted, problems=problems, format=format)
     return iter_good(rows, build, problems=problems)
 
 
 def check_named(
-    columns: C,
-    kind: TableKind[C, E],
-    *,
-    named: Collection[str],
-    read: Sequence[Problems],
-    is_labelled: bool = True,
+    columns: Columns, *, named: Collection[str], read: Sequence[Problems], is_labelled: bool = True
 ) -> None:
-    """Refuse a column that a user names and none of the tables has, though they could do without it.
+    """Raise `FileFormatError` if the user names an optional column that none of the tables has.
 
-    `named` are the user's keys: what has its usual name, or a model's, is read where a table has it. `read`
-    are the tables, which are read by then: a column may be in one of them alone.
+    `named` are the keys that the user set, and `read` the tables, after reading: a column may be in only one
+    of them.
     """
-    optional = kind.wanted(columns, is_labelled=is_labelled).optional
+    optional = columns.wanted(is_labelled=is_labelled).optional
     found = list(dict.fromkeys(name for each in read for name in each.columns))
     for key in named:
         name = getattr(columns, key)
@@ -106,20 +94,12 @@ def check_named(
             )
 
 
-def find_labels(path: Place, kind: TableKind[C, E], *, columns: C) -> Labels | None:
-    """The names of all labels in a table, in an order that does not depend on that of its rows.
-
-    None where the labels have no names: numbers, answers and options.
-    """
-    least = kind.least_names(columns)
-    if not least:
+def find_labels(path: PathOrUrl, columns: Columns) -> Labels | None:
+    """Find all labels in a table, sorted; None for numbers, answers and options, which have no names."""
+    if not columns.least_labels:
         return None
-    quiet = Problems(str(path))  # what is left out here is counted when the examples are read
-    rows = iter_rows(path, wanted=kind.wanted(columns, is_labelled=True), problems=quiet)
-    names: set[str] = set()
-    num_rows = 0
-    for found in iter_good(rows, lambda row: kind.names(row, columns), problems=quiet):
-        names.update(found)
-        num_rows += 1
-    quiet.check(num_rows)
-    return build_labels(names, source=str(path), least=least)
+    quiet = Problems(str(path))  # bad rows are reported when the examples are read
+    rows = iter_rows(path, wanted=columns.wanted(is_labelled=True), problems=quiet)
+    names = [set(found) for found in iter_good(rows, columns.list_labels, problems=quiet)]
+    quiet.check(len(names))
+    return build_labels(set().union(*names), source=str(path), least=columns.least_labels)

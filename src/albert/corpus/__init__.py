@@ -1,1 +1,0 @@
-"""documents → shards: untidy files come in, tokenized Arrow shards with a manifest go out."""

@@ -1,0 +1,160 @@
+"""Raw bytes come in, tidy text goes out, and everything that was taken away is counted by its kind."""
+
+import re
+from collections import Counter
+from collections.abc import Collection
+
+import numpy as np
+
+# Base64, hashes and the like: no word of any language written in Latin letters is as long.
+MAX_TOKEN_BYTES = 200
+# A page has about 2,500 characters: a running head comes back on every other one, a chapter does not.
+HEAD_CHARACTERS = 6000
+MIN_HEADS = 10
+MAX_HEAD_LENGTH = 80
+
+_CONTROL = bytes(set(range(32)) - set(b"\t\n")) + b"\x7f"
+# Each begins with fixed bytes, which makes them fast: C1 controls; soft hyphens; zero-width spaces and
+# direction marks; the word joiner. The zero-width joiners stay: Persian and emoji need them.
+_INVISIBLE = (
+    ("control_characters", re.compile(rb"\xc2[\x80-\x84\x86-\x9f]")),
+    ("soft_hyphens", re.compile(rb"\xc2\xad")),
+    ("invisible_characters", re.compile(rb"\xe2\x80[\x8b\x8e\x8f\xaa-\xae]")),
+    ("invisible_characters", re.compile(rb"\xe2\x81\xa0")),
+    ("byte_order_marks", re.compile(rb"\xef\xbb\xbf")),
+)
+# Page breaks, and the line breaks of word processors: between two words they are all that parts them.
+_BREAKS = re.compile(rb"(?<=\S)[\x0b\x0c]+(?=\S)")
+_LINE_ENDS = (b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
+_LONG_TOKEN = re.compile(rb"[!-~]{%d,}" % (MAX_TOKEN_BYTES + 1))
+_PAGE_NUMBER = re.compile(
+    r"\n[ \t]*(?:[-–—\[(|] ?)?(?:(?:[Pp]age|PAGE|[Pp]\.) ?)?\d{1,4}(?: ?[-–—\])|])?[ \t]*(?=\n)"
+)
+_LICENCE_START = re.compile(r"\*\*\* ?START OF (?:THE|THIS) PROJECT GUTENBERG[^\n]*\n")
+_LICENCE_END = re.compile(
+    r"^(?:\*\*\* ?END OF (?:THE|THIS) PROJECT GUTENBERG|End of (?:the )?Project Gutenberg)", re.MULTILINE
+)
+_DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
+
+
+def clean_bytes(data: bytes, counts: Counter[str], *, keeps_long_tokens: bool = False) -> str:
+    """Whole lines of bytes as text with `\\n` line ends; broken UTF-8 becomes U+FFFD.
+
+    `keeps_long_tokens` is for text whose characters are symbols with nothing between them.
+    """
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if b"\x0b" in data or b"\x0c" in data:
+        data = _BREAKS.sub(b"\n", data)
+    kept = data.translate(None, _CONTROL)
+    count(counts, "control_characters", len(data) - len(kept))
+    if not kept.isascii():
+        for mark in _LINE_ENDS:
+            kept = kept.replace(mark, b"\n")
+        for kind, pattern in _INVISIBLE:
+            kept, number = pattern.subn(b"", kept)
+            count(counts, kind, number)
+    return mend_bytes(kept if keeps_long_tokens else _drop_long_tokens(kept, counts), counts)
+
+
+def mend_bytes(data: bytes, counts: Counter[str]) -> str:
+    """Bytes as text; what is no UTF-8 becomes U+FFFD and is counted."""
+    text = data.decode("utf-8", "replace")
+    if "\ufffd" in text:
+        count(counts, "broken_characters", text.count("\ufffd") - data.count(b"\xef\xbf\xbd"))
+    return text
+
+
+def clean_text(text: str, counts: Counter[str], *, keeps_long_tokens: bool = False) -> str:
+    """The same for a text that comes out of a record; half a surrogate pair counts as broken."""
+    data = text.encode("utf-8", "surrogatepass")
+    return clean_bytes(data, counts, keeps_long_tokens=keeps_long_tokens)
+
+
+def _drop_long_tokens(data: bytes, counts: Counter[str]) -> bytes:
+    # A token that is too long covers a whole row of half its length: first look for a row without a space.
+    width = MAX_TOKEN_BYTES // 2
+    rows = np.frombuffer(data, dtype=np.uint8)[: len(data) // width * width].reshape(-1, width)
+    if (rows <= 32).any(axis=1).all():
+        return data
+    data, number = _LONG_TOKEN.subn(b"", data)
+    count(counts, "long_tokens", number)
+    return data
+
+
+def drop_page_furniture(text: str, counts: Counter[str], *, heads: Collection[str] = ()) -> str:
+    """Whole lines without those that are only a number, and without the running heads."""
+    framed, number = _PAGE_NUMBER.subn("", "\n" + text)
+    count(counts, "page_numbers", number)
+    if not heads:
+        return framed[1:]
+    lines = framed[1:].split("\n")
+    kept = [line for line in lines if not line or head_pattern(line) not in heads]
+    count(counts, "running_heads", len(lines) - len(kept))
+    return "\n".join(kept)
+
+
+def head_pattern(line: str) -> str:
+    """A line as running heads are compared: page numbers, also Roman ones, are all alike."""
+    return _DIGITS.sub("#", line.strip()) if len(line) <= MAX_HEAD_LENGTH + 20 else ""
+
+
+def find_running_heads(sample: str) -> tuple[str, ...]:
+    """The lines that come back on page after page of a sample: what stands over the text, not in it."""
+    lines = (line for line in map(str.strip, sample.split("\n")) if 6 <= len(line) <= MAX_HEAD_LENGTH)
+    # A head is no sentence ("Yes, sir."), no separator, and no line in the middle of a paragraph.
+    found = Counter(
+        head_pattern(line)
+        for line in lines
+        if line[-1].isalnum() and line[0].isalnum() and not line[0].islower()
+    )
+    least = max(MIN_HEADS, len(sample) // HEAD_CHARACTERS)
+    return tuple(sorted(line for line, times in found.items() if times >= least and _is_title(line)))
+
+
+def _is_title(line: str) -> bool:
+    """Whether fewer than half of the words begin with a small letter."""
+    words = [word for word in line.split() if word[0].isalpha()]
+    return len(line) >= 6 and sum(word[0].islower() for word in words) < 0.5 * len(words)
+
+
+def drop_licence(text: str, counts: Counter[str], *, is_licence: bool | None = None) -> tuple[str, bool]:
+    """The text without Project Gutenberg's licences, and whether it ends inside one.
+
+    A file may hold several books: after an end, all is licence up to the next start. `is_licence` says where
+    the text before this one ended, None that this is the beginning: before a first start is licence, too.
+    """
+    if "GUTENBERG" not in text.upper():
+        kept = "" if is_licence else text
+        count(counts, "licence_characters", len(text) - len(kept))
+        return kept, bool(is_licence)
+    marks = sorted(
+        [(mark.start(), mark.end(), True) for mark in _LICENCE_START.finditer(text)]
+        + [(mark.start(), mark.end(), False) for mark in _LICENCE_END.finditer(text)]
+    )
+    parts: list[str] = []
+    place = 0
+    for start, end, is_start in marks:
+        if not is_licence and not (is_start and is_licence is None):
+            parts.append(text[place:start])
+        is_licence = not is_start
+        place = end
+    if not is_licence:
+        parts.append(text[place:])
+    kept = "".join(parts)
+    count(counts, "licence_characters", len(text) - len(kept))
+    return kept, bool(is_licence)
+
+
+def looks_binary(head: bytes) -> bool:
+    """Whether the first bytes of a file are no text: a zero byte, or a third of them no UTF-8."""
+    if b"\0" in head:
+        return True
+    text = head.decode("utf-8", "replace")
+    return 3 * text.count("\ufffd") > max(len(text), 1)
+
+
+def count(counts: Counter[str], kind: str, number: int) -> None:
+    """Add to a count; a count of zero is not recorded."""
+    if number:
+        counts[kind] += number

@@ -1,0 +1,248 @@
+"""Run a function on many tasks: in local processes, or on a Ray cluster.
+
+A task is the argument of a pure function, so a task that is lost can be run again anywhere with the same
+result. Ray is imported when its engine is built.
+"""
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
+from concurrent.futures import wait as wait_for
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, redirect_stdout
+from multiprocessing.connection import wait
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from albert import __version__
+from albert.errors import AlbertError, InputError, TerminatedError, first_line, name_install
+
+T = TypeVar("T")
+R = TypeVar("R")
+# How often a task may lose its node or its process and be started again.
+MAX_RETRIES = 8
+# Enough waiting tasks for any cluster to see that it could grow.
+_MAX_SUBMITTED = 1000
+# The least that Ray accepts: only names and counts pass between the processes.
+_OBJECT_STORE_BYTES = 80 * 1024 * 1024
+_CONNECT_SECONDS = 10.0
+
+
+class WorkerError(AlbertError):
+    """A worker that was killed."""
+
+
+class Engine(Protocol):
+    """Runs tasks inside its `with` block."""
+
+    def __enter__(self) -> "Engine": ...
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
+
+    @property
+    def num_at_once(self) -> int:
+        """How many tasks run at a time."""
+
+    def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
+        """Yield each task with its result, as they are done; the first error of a task ends the run."""
+
+
+def build_engine(name: str, *, num_workers: int | None = None, address: str | None = None) -> Engine:
+    """Build the engine `local`, with one process by default, or `ray`, with all cores of a cluster.
+
+    `address` is that of a running cluster.
+    """
+    if num_workers is not None and num_workers < 1:
+        raise InputError(f"{num_workers} workers are too few; at least 1")
+    if name == "ray":
+        return RayEngine(num_workers, address=address)
+    if name != "local":
+        raise InputError(f"engine {name!r} is unknown; local, or ray for a cluster")
+    if address is not None:
+        raise InputError(f"address {address} is for a cluster; add --engine ray, or leave it out")
+    return Workers(1 if num_workers is None else num_workers)
+
+
+class Workers:
+    """Local processes, started when they are first needed."""
+
+    def __init__(self, num_workers: int) -> None:
+        self._num_workers = num_workers
+        self._pool: ProcessPoolExecutor | None = None
+        self._handler: Any = None  # of SIGTERM, before the pool
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._pool is None:
+            return
+        if kind is not None:
+            # After Ctrl-C or an error nobody need wait: files appear complete or not at all.
+            for process in list((self._pool._processes or {}).values()):
+                process.terminate()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._handler is not None:
+            signal.signal(signal.SIGTERM, self._handler)
+
+    @property
+    def num_at_once(self) -> int:
+        """How many tasks run at a time."""
+        return self._num_workers
+
+    def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
+        """Yield each task with its result; with one worker, tasks run in this process."""
+        if self._num_workers <= 1 or len(tasks) <= 1:
+            for task in tasks:
+                yield task, function(task)
+            return
+        waiting = deque(tasks)
+        running: dict[Future[R], T] = {}
+        try:
+            while waiting or running:
+                # No more than can run: a task that a worker has fetched cannot be cancelled on Ctrl-C.
+                while waiting and len(running) < self._num_workers:
+                    task = waiting.popleft()
+                    running[self._open_pool().submit(function, task)] = task
+                for done in wait_for(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(done), done.result()
+        except BrokenProcessPool as error:
+            raise WorkerError(
+                "a worker was ended from outside, perhaps for want of memory; run the same command again "
+                "(what is done is kept), or with fewer --workers"
+            ) from error
+
+    def _open_pool(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            # Spawned: a fork would copy locks that threads of numpy or Arrow hold.
+            context = multiprocessing.get_context("spawn")
+            if threading.current_thread() is threading.main_thread():
+                self._handler = signal.signal(signal.SIGTERM, _terminate)
+            self._pool = ProcessPoolExecutor(
+                self._num_workers, mp_context=context, initializer=_prepare_worker
+            )
+        return self._pool
+
+
+def _terminate(*_: object) -> NoReturn:
+    """Let SIGTERM end the workers as well."""
+    raise TerminatedError
+
+
+def _prepare_worker() -> None:
+    # Ctrl-C is handled by the parent. A worker whose parent was killed would wait for a task forever.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+class RayEngine:
+    """A Ray cluster: the running one at `address` (or $RAY_ADDRESS), else one started for the `with` block.
+
+    At most `num_workers` tasks run at once; None means one for every core.
+    """
+
+    def __init__(self, num_workers: int | None = None, *, address: str | None = None) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise InputError(
+                f"engine ray needs the extra `ray`; in the clone, run: {name_install('ray')}"
+            ) from error
+        self._ray: Any = ray
+        self._num_workers = num_workers
+        self._address = address or os.environ.get("RAY_ADDRESS")
+        self._open = ExitStack()
+
+    def __enter__(self) -> "RayEngine":
+        # Ray reports a lost node on stdout, where --json prints its result.
+        self._open.enter_context(redirect_stdout(sys.stderr))
+        if not self._ray.is_initialized():
+            self._open.callback(self._ray.shutdown)  # which ends what still runs
+            self._connect()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def num_at_once(self) -> int:
+        """How many tasks run at a time: not more than the cluster has cores now."""
+        num_cores = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        return min(self._num_workers or num_cores, num_cores)
+
+    def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
+        """Yield each task with its result; a task's own error is raised as it is."""
+        remote = self._ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_run_task)
+        limit = min(self._num_workers or _MAX_SUBMITTED, _MAX_SUBMITTED)
+        waiting = deque(tasks)
+        running: dict[Any, T] = {}
+        while waiting or running:
+            while waiting and len(running) < limit:
+                task = waiting.popleft()
+                running[remote.remote(function, task, __version__)] = task
+            (done,), _ = self._ray.wait(list(running), num_returns=1)
+            yield running.pop(done), self._fetch(done)
+
+    def _fetch(self, reference: Any) -> Any:
+        try:
+            result, error = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as failure:  # a bug, with its traceback
+            raise failure.cause from failure
+        except self._ray.exceptions.RayError as failure:
+            raise WorkerError(
+                f"the cluster lost a task {MAX_RETRIES + 1} times ({first_line(failure)}), perhaps for want "
+                "of memory; run the same command again (what is done is kept), or with fewer --workers"
+            ) from failure
+        if error is not None:
+            raise error
+        return result
+
+    def _connect(self) -> None:
+        address = self._address
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+        if address is None or address == "local":
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            limits = {"num_cpus": self._num_workers, "object_store_memory": _OBJECT_STORE_BYTES}
+            self._ray.init(address="local", include_dashboard=False, **limits, **quiet)
+            return
+        host, colon, port = address.removeprefix("ray://").rpartition(":")
+        try:
+            if colon and port.isdecimal():  # not `auto`; Ray itself would try for a minute
+                socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            raise InputError(
+                f"address {address}: nothing answers there ({getattr(error, 'strerror', None) or error}); "
+                "give the host:port that `ray start --head` printed"
+            ) from error
+        try:
+            self._ray.init(address=address, **quiet)
+        except Exception as error:  # Ray's own, gRPC's and the system's
+            raise InputError(
+                f"address {address}: no Ray cluster is reached there ({first_line(error)}); start one with "
+                "`ray start --head`, join this machine to it with `ray start --address …`, and give host:port"
+            ) from error
+
+
+def _run_task(function: Callable[[T], R], task: T, version: str) -> tuple[R | None, AlbertError | None]:
+    """Run a task on a node of the cluster; a user's error is returned, so that Ray does not retry it."""
+    try:
+        if version != __version__:
+            raise InputError(
+                f"{socket.gethostname()}: has albert {__version__}, and the command is of {version}; install "
+                "the same version on every node"
+            )
+        return function(task), None
+    except AlbertError as error:
+        return None, error

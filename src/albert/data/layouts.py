@@ -1,0 +1,349 @@
+"""Detect how the lines of a text are laid out, and join them into documents of paragraphs.
+
+What tells the layouts apart: hard-wrapped lines stop in mid-sentence; where each sentence has a line of its
+own, hardly a line holds the end of one and the beginning of the next; where blank lines part documents,
+hardly a line stands alone between two of them.
+"""
+
+import re
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from albert.data.rows import iter_groups
+from albert.text.sentences import SENTENCE_MARKS
+
+LAYOUTS = {
+    "sentences": "one sentence per line, blank lines between documents",
+    "paragraphs": "one paragraph per line, blank lines between documents",
+    "spaced": "one paragraph per line, blank lines between paragraphs and around headings",
+    "wrapped": "hard-wrapped, blank lines between paragraphs",
+    "dense": "hard-wrapped, no blank lines between paragraphs",
+}
+# Longer lines were not wrapped for a screen or a page.
+MAX_WRAPPED_WIDTH = 130
+_MARKS = frozenset(f"{SENTENCE_MARKS}:;：；")
+_CLOSING = "\"'”’»«)]*_"
+_LAST = frozenset('"”»—-')
+_STARTS_INSIDE = re.compile(
+    rf"[{SENTENCE_MARKS}][\"'”’»)\]]*[ ]+[\"'“‘«(\[]*(?=[^\W\d_a-zà-öø-ÿ])|[。！？][”’」』]*(?=.)"
+)
+# No document is held in memory beyond this: a longer one is cut between two paragraphs.
+MAX_DOCUMENT_CHARACTERS = 1 << 22
+# A paragraph is cut by a page break, rarely by two; more pieces than this are no paragraph.
+MAX_MENDED = 8
+_BLANK = re.compile(r"\n[ \t\u00a0]*\n\s*")
+_WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_HYPHEN_END = re.compile(r"([^\W\d_]+)-$")
+_WORD_START = re.compile(r"[^\W\d_]+")
+# Letters and digits, Braille, and emoji, which may be all that somebody says.
+_SAYS_SOMETHING = re.compile(r"[\w\u2801-\u28ff\U0001f300-\U0001faff]")
+# Letters of scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, Chinese, Japanese, Yi.
+_UNSPACED = (
+    "\u0e00-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua000-\ua4cf\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_WIDE_MARKS = "\u3001-\u3004\u3008-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
+# Where they were wrapped there was no space either; nor is there any beside a full-width mark.
+_UNSPACED_END = re.compile(
+    rf"\n(?:(?=[{_UNSPACED}])(?<=[{_UNSPACED}]\n)|(?=[{_WIDE_MARKS}])|(?<=[{_WIDE_MARKS}]\n))"
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How lines make paragraphs; of wrapped ones, how far they are filled and whether they are indented.
+
+    A line that would be shorter than `width` even with the next word ends a paragraph.
+    """
+
+    name: str
+    width: int = MAX_WRAPPED_WIDTH
+    is_indented: bool = False
+
+
+def ends_sentence(line: str) -> bool:
+    """Whether a line stops where a sentence may."""
+    return line[-1:] in _LAST or line.rstrip(_CLOSING)[-1:] in _MARKS
+
+
+def choose_layout(name: str | None, sample: str) -> Layout:
+    """The layout of a name, measured by a sample; without a name, the one that the sample has."""
+    if name is None:
+        return detect_layout(sample)
+    lines = [line.rstrip() for line in sample.split("\n")]
+    pairs = [(a, b) for a, b in pairwise(lines) if a.strip() and b.strip()]
+    if name not in ("wrapped", "dense") or all(ends_sentence(a) for a, _ in pairs):
+        return Layout(name)
+    measured = _measure_wrapping(pairs)
+    return measured if name == "dense" else Layout("wrapped", measured.width)
+
+
+def detect_layout(sample: str) -> Layout:
+    """Judge by a sample that begins at the text's first line."""
+    lines = [line.rstrip() for line in sample.split("\n")]
+    filled = [line for line in lines if line.strip()]
+    if not filled:
+        return Layout("paragraphs")
+    pairs = [(a, b) for a, b in pairwise(lines) if a.strip() and b.strip()]
+    num_blocks = max(len(filled) - len(pairs), 1)
+    if _are_wrapped(pairs, num_blocks):
+        layout = _measure_wrapping(pairs)
+        inner = sum(begins_paragraph(a, b, layout) for a, b in pairs)
+        return layout if inner > num_blocks else Layout("wrapped", layout.width)
+    inside = sum(len(_STARTS_INSIDE.findall(line)) for line in filled)
+    if num_blocks < len(pairs) and inside < 0.15 * (inside + len(filled)):
+        return Layout("sentences")
+    return Layout("spaced" if _count_singles(lines) > 0.2 * num_blocks and num_blocks > 1 else "paragraphs")
+
+
+def _count_singles(lines: list[str]) -> int:
+    """How many lines stand alone between blank ones."""
+    is_filled = [False, *(bool(line.strip()) for line in lines), False]
+    triples = zip(is_filled, is_filled[1:], is_filled[2:], strict=False)
+    return sum(here and not before and not after for before, here, after in triples)
+
+
+def _are_wrapped(pairs: list[tuple[str, str]], num_blocks: int) -> bool:
+    """Whether lines go on in the next: enough of them, stopping in mid-sentence, none of them long."""
+    if len(pairs) < 3 or len(pairs) < 0.2 * num_blocks:
+        return False
+    if statistics.median(len(a) for a, _ in pairs) > MAX_WRAPPED_WIDTH:
+        return False
+    unfinished = sum(not ends_sentence(a) for a, _ in pairs)
+    return unfinished > 0.4 * len(pairs)
+
+
+def _measure_wrapping(pairs: list[tuple[str, str]]) -> Layout:
+    """How far wrapped lines are filled, and whether paragraphs are indented, if nothing else parts them."""
+    # Lines that stop in mid-sentence had no room for the next word, but for a few odd ones.
+    unfinished = [(a, b) for a, b in pairs if not ends_sentence(a)]
+    certain = [(a, b) for a, b in unfinished if b.lstrip()[0].islower()] or unfinished
+    filled = sorted(_fill(a, b) for a, b in certain)
+    width = min(filled[len(filled) // 50], MAX_WRAPPED_WIDTH)
+    indented = sum(b[0] in " \t" and a[0] not in " \t" for a, b in pairs)
+    return Layout("dense", width, is_indented=0.02 * len(pairs) < indented < 0.5 * len(pairs))
+
+
+def begins_paragraph(before: str, line: str, layout: Layout) -> bool:
+    """Whether a line of a dense text begins a paragraph: it is indented, or the one before it had room left.
+
+    Had the paragraph gone on, its next word would have stood on the line before.
+    """
+    if layout.is_indented:
+        return line[0] in " \t"
+    if len(before) >= layout.width - 2 or not ends_sentence(before):
+        return False
+    return _fill(before, line) < layout.width and not line.lstrip()[0].islower()
+
+
+def _fill(line: str, following: str) -> int:
+    """How long a line would be with the first word of the next."""
+    return len(line) + 1 + len(following.split(maxsplit=1)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class RawDocument:
+    """A document as it was read: its paragraphs, or its sentences where the source had one to a line."""
+
+    paragraphs: Sequence[str]
+    is_split: bool = False
+
+
+class Joiner:
+    """Joins wrapped lines; a hyphen at a line's end is judged by the words of the text's first part.
+
+    `read_sample` gives that part: most texts have no such hyphen, and it is never asked for.
+    """
+
+    def __init__(self, read_sample: Callable[[], str]) -> None:
+        self._read_sample = read_sample
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words of the sample, compounds among them."""
+        return frozenset(_WORDS.findall(self._read_sample().lower()))
+
+    def join(self, lines: Sequence[str]) -> str:
+        """One line of them all; a word cut by the wrapping is whole again, a compound keeps its hyphen."""
+        framed = "\n".join(lines)
+        if not framed.isascii():
+            framed = _UNSPACED_END.sub("", framed)
+        if "-\n" not in framed:
+            return framed.replace("\n", " ")
+        first, *others = framed.split("\n")
+        parts = [first]
+        for line in others:
+            self._append(parts, line)
+        return "".join(parts)
+
+    def _append(self, parts: list[str], line: str) -> None:
+        head, tail = _HYPHEN_END.search(parts[-1][-60:]), _WORD_START.match(line)
+        if head is None or tail is None or not tail[0][0].islower():
+            parts += (" ", line)
+            return
+        first, second = head[1].lower(), tail[0].lower()
+        is_compound = f"{first}-{second}" in self.words or (first in self.words and second in self.words)
+        if f"{first}{second}" in self.words or not is_compound:
+            parts[-1] = parts[-1][:-1]
+        parts.append(line)
+
+
+def iter_raw_documents(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[RawDocument]:
+    """The documents of a text that comes in chunks of whole lines."""
+    if layout.name in ("sentences", "paragraphs"):
+        documents = _iter_line_documents(chunks, is_split=layout.name == "sentences")
+    else:
+        # All as one document, cut where it would grow too long.
+        mended = mend_paragraphs(_BOOK_READERS[layout.name](chunks, layout, joiner))
+        documents = iter_groups(mended, (len, MAX_DOCUMENT_CHARACTERS))
+    for paragraphs in documents:
+        yield RawDocument(paragraphs, is_split=layout.name == "sentences")
+
+
+def iter_blocks(chunks: Iterable[str]) -> Iterator[str]:
+    """The texts between blank lines; one that is too long for a document is cut after a line."""
+    rest = ""
+    for chunk in chunks:
+        *blocks, rest = _BLANK.split(rest + chunk)
+        yield from blocks
+        if len(rest) > MAX_DOCUMENT_CHARACTERS:
+            cut = rest.rfind("\n") + 1 or len(rest)
+            yield rest[:cut]
+            rest = rest[cut:]
+    yield rest
+
+
+def split_lines(block: str) -> list[str]:
+    """The lines of a block that are not blank, without the white space at their ends."""
+    return list(filter(None, map(str.strip, block.split("\n"))))
+
+
+def _iter_line_documents(chunks: Iterable[str], *, is_split: bool) -> Iterator[list[str]]:
+    for block in iter_blocks(chunks):
+        lines = split_lines(block)
+        if not lines:
+            continue
+        if not is_split:
+            lines = list(mend_paragraphs(lines))
+        yield lines  # a blank line is a border here, whatever stands on its sides
+
+
+def _iter_wrapped(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
+    longest = max(MAX_WRAPPED_WIDTH, layout.width + layout.width // 3)
+    for block in iter_blocks(chunks):
+        lines = split_lines(block)
+        if lines and max(map(len, lines)) <= longest:
+            yield joiner.join(lines)
+        elif lines:
+            yield from _join_runs(lines, lambda before, line: max(len(before), len(line)) <= longest, joiner)
+
+
+def _iter_spaced(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
+    """Every line is a paragraph, but for a stretch of wrapped ones here and there."""
+
+    def goes_on(before: str, line: str) -> bool:
+        return len(before) <= layout.width and not ends_sentence(before)
+
+    for block in iter_blocks(chunks):
+        lines = split_lines(block)
+        if len(lines) < 2:
+            yield from lines
+        elif max(map(len, lines)) <= layout.width and not all(map(ends_sentence, lines)):
+            yield joiner.join(lines)
+        else:
+            yield from _join_runs(lines, goes_on, joiner)
+
+
+def _join_runs(lines: list[str], goes_on: Callable[[str, str], bool], joiner: Joiner) -> Iterator[str]:
+    """Join each line to the one before where `goes_on` says so."""
+    run = [lines[0]]
+    for before, line in pairwise(lines):
+        if not goes_on(before, line):
+            yield joiner.join(run)
+            run = []
+        run.append(line)
+    yield joiner.join(run)
+
+
+def _iter_dense(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
+    gathered: list[str] = []
+    num_characters = 0
+    before = ""
+    for chunk in chunks:
+        for line in chunk.split("\n")[:-1]:
+            is_blank = not line or line.isspace()
+            if gathered and (
+                is_blank or begins_paragraph(before, line, layout) or num_characters > MAX_DOCUMENT_CHARACTERS
+            ):
+                yield joiner.join(gathered)
+                gathered, num_characters = [], 0
+            if not is_blank:
+                before = line.rstrip()
+                gathered.append(before.lstrip())
+                num_characters += len(before)
+    if gathered:
+        yield joiner.join(gathered)
+
+
+_BOOK_READERS = {"wrapped": _iter_wrapped, "spaced": _iter_spaced, "dense": _iter_dense}
+
+
+def mend_paragraphs(paragraphs: Iterable[str]) -> Iterator[str]:
+    """Join what a page break cut: an unfinished paragraph, and one that begins with a small letter.
+
+    Only in a text that uses capitals: where the paragraph before began with a small letter and none was
+    joined to it, small letters say nothing.
+    """
+    run: list[str] = []
+    for paragraph in paragraphs:
+        if run and _goes_on(run, paragraph):
+            run.append(paragraph)
+            continue
+        if run:
+            yield " ".join(run)
+        run = [paragraph]
+    if run:
+        yield " ".join(run)
+
+
+def _goes_on(run: Sequence[str], paragraph: str) -> bool:
+    before = run[-1]
+    return (
+        paragraph[0].islower()
+        and not run[0][0].islower()
+        and (before[-1].isalnum() or before[-1] in ",;-")
+        and len(run) < MAX_MENDED
+    )
+
+
+def cut_passages(documents: Iterable[RawDocument], num_characters: int | None) -> Iterator[RawDocument]:
+    """Each document in passages of whole paragraphs of so many characters or more; None: as it is.
+
+    What is left at a document's end, and is shorter, belongs to the passage before it.
+    """
+    for document in documents:
+        if num_characters is None:
+            yield document
+            continue
+        passages: list[list[str]] = [[]]
+        size = 0
+        for paragraph in document.paragraphs:
+            if size >= num_characters:
+                passages.append([])
+                size = 0
+            passages[-1].append(paragraph)
+            size += len(paragraph)
+        if size < num_characters and len(passages) > 1:
+            last = passages.pop()
+            passages[-1] += last
+        yield from (RawDocument(passage, document.is_split) for passage in passages)
+
+
+def drop_ornaments(document: RawDocument, count: Callable[[int], None]) -> RawDocument:
+    """The document without paragraphs that say nothing, such as `* * *`."""
+    kept = [paragraph for paragraph in document.paragraphs if _SAYS_SOMETHING.search(paragraph)]
+    count(len(document.paragraphs) - len(kept))
+    return RawDocument(kept, is_split=document.is_split)

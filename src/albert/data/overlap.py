@@ -1,0 +1,225 @@
+"""Find how many texts of a task's files occur in a corpus.
+
+A text *occurs whole* if its tokens are consecutive inside one document of the corpus. It *overlaps* if a run
+of n of its tokens is (13 by default); `share` is how much of it is in such runs. Texts of fewer than n tokens
+are too common to say anything and are counted apart. The corpus is streamed: memory depends on the task's
+files alone.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from albert.data.cleaning import looks_binary
+from albert.data.corpus import Corpus
+from albert.data.paths import HEAD_BYTES, iter_bytes
+from albert.data.rows import find_format, iter_groups
+from albert.data.shards import ShardPart
+from albert.errors import FileFormatError, InputError
+from albert.files import MAX_CSV_FIELD
+from albert.text.tokenizer import Tokenizer
+
+NUM_PIECES = 13
+MAX_EXAMPLES = 5
+_FILTER_BITS = 24
+_BLOCK = 1 << 20
+_CHUNK_TEXTS = 1000
+Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class OverlapExample:
+    """A text that was found, and how much of it."""
+
+    text: str
+    share: float
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class FileOverlap:
+    """What was found of one file; shares and counts are of the texts that are long enough."""
+
+    name: str
+    num_texts: int
+    num_short: int
+    num_overlapping: int
+    num_mostly: int
+    num_whole: int
+    examples: tuple[OverlapExample, ...]
+
+
+@dataclass
+class _Text:
+    """A text that is long enough, its token ids, and the hashes of its runs."""
+
+    text: str
+    path: Path
+    ids: NDArray[np.int64]
+    runs: Hashes
+    is_whole: bool = False
+
+
+def find_overlap(
+    corpus: Corpus, paths: Sequence[Path], tokenizer: Tokenizer, *, num_pieces: int = NUM_PIECES
+) -> list[FileOverlap]:
+    """Look for the texts of each file in the corpus, by runs of `num_pieces` tokens."""
+    if num_pieces < 1:
+        raise InputError(f"runs of {num_pieces} pieces are too short; at least 1")
+    if tokenizer.fingerprint != corpus.manifest.vocabulary:
+        raise InputError(f"{corpus.name}: prepared with another vocabulary than this one; give its own")
+    counts: dict[Path, int] = {}
+    texts: list[_Text] = []
+    for path in paths:
+        # A text that is in a file twice, as a passage with its questions, is one text.
+        distinct = list(dict.fromkeys(text.strip() for text in iter_texts(path) if text.strip()))
+        if not distinct:
+            raise InputError(f"{path}: no text in it; give the files of a task")
+        counts[path] = len(distinct)
+        for group in iter_groups(distinct, (lambda _: 1, _CHUNK_TEXTS)):
+            for text, row in zip(group, tokenizer.encode_ids(group), strict=True):
+                if len(row) >= num_pieces:
+                    ids = np.array(row, dtype=np.int64)
+                    texts.append(_Text(text, path, ids, hash_runs(ids, num_pieces)))
+    wanted = np.unique(np.concatenate([np.zeros(0, np.uint64), *(text.runs for text in texts)]))
+    is_found = np.zeros(len(wanted), dtype=np.bool_)
+    if len(wanted):
+        _scan(corpus, texts, wanted, is_found, num_pieces)
+    shares = [_share(is_found[np.searchsorted(wanted, text.runs)], text, num_pieces) for text in texts]
+    ranked = list(zip(shares, texts, strict=True))
+    return [_report(path, counts[path], [each for each in ranked if each[1].path == path]) for path in paths]
+
+
+def _report(path: Path, num_texts: int, own: list[tuple[float, _Text]]) -> FileOverlap:
+    ranked = sorted((each for each in own if each[0]), key=lambda each: -each[0])
+    return FileOverlap(
+        name=str(path),
+        num_texts=num_texts,
+        num_short=num_texts - len(own),
+        num_overlapping=len(ranked),
+        num_mostly=sum(share >= 0.5 for share, _ in ranked),
+        num_whole=sum(text.is_whole for _, text in own),
+        examples=tuple(
+            OverlapExample(text.text, round(share, 3), text.is_whole) for share, text in ranked[:MAX_EXAMPLES]
+        ),
+    )
+
+
+def iter_texts(path: Path) -> Iterator[str]:
+    """Yield every text of a task's file, or of all files of a folder.
+
+    These are the cells of .tsv and .csv, the strings of .json and .jsonl, and the lines of other files.
+    """
+    path = Path(path)
+    if path.is_dir():
+        for file in sorted(file for file in path.rglob("*") if file.is_file()):
+            if not any(part.startswith(".") for part in file.relative_to(path).parts):
+                yield from iter_texts(file)
+        return
+    data = b"".join(iter_bytes(path))
+    if looks_binary(data[:HEAD_BYTES]):
+        raise FileFormatError(
+            f"{path}: is no text in UTF-8; what is read are .tsv, .csv, .json, .jsonl and lines of text: "
+            "convert it, or leave it out"
+        )
+    text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.removesuffix("\n").split("\n")  # other characters that end lines may be inside a text
+    format = find_format(path)
+    if format == "tsv":
+        yield from (cell for line in lines for cell in line.split("\t"))
+    elif format == "csv":
+        csv.field_size_limit(MAX_CSV_FIELD)
+        yield from (cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row)
+    elif format == "jsonl":
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield from _iter_strings(_parse(line, f"{path}: line {number}"))
+    elif format == "json" or text.lstrip().startswith("{"):  # RACE has JSON in files named .txt
+        yield from _iter_strings(_parse(text, str(path)))
+    else:
+        yield from lines
+
+
+def _parse(text: str, source: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{source}: not valid JSON ({error}); mend it or fetch it again") from error
+
+
+def _iter_strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _iter_strings(inner)
+
+
+def hash_runs(pieces: NDArray[Any], num_pieces: int) -> Hashes:
+    """Return a 64-bit hash of every run of `num_pieces` ids."""
+    factors = np.random.Generator(np.random.PCG64(13)).integers(1 << 62, size=num_pieces, dtype=np.uint64)
+    count = max(len(pieces) - num_pieces + 1, 0)
+    hashes = np.zeros(count, dtype=np.uint64)
+    numbers = pieces.astype(np.uint64) + np.uint64(1)
+    for k, factor in enumerate(factors):
+        hashes += numbers[k : k + count] * (factor * np.uint64(2) + np.uint64(1))
+    # The products leave the low bits regular; one round of mixing makes all bits fit for a table.
+    hashes ^= hashes >> np.uint64(31)
+    hashes *= np.uint64(0x9E3779B97F4A7C15)
+    hashes ^= hashes >> np.uint64(29)
+    return hashes
+
+
+def _scan(
+    corpus: Corpus, texts: Sequence[_Text], wanted: Hashes, is_found: NDArray[np.bool_], num_pieces: int
+) -> None:
+    """Mark the wanted hashes that the corpus has, and the texts that it has whole."""
+    # Most runs of the corpus are in no text: a table of bits rules those out.
+    shift = np.uint64(64 - _FILTER_BITS)
+    table = np.zeros(1 << _FILTER_BITS, dtype=np.bool_)
+    table[wanted >> shift] = True
+    beginning: dict[int, list[_Text]] = {}
+    for text in texts:
+        beginning.setdefault(int(text.runs[0]), []).append(text)
+    for number, part in enumerate(corpus.parts):
+        corpus.let_go(max(number - 1, 0))
+        for start in range(0, max(len(part.pieces) - num_pieces + 1, 0), _BLOCK):
+            hashes = hash_runs(part.pieces[start : start + _BLOCK + num_pieces - 1], num_pieces)
+            near = np.flatnonzero(table[hashes >> shift])
+            spots = np.searchsorted(wanted, hashes[near])
+            spots[spots == len(wanted)] = 0
+            is_hit = wanted[spots] == hashes[near]
+            hits = near[is_hit]
+            inside = _is_inside(part, start + hits, num_pieces)
+            is_found[spots[is_hit][inside]] = True
+            for hit in hits[inside].tolist():
+                for text in beginning.get(int(hashes[hit]), ()):
+                    text.is_whole = text.is_whole or _is_at(part, start + hit, text.ids)
+
+
+def _is_inside(part: ShardPart, starts: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
+    """Whether runs of a length that begin here are inside one document."""
+    borders = part.sentence_starts[part.document_starts]
+    ends = borders[np.searchsorted(borders, starts, side="right")]
+    inside: NDArray[np.bool_] = starts + length <= ends
+    return inside
+
+
+def _is_at(part: ShardPart, start: int, ids: NDArray[np.int64]) -> bool:
+    is_inside = bool(_is_inside(part, np.array([start]), len(ids))[0])
+    return is_inside and bool((part.pieces[start : start + len(ids)] == ids).all())
+
+
+def _share(found: NDArray[np.bool_], text: _Text, num_pieces: int) -> float:
+    """Return the share of a text's tokens that are in a run which the corpus has."""
+    is_covered = np.zeros(len(text.ids), dtype=np.bool_)
+    for k in range(num_pieces):
+        is_covered[np.flatnonzero(found) + k] = True
+    return float(is_covered.mean())

@@ -1,0 +1,503 @@
+"""Read the rows of CSV, TSV, JSON lines, Parquet and CoNLL files, one at a time, with their line numbers.
+
+Corpora and task tables are read by the same functions. A row that is broken is skipped and counted in
+`Problems` with its line; a file that is not what its name says raises an error of one line.
+"""
+
+import csv
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import chain, groupby, islice, takewhile
+from typing import Any, BinaryIO, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from albert.data.paths import (
+    OPENERS,
+    PathOrUrl,
+    is_compressed,
+    is_url,
+    iter_bytes,
+    open_binary,
+    to_name,
+    to_path,
+)
+from albert.data.problems import BadRow, Problems, iter_good, quote
+from albert.errors import FileFormatError, InputError, first_line
+from albert.files import MAX_CSV_FIELD
+
+MAX_LINE_BYTES = 1 << 25
+MAX_RECORD_LINES = 10_000  # of one CSV record, or of one CoNLL sentence
+# A CSV record of at least this many lines gets a warning: two stray quotes may enclose many records.
+LONG_RECORD_LINES = 100
+TOO_LONG, NOT_JSON, NO_OBJECT = "a line that is too long", "not valid JSON", "no JSON object"
+_STREAM_BYTES = 1 << 16
+_BATCH_ROWS = 256
+_BATCH_BYTES = 1 << 23  # of text, about: rows may be tweets or whole books
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NOT_DECODED = re.compile("[\udc80-\udcff]")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The values of one row by column, its file, and its first line (of Parquet, the row), counted from 1."""
+
+    values: Mapping[str, Any]
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The columns that a table must have, and those that are read if it has them; how to name another."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    hint: str = "name the column that is meant, as in columns.text=review"
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    source: PathOrUrl | BinaryIO
+    wanted: Wanted
+    problems: Problems
+    start: int
+    end: int | None
+    decode: Callable[[bytes], str] | None
+
+    def iter_lines(self) -> Iterator["Line"]:
+        return iter_lines(self.source, problems=self.problems, start=self.start, end=self.end)
+
+    def build_row(self, line: int, values: Mapping[str, Any]) -> Row:
+        return Row(values, str(self.problems.path), line)
+
+
+def find_format(path: PathOrUrl) -> str:
+    """Return the format that a file name ends in, ignoring compression: `csv`, `tsv`, `jsonl`, …"""
+    suffixes = [suffix for suffix in to_name(path).suffixes if suffix not in OPENERS]
+    return suffixes[-1].removeprefix(".").lower() if suffixes else ""
+
+
+def iter_rows(
+    source: PathOrUrl | BinaryIO,
+    *,
+    wanted: Wanted,
+    problems: Problems,
+    format: str | None = None,
+    start: int = 0,
+    end: int | None = None,
+    decode: Callable[[bytes], str] | None = None,
+) -> Iterator[Row]:
+    """Yield the rows of a path, a URL or an open stream; broken rows are skipped and counted.
+
+    `format` is by default the suffix of the file name. `start` and `end` are bytes at the start of a line, or
+    row groups of Parquet. `decode` decodes lines of JSON; by default those that are not UTF-8 are skipped.
+    """
+    format = format or (find_format(source) if isinstance(source, PathOrUrl) else "")
+    if format not in FORMATS:
+        raise InputError(
+            f"{problems.path}: a kind of file that is not read; albert reads {', '.join(FORMATS)}"
+        )
+    return FORMATS[format](_Input(source, wanted, problems, start, end, decode))
+
+
+def check_columns(found: Sequence[str], wanted: Wanted, *, problems: Problems) -> None:
+    """Record the columns of a table; raise `FileFormatError` if a wanted one is missing or repeated."""
+    missing = [name for name in wanted.required if name not in found]
+    if missing:
+        raise FileFormatError(
+            f"{problems.path}: no column {', '.join(map(repr, missing))} but {', '.join(map(repr, found))}; "
+            f"{wanted.hint}"
+        )
+    twice = [name for name in (*wanted.required, *wanted.optional) if list(found).count(name) > 1]
+    if twice:
+        raise FileFormatError(f"{problems.path}: has the column {twice[0]!r} twice; name each column once")
+    problems.find_columns(found)
+
+
+def iter_groups(items: Iterable[Item], *limits: tuple[Callable[[Item], int], int]) -> Iterator[list[Item]]:
+    """Group items until a limit is reached: a function that weighs an item, and the weight that ends a group.
+
+    The item that reaches the limit belongs to the group.
+    """
+    group: list[Item] = []
+    weights = [0] * len(limits)
+    for item in items:
+        group.append(item)
+        weights = [weight + weigh(item) for weight, (weigh, _) in zip(weights, limits, strict=True)]
+        if any(weight >= limit for weight, (_, limit) in zip(weights, limits, strict=True)):
+            yield group
+            group, weights = [], [0] * len(limits)
+    if group:
+        yield group
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line without its line feed, and its number, counted from 1."""
+
+    line: int
+    data: bytes
+
+    @property
+    def raw(self) -> str:
+        """The decoded line; bytes that are not UTF-8 are lone surrogates."""
+        return self.data.removesuffix(b"\r").decode("utf-8", "surrogateescape")
+
+    @property
+    def text(self) -> str:
+        """The decoded line; raises `BadRow` if it is not UTF-8."""
+        return check_decoded(self.raw)
+
+
+def iter_lines(
+    source: PathOrUrl | BinaryIO, *, problems: Problems, start: int = 0, end: int | None = None
+) -> Iterator[Line]:
+    """Yield the lines of a file, or of a stream as they arrive; those that are too long are skipped.
+
+    Only line feeds end a line: Unicode has other line ends, which occur inside texts.
+    """
+    if isinstance(source, PathOrUrl):
+        blocks = iter_bytes(source, start=start, end=end)
+    else:
+        read = getattr(source, "read1", source.read)  # what has arrived, without waiting for a full block
+        blocks = iter(lambda: read(_STREAM_BYTES), b"")
+    number, rest, is_long = 0, b"", False
+    for block in chain(blocks, [b"\n"]):  # the last line may have no end
+        *whole, rest = (rest + block).split(b"\n")
+        for data in whole:
+            number += 1
+            if is_long or len(data) > MAX_LINE_BYTES:
+                problems.skip(BadRow(TOO_LONG, f"over {MAX_LINE_BYTES:,} bytes"), line=number)
+                is_long = False
+            else:
+                yield Line(number, data.removeprefix(_BYTE_ORDER_MARK) if number == 1 else data)
+        if len(rest) > MAX_LINE_BYTES:
+            rest, is_long = b"", True
+
+
+def check_decoded(text: str) -> str:
+    """Return a text that was decoded with surrogateescape; raise `BadRow` if it was not UTF-8."""
+    found = None if text.isascii() else _NOT_DECODED.search(text)
+    if found is not None:
+        raise _not_utf8(ord(found[0]) - 0xDC00, found.start())
+    return text
+
+
+def _not_utf8(byte: int, start: int) -> BadRow:
+    return BadRow("bytes that are not UTF-8", f"0x{byte:02x} behind {start} characters; save it as UTF-8")
+
+
+def _read_first(lines: Iterator[Line], problems: Problems) -> str:
+    """Return the line that names the columns."""
+    first = next(lines, None)
+    if first is None or not first.data:
+        raise FileFormatError(f"{problems.path}: empty; its first line should name the columns")
+    try:
+        return first.text
+    except BadRow as bad:
+        raise FileFormatError(f"{problems.path}: line {first.line}: {bad.reason} ({bad.detail})") from bad
+
+
+def _by_column(fields: list[str], header: Sequence[str]) -> dict[str, str]:
+    if len(fields) != len(header):
+        raise BadRow("wrong number of fields", f"{len(fields)}, and {len(header)} columns")
+    return dict(zip(header, fields, strict=True))
+
+
+def _iter_plain(table: _Input) -> Iterator[Row]:
+    """Each line that is not blank is a text."""
+    names = table.wanted.required
+    if len(names) != 1:
+        raise InputError(
+            f"{table.problems.path}: a line is one text, and {', '.join(names)} are needed; give them as "
+            "columns, in JSONL or CSV"
+        )
+    table.problems.find_columns(names)
+    lines = (line for line in table.iter_lines() if line.data.strip())
+    return iter_good(
+        lines, lambda line: table.build_row(line.line, {names[0]: line.text}), problems=table.problems
+    )
+
+
+def read_tsv_header(lines: Iterator[Line], *, problems: Problems) -> list[str]:
+    """Return the names of the columns in the first line."""
+    return _read_first(lines, problems).split("\t")
+
+
+def iter_tsv_rows(lines: Iterable[Line], *, header: Sequence[str], problems: Problems) -> Iterator[Row]:
+    """Yield the rows of tab-separated lines, in which quotes are plain characters."""
+
+    def build(line: Line) -> Row:
+        return Row(_by_column(line.text.split("\t"), header), str(problems.path), line.line)
+
+    return iter_good((line for line in lines if line.data not in (b"", b"\r")), build, problems=problems)
+
+
+def _iter_tsv(table: _Input) -> Iterator[Row]:
+    """Remove the quotes around whole fields: pandas, Python and spreadsheets write TSV as they write CSV."""
+    lines = table.iter_lines()
+    header = [_unquote(name) for name in read_tsv_header(lines, problems=table.problems)]
+    check_columns(header, table.wanted, problems=table.problems)
+    for row in iter_tsv_rows(lines, header=header, problems=table.problems):
+        values = {name: _unquote(field) for name, field in row.values.items()}
+        changed = next((name for name in values if values[name] != row.values[name]), None)
+        if changed is not None:
+            table.problems.note(
+                "a field in quotes, read without them",
+                line=row.line,
+                detail=f"{quote(values[changed])} in column {changed!r}",
+            )
+        yield table.build_row(row.line, values)
+
+
+def _unquote(field: str) -> str:
+    inside = field[1:-1]
+    is_quoted = len(field) > 1 and field[0] == field[-1] == '"' and '"' not in inside.replace('""', "")
+    return inside.replace('""', '"') if is_quoted else field
+
+
+class _EndlessRecordError(Exception):
+    """A record that is longer than any text."""
+
+
+def _iter_csv(table: _Input) -> Iterator[Row]:
+    csv.field_size_limit(MAX_CSV_FIELD)
+    problems, lines = table.problems, table.iter_lines()
+    first = _read_first(lines, problems)
+    delimiter = ";" if ";" in first and "," not in first else ","
+    try:
+        header = next(csv.reader([first], delimiter=delimiter), [])
+    except csv.Error as error:  # a carriage return without a line feed
+        raise FileFormatError(
+            f"{problems.path}: its lines end in carriage returns alone, as old programs on a Mac write them; "
+            "save it as CSV UTF-8, or turn them into line feeds (tr '\\r' '\\n')"
+        ) from error
+    check_columns(header, table.wanted, problems=problems)
+    for line, fields in _iter_records(lines, delimiter, problems):
+        try:
+            values = _by_column([check_decoded(field) for field in fields], header)
+        except BadRow as bad:  # noqa: PERF203 - each row is judged by itself
+            problems.skip(bad, line=line)
+        else:
+            yield table.build_row(line, values)
+
+
+def _iter_records(
+    lines: Iterator[Line], delimiter: str, problems: Problems
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records of a CSV file, with their first lines.
+
+    After a quote that is never closed, `csv.reader` takes all following lines for one text. So records are
+    bounded, and if one is broken, only its first line is lost and reading continues with the second.
+    """
+    taken: list[Line] = []  # of the current record
+    given_back: list[Line] = []
+
+    def feed() -> Iterator[str]:
+        while (line := given_back.pop() if given_back else next(lines, None)) is not None:
+            taken.append(line)
+            if len(taken) > MAX_RECORD_LINES:
+                raise _EndlessRecordError
+            # Inside quotes the end of a line is part of the text: answers are found by their offset.
+            yield line.data.decode("utf-8", "surrogateescape") + "\n"
+
+    reader = csv.reader(feed(), delimiter=delimiter, strict=True)
+    while True:
+        taken.clear()
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except (csv.Error, _EndlessRecordError) as error:
+            bad = BadRow("not valid CSV", str(error))
+            if isinstance(error, _EndlessRecordError) or "end of data" in str(error):
+                bad = BadRow("a quote that is opened and never closed", "double or close it")
+            problems.skip(bad, line=taken[0].line)
+            given_back.extend(reversed(taken[1:]))
+            reader = csv.reader(feed(), delimiter=delimiter, strict=True)
+            continue
+        if len(taken) >= LONG_RECORD_LINES:
+            problems.note(
+                "a text over very many lines; is a quote missing?",
+                line=taken[0].line,
+                detail=f"it ends in line {taken[-1].line}",
+            )
+        if fields:
+            yield taken[0].line, fields
+
+
+def _iter_jsonl(table: _Input) -> Iterator[Row]:
+    blank = b" \t\r" + _BYTE_ORDER_MARK
+    stripped = (Line(line.line, line.data.strip(blank)) for line in table.iter_lines())
+
+    def build(line: Line) -> Row:
+        try:
+            record = json.loads(line.text if table.decode is None else table.decode(line.data))
+        except (ValueError, RecursionError) as error:
+            raise BadRow(NOT_JSON, str(error)) from error
+        if not isinstance(record, dict):
+            raise BadRow(NO_OBJECT, f"it is a {type(record).__name__}")
+        if table.decode is None and _SURROGATE.search(line.data):
+            try:
+                json.dumps(record, ensure_ascii=False).encode()
+            except UnicodeEncodeError as error:  # JSON can spell half a character, and UTF-8 cannot
+                half = ord(str(error.object)[error.start])
+                detail = f"\\u{half:04x} without its other half; mend the escape"
+                raise BadRow("half a character", detail) from error
+        return table.build_row(line.line, record)
+
+    filled = (line for line in stripped if line.data)
+    return _iter_checked(table, iter_good(filled, build, problems=table.problems))
+
+
+def _iter_checked(table: _Input, rows: Iterable[Row]) -> Iterator[Row]:
+    """Check a table without a header: the first row must have all columns, later ones are skipped."""
+    wanted, problems = table.wanted, table.problems
+    for number, row in enumerate(rows):
+        if number == 0 and table.start == 0:
+            check_columns(list(row.values), wanted, problems=problems)
+        # Of later rows only the wanted columns are recorded: others may have any number of names.
+        problems.find_columns(name for name in wanted.optional if name in row.values)
+        missing = [name for name in wanted.required if name not in row.values]
+        if missing:
+            problems.skip(BadRow(f"no {missing[0]!r}", f"it has {', '.join(row.values)}"), line=row.line)
+        else:
+            yield row
+
+
+def _iter_conll(table: _Input) -> Iterator[Row]:
+    """Yield a sentence for each block of lines: the first field of a line is the word, the last its label.
+
+    Fields are separated by tabs, or else by spaces. Comments above the words are ignored and counted.
+    """
+    return _iter_checked(table, _iter_sentences(table))
+
+
+def _iter_sentences(table: _Input) -> Iterator[Row]:
+    for is_filled, group in groupby(table.iter_lines(), _has_word):
+        block = list(islice(group, MAX_RECORD_LINES + 1)) if is_filled else []
+        if len(block) > MAX_RECORD_LINES:
+            raise FileFormatError(
+                f"{table.problems.path}: line {block[0].line}: a sentence of more than "
+                f"{MAX_RECORD_LINES:,} lines; put a blank line between sentences"
+            )
+        if is_filled:
+            lines = _drop_comments(block, table.problems)
+            try:
+                yield table.build_row(lines[0].line, _split_sentence(lines))
+            except BadRow as bad:
+                table.problems.skip(bad, line=lines[0].line)
+
+
+def _has_word(line: Line) -> bool:
+    # A line of white space looks blank, whichever space it is.
+    return bool(line.raw.strip()) and not line.data.startswith(b"-DOCSTART-")
+
+
+def _drop_comments(block: list[Line], problems: Problems) -> list[Line]:
+    """Drop comments at the start of a block; if # is a word, its line has the form of the others."""
+    marked = list(takewhile(lambda line: line.data.startswith(b"# "), block))
+    others = block[len(marked) :]
+    forms = {("\t" in line.raw, len(_split_fields(line.raw))) for line in others}
+    words = []
+    for line in marked:
+        if not forms or ("\t" in line.raw, len(_split_fields(line.raw))) in forms:
+            words.append(line)
+        else:
+            problems.note("a comment, which is passed over", line=line.line, detail=quote(line.raw))
+    return words + others
+
+
+def _split_sentence(lines: list[Line]) -> dict[str, list[str]]:
+    fields = [_split_fields(line.text) for line in lines]
+    words = [each[0] for each in fields]
+    if all(len(each) == 1 for each in fields):
+        return {"words": words}
+    for line, each in zip(lines, fields, strict=True):
+        if len(each) == 1:
+            raise BadRow("a word without a label", f"line {line.line}")
+    return {"words": words, "labels": [each[-1] for each in fields]}
+
+
+def _split_fields(text: str) -> list[str]:
+    # Only these are separators: Unicode has more spaces, which occur inside words, as in 10\u00a0000.
+    if "\t" in text:
+        return text.rstrip("\t").split("\t")
+    return [field for field in text.strip(" \t\r").split(" ") if field]
+
+
+@contextmanager
+def open_parquet(path: PathOrUrl) -> Iterator[Any]:
+    """Open a Parquet file; a compressed one is unpacked to a temporary file, since Parquet needs seeking."""
+    try:
+        with ExitStack() as stack:
+            if is_compressed(path):
+                content: Any = stack.enter_context(tempfile.TemporaryFile())
+                content.writelines(iter_bytes(path))
+            else:
+                content = stack.enter_context(open_binary(path)) if is_url(path) else to_path(path)
+            yield stack.enter_context(pq.ParquetFile(content, pre_buffer=False, buffer_size=1 << 20))
+    except (pa.ArrowException, OSError) as error:
+        raise FileFormatError(
+            f"{path}: no whole Parquet file ({first_line(error)}); fetch it again, or leave it out"
+        ) from error
+
+
+def _iter_parquet(table: _Input) -> Iterator[Row]:
+    if not isinstance(table.source, PathOrUrl):
+        raise InputError(f"{table.problems.path}: Parquet cannot be read from a stream; give the file's path")
+    with open_parquet(table.source) as file:
+        found = file.schema_arrow.names
+        check_columns(found, table.wanted, problems=table.problems)
+        names = [name for name in (*table.wanted.required, *table.wanted.optional) if name in found]
+        groups = range(table.start, file.num_row_groups if table.end is None else table.end)
+        line = 1 + sum(file.metadata.row_group(group).num_rows for group in range(table.start))
+        num_rows = _choose_batch_rows(file.metadata, groups)
+        for batch in file.iter_batches(batch_size=num_rows, row_groups=list(groups), columns=names):
+            yield from _iter_batch(table, batch, line)
+            line += batch.num_rows
+
+
+def _choose_batch_rows(metadata: Any, groups: Iterable[int]) -> int:
+    """Return how many rows to hold in memory, by the row group with the longest rows on average."""
+    found = (metadata.row_group(group) for group in groups)
+    longest = max((each.total_byte_size // max(each.num_rows, 1) for each in found), default=0)
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(longest, 1)))
+
+
+def _iter_batch(table: _Input, batch: pa.RecordBatch, first: int) -> Iterator[Row]:
+    try:
+        values = batch.to_pylist()
+    except (ValueError, OverflowError) as error:
+        if batch.num_rows > 1:  # one row or more is broken: try each by itself
+            for place in range(batch.num_rows):
+                yield from _iter_batch(table, batch.slice(place, 1), first + place)
+            return
+        bad = BadRow("a value that cannot be read", f"{error}; store it as a text")
+        if isinstance(error, UnicodeDecodeError):
+            bad = _not_utf8(error.object[error.start], error.start)
+        table.problems.skip(bad, line=first)
+        return
+    for line, row in enumerate(values, start=first):
+        yield table.build_row(line, row)
+
+
+FORMATS: dict[str, Callable[[_Input], Iterator[Row]]] = {
+    "csv": _iter_csv,
+    "tsv": _iter_tsv,
+    "jsonl": _iter_jsonl,
+    "parquet": _iter_parquet,
+    "conll": _iter_conll,
+    "bio": _iter_conll,
+    "txt": _iter_conll,
+    "lines": _iter_plain,
+}

@@ -1,0 +1,205 @@
+import gzip
+import json
+import sys
+from collections import Counter
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert.data import documents, rows
+from albert.data.documents import ReadOptions, Slice, Source, iter_documents, iter_line_chunks, iter_slice
+from albert.data.layouts import Layout
+from albert.data.problems import Problems
+from albert.data.sources import SurveyTask, build_units, find_ignored, find_sources, survey_source
+from albert.errors import FileFormatError, InputError
+from tests.corpus.conftest import PARAGRAPHS
+from tests.corpus.test_layouts import SAMPLES
+
+RECORDS = ["\n".join(PARAGRAPHS[k : k + 6]) for k in range(0, 60, 6)]
+DOCUMENTS = [PARAGRAPHS[k : k + 6] for k in range(0, 60, 6)]
+
+
+def read(source, **options):
+    return [list(document.paragraphs) for document in iter_documents(source, **options)]
+
+
+def test_sources_come_in_sorted_order_and_other_kinds_are_counted(books):
+    names = [source.name for source in find_sources([books])]
+    assert names == [
+        "books/a_sentences.txt",
+        "books/b_wrapped.txt",
+        "books/c_lines.txt",
+        "books/deep/copy.txt",
+    ]
+    assert find_ignored([books]) == {".md": 1}
+    (books / ".hidden.txt").write_text("no")
+    assert len(find_sources([books])) == 4
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl.gz", "a.parquet.zst", "b.txt.xz"])
+def test_every_kind_is_known_by_its_name(tmp_path, name):
+    (tmp_path / name).write_bytes(b"x")
+    (source,) = find_sources([tmp_path / name])
+    assert source == Source(name, str(tmp_path / name), name.split(".")[1])
+
+
+def test_what_is_no_source_is_refused_by_name(tmp_path):
+    (tmp_path / "a.pdf").write_bytes(b"x")
+    for path, message in (("gone", "no such file"), ("a.pdf", "a kind of file that is not read")):
+        with pytest.raises(InputError, match=message):
+            find_sources([tmp_path / path])
+    with pytest.raises(InputError, match="nothing to read"):
+        find_sources([tmp_path])
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_jsonl_gives_a_document_for_each_record(tmp_path, suffix):
+    lines = "".join(json.dumps({"id": k, "body": text}) + "\n" for k, text in enumerate(RECORDS))
+    path = tmp_path / f"a.jsonl{suffix}"
+    path.write_bytes(gzip.compress(lines.encode()) if suffix else lines.encode())
+    (source,) = find_sources([path])
+    assert read(source, text_key="body") == DOCUMENTS
+    with pytest.raises(FileFormatError, match="no column 'text' but 'id', 'body'; name it with --text-key"):
+        read(source)
+
+
+def test_blank_lines_inside_a_record_are_no_border_of_documents(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        json.dumps({"text": SAMPLES["wrapped"]}) + "\n" + json.dumps({"text": "One more.\n\nEnd."})
+    )
+    assert read(find_sources([path])[0]) == [PARAGRAPHS, ["One more.", "End."]]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_parquet_gives_a_document_for_each_row(tmp_path, suffix):
+    table = pa.table({"text": [*RECORDS, None], "n": range(len(RECORDS) + 1)})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=3)
+    path = tmp_path / f"a.parquet{suffix}"
+    if suffix:
+        path.write_bytes(gzip.compress((tmp_path / "a.parquet").read_bytes()))
+    (source,) = find_sources([path])
+    assert read(source) == DOCUMENTS
+    with pytest.raises(FileFormatError, match="no column 'body' but 'text', 'n'"):
+        read(source, text_key="body")
+    with pytest.raises(FileFormatError, match="column 'n' holds a int, not text"):
+        read(source, text_key="n")
+
+
+class FakeDataset:
+    column_names = ("text",)
+    _fingerprint = "abc"
+    data = SimpleNamespace(nbytes=1000)
+
+    def __len__(self):
+        return len(RECORDS)
+
+    def __getitem__(self, rows):
+        return {"text": RECORDS[rows]}
+
+
+def test_a_dataset_is_asked_for_by_name_configuration_and_split(monkeypatch):
+    calls = []
+
+    def load_dataset(name, configuration, *, split):
+        calls.append((name, configuration, split))
+        return FakeDataset()
+
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
+    (source,) = find_sources(["hf:org/name@raw:train[:1%]"])
+    assert read(source) == DOCUMENTS
+    assert set(calls) == {("org/name", "raw", "train[:1%]")}
+    survey = survey_source(SurveyTask(source, "text", None, 300))
+    assert survey.cuts == (0, 3, 6, 10)
+    parts = [part for unit in build_units([survey], unit_bytes=300) for part in unit.slices]
+    assert [list(d.paragraphs) for part in parts for d in iter_slice(part, ReadOptions())] == DOCUMENTS
+
+
+def test_without_the_library_the_missing_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(InputError, match="hf:x: needs the extra `datasets`"):
+        read(find_sources(["hf:x"])[0])
+
+
+@given(
+    st.lists(st.sampled_from([b"ab", b" ", b"\n", b"\r\n", b"\r", "é".encode()]), max_size=60),
+    st.integers(1, 7),
+)
+def test_blocks_become_whole_lines_wherever_they_end(parts, size):
+    data = b"".join(parts)
+    blocks = [data[k : k + size] for k in range(0, len(data), size)]
+    chunks = list(iter_line_chunks(blocks, Counter()))
+    tail = b"" if data.endswith(b"\n") or not data else b"\n"
+    assert b"".join(chunks) in (data + tail, data)
+    assert all(chunk.endswith((b"\n", b"\r")) for chunk in chunks)
+
+
+def test_a_line_without_end_is_cut_at_a_space_or_between_characters(monkeypatch):
+    monkeypatch.setattr(documents, "MAX_LINE_BYTES", 100)
+    for text in ("word and " * 100, "é" * 500, "日本語" * 100):
+        counts = Counter()
+        data = text.encode()
+        chunks = list(iter_line_chunks((data[k : k + 37] for k in range(0, len(data), 37)), counts))
+        assert max(map(len, chunks)) < 200
+        assert "".join(chunk[:-1].decode() for chunk in chunks) == text
+        assert counts["cut_lines"] == len(chunks) - 1
+
+
+@pytest.mark.parametrize("name", ["paragraphs", "sentences", "spaced", "wrapped", "dense"])
+def test_slices_of_a_file_hold_what_the_whole_holds(tmp_path, name):
+    path = tmp_path / "a.txt"
+    path.write_text((SAMPLES[name] + "\n\n") * 4)
+    (source,) = find_sources([path])
+    survey = survey_source(SurveyTask(source, "text", None, 5000))
+    assert survey.layout == name
+    assert len(survey.cuts) > 4
+    parts = [part for unit in build_units([survey], unit_bytes=5000) for part in unit.slices]
+    assert sum(part.num_bytes for part in parts) == path.stat().st_size
+    sliced = [text for part in parts for d in iter_slice(part, ReadOptions()) for text in d.paragraphs]
+    whole = [text for d in iter_documents(source) for text in d.paragraphs]
+    assert " ".join(sliced) == " ".join(whole)
+    assert name == "dense" or sliced == whole
+
+
+@pytest.mark.parametrize(
+    ("lines", "texts", "counts"),
+    [
+        ([b'{"text": null}', b'{"text": "one"}'], ["one"], {"records_without_text": 1}),
+        ([b'{"text": "one"}', b'{"other": 1}', b"[1]"], ["one"], {"records_without_text": 2}),
+        ([b'{"text": "one"}', b'{"text": "' + b"x" * 300_000 + b'"}'], ["one"], {"long_records": 1}),
+        ([b'{"text": "one"}', b'{"text": "cut', b'{"text": "two"}'], ["one", "two"], {"broken_records": 1}),
+        ([b'{"text": "caf\xe9"}', b'{"text": "one"}'], ["caf\ufffd", "one"], {"broken_characters": 1}),
+        (
+            [b'{"text": "one"}', b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"],
+            ["one"],
+            {"broken_records": 1},
+        ),
+    ],
+    ids=["null first", "no text", "endless", "cut", "not UTF-8", "endlessly nested"],
+)
+def test_odd_records_cost_no_more_than_themselves(tmp_path, monkeypatch, lines, texts, counts):
+    monkeypatch.setattr(rows, "MAX_LINE_BYTES", 250_000)
+    (tmp_path / "odd.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    (source,) = find_sources([tmp_path / "odd.jsonl"])
+    options = ReadOptions()
+    layout = Layout("paragraphs")
+    documents = iter_slice(Slice(source, layout, 0, -1, 0), options)
+    assert [document.paragraphs for document in documents] == [[text] for text in texts]
+    assert options.counts == counts
+
+
+def test_of_long_rows_few_are_held_at_once(tmp_path, monkeypatch):
+    """Parquet rows may be tweets or whole books: batches are so many bytes, not so many rows."""
+    texts = [str(number) * 200_000 for number in range(8)] + ["short"] * 8
+    path = tmp_path / "books.parquet"
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=8)
+    monkeypatch.setattr(rows, "_BATCH_BYTES", 500_000)
+    with rows.open_parquet(path) as file:
+        assert rows._choose_batch_rows(file.metadata, [0]) <= 2
+        assert rows._choose_batch_rows(file.metadata, [1]) == 256
+    found = rows.iter_rows(path, wanted=rows.Wanted(("text",)), problems=Problems(path))
+    assert [row.values["text"] for row in found] == texts

@@ -1,0 +1,222 @@
+"""Files are read the same wherever they are and however they are compressed."""
+
+import gzip
+import importlib.util
+import json
+import lzma
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from albert.data.paths import (
+    is_url,
+    iter_bytes,
+    list_files,
+    measure,
+    read_head,
+    to_name,
+    to_path,
+)
+from albert.data.prepare import prepare_corpus
+from albert.data.sources import find_ignored, find_sources
+from albert.errors import FileFormatError
+from tests.conftest import read_tree
+from tests.corpus.conftest import PARAGRAPHS, upload
+
+
+@pytest.fixture
+def library(books):
+    """Every kind of file that is read, among others that are not."""
+    text = "\n".join(PARAGRAPHS[:20]).encode()
+    (books / "d.txt.gz").write_bytes(gzip.compress(text.replace(b"old", b"tall")))
+    (books / "e.txt.xz").write_bytes(lzma.compress(text.replace(b"old", b"young")))
+    (books / "f.txt.zst").write_bytes(pa.Codec("zstd").compress(text.replace(b"old", b"kind"), asbytes=True))
+    rows = [{"text": f"{first} {second}"} for first, second in zip(PARAGRAPHS, PARAGRAPHS[7:], strict=False)]
+    (books / "deep" / "g.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = pa.table({"text": [f"{row['text']} Once more, and not the same." for row in rows]})
+    pq.write_table(table, books / "deep" / "h.parquet", row_group_size=10)
+    (books / ".hidden.txt").write_text("not read")
+    return books
+
+
+def test_sources_in_a_store_give_the_bytes_of_the_same_files_here(library, vocab_path, memory, tmp_path):
+    upload(library, f"{memory}/books")
+    here = prepare_corpus([library], vocab=vocab_path, out=tmp_path / "here", unit_bytes=2000)
+    prepare_corpus([f"{memory}/books"], vocab=vocab_path, out=tmp_path / "there", unit_bytes=2000)
+    assert len(here.shards) > 10
+    assert len(here.sources) == 9
+    assert read_tree(tmp_path / "there") == read_tree(tmp_path / "here")
+
+
+def test_a_web_server_is_read_as_well(library, vocab_path, bucket, tmp_path):
+    pytest.importorskip("aiohttp", reason="http:// needs aiohttp, which the extra `dev` brings")
+    names = [f"books/{name}" for name in ("b_wrapped.txt", "d.txt.gz", "deep/g.jsonl", "deep/h.parquet")]
+    for name in names:
+        bucket.objects[name] = (library.parent / name).read_bytes()
+    here = [library.parent / name for name in names]
+    there = [f"{bucket.http_url}/{name}?key=secret" for name in names]
+    for out, sources in (("here", here), ("there", there)):
+        prepare_corpus(sources, vocab=vocab_path, out=tmp_path / out, unit_bytes=2000)
+    assert read_tree(tmp_path / "there") == read_tree(tmp_path / "here")
+
+
+def test_a_folder_is_searched_in_the_order_of_the_disk(books, memory):
+    (books / "a").mkdir()
+    (books / "a" / "z.txt").write_text("z")
+    upload(books, f"{memory}/books")
+    assert list_files(f"{memory}/books") == [
+        "a_sentences.txt", "b_wrapped.txt", "c_lines.txt", "notes.md", "a/z.txt", "deep/copy.txt",
+    ]  # fmt: skip
+    names = [source.name for source in find_sources([books])]
+    assert [source.name for source in find_sources([f"{memory}/books/"])] == names
+    assert find_ignored([f"{memory}/books", f"{memory}/books/a_sentences.txt"]) == {".md": 1}
+
+
+def test_a_file_url_is_a_path(books):
+    assert not is_url(f"file://{books}")
+    assert to_path(f"file://{books}") == books
+    assert [source.path for source in find_sources([f"file://{books}/c_lines.txt"])] == [
+        str(books / "c_lines.txt")
+    ]
+    assert is_url("s3://bucket/key")
+    assert not is_url(r"C:\books")
+    assert to_name("https://host/a/b.txt.gz?signature=x.y").name == "b.txt.gz"
+
+
+def test_a_change_is_noticed(memory):
+    import fsspec
+
+    with fsspec.open(f"{memory}/a.txt", "wb") as file:
+        file.write(b"one")
+    before = measure(f"{memory}/a.txt")
+    assert measure(f"{memory}/a.txt", is_fresh=True) == before
+    with fsspec.open(f"{memory}/a.txt", "wb") as file:
+        file.write(b"two")
+    assert measure(f"{memory}/a.txt", is_fresh=True)[0] == before[0] == 3
+    assert measure(f"{memory}/a.txt", is_fresh=True) != before
+
+
+def test_a_source_that_changes_while_it_is_read_is_an_error(books, vocab_path, memory, tmp_path, monkeypatch):
+    from albert.data import prepare as module
+
+    upload(books, f"{memory}/books")
+    first_pass = module._hash
+
+    def touch(run, tasks):
+        upload(books, f"{memory}/books")
+        return first_pass(run, tasks)
+
+    monkeypatch.setattr(module, "_hash", touch)
+    with pytest.raises(FileFormatError, match=r"memory://.*/books/.*\.txt: changed while it was read"):
+        prepare_corpus([f"{memory}/books"], vocab=vocab_path, out=tmp_path / "out")
+
+
+def test_half_a_compressed_file_is_told_by_its_url(memory, vocab_path, tmp_path):
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "a.txt.gz").write_bytes(gzip.compress(b"word " * 10_000)[:40])
+    upload(tmp_path / "half", memory)
+    with pytest.raises(FileFormatError, match=r"^memory://.*/a\.txt\.gz: its compressed data is damaged"):
+        prepare_corpus([f"{memory}/a.txt.gz"], vocab=vocab_path, out=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("nowhere://x/y.txt", "cannot be opened (Protocol not known: nowhere); begin with s3://"),
+        ("memory://none/y.txt", "no such file, folder or bucket; check the address"),
+        ("memory://none", "no such folder, or nothing in it; check the address"),
+    ],
+)
+def test_what_is_not_there_is_one_line(run_albert, vocab_path, cache, tmp_path, url, message):
+    words = ("corpus", "prepare", url, "--vocab", vocab_path, "--out", tmp_path / "out", "--workers", 1)
+    assert run_albert(*words).error.startswith(f"{url}: {message}")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("s3fs") is not None, reason="s3fs is installed here")
+def test_a_package_that_is_missing_is_named(run_albert, books, vocab_path, cache):
+    words = ("corpus", "prepare", books, "--vocab", vocab_path, "--workers", 1, "--out", "s3://bucket/corpus")
+    assert run_albert(*words).error == (
+        "s3://bucket/corpus: needs a package that is not installed (Install s3fs to access S3); install it "
+        "on every machine that reads or writes there"
+    )
+
+
+def test_a_store_that_goes_away_is_one_line(bucket):
+    bucket.objects["a.txt"] = b"x" * 10_000_000
+    blocks = iter_bytes(f"{bucket.url}/a.txt", block_bytes=10)
+    assert next(blocks) == b"x" * 10
+    bucket.shutdown()
+    bucket.server_close()
+    with pytest.raises(
+        FileFormatError, match=r"^bucket://.*/a\.txt: cannot be reached \(URLError: .*refused"
+    ):
+        list(blocks)
+
+
+CONTENT = b"".join(b"line %d of a text that is compressed\n" % number for number in range(40_000))
+
+
+def write_zstd(path, content):
+    with pa.CompressedOutputStream(pa.OSFile(str(path), "wb"), "zstd") as stream:
+        stream.write(content)
+
+
+def write_plain(path, content):
+    path.write_bytes(content)
+
+
+WRITERS = {
+    ".gz": lambda path, content: path.write_bytes(gzip.compress(content)),
+    ".xz": lambda path, content: path.write_bytes(lzma.compress(content)),
+    ".zst": write_zstd,
+    "": write_plain,
+}
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_what_was_compressed_comes_out_whole_and_in_bounded_blocks(tmp_path, suffix):
+    path = tmp_path / f"a.txt{suffix}"
+    WRITERS[suffix](path, CONTENT)
+    blocks = list(iter_bytes(path, block_bytes=10_000))
+    assert b"".join(blocks) == CONTENT
+    assert max(map(len, blocks)) <= 10_000
+    assert read_head(path, num_bytes=1234) == CONTENT[:1234]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+def test_files_joined_end_to_end_are_read_to_the_last(tmp_path, suffix):
+    parts = []
+    for number, content in enumerate((b"first\n" * 1000, b"second\n" * 1000)):
+        WRITERS[suffix](tmp_path / f"{number}{suffix}", content)
+        parts.append((tmp_path / f"{number}{suffix}").read_bytes())
+    path = tmp_path / f"both.txt{suffix}"
+    path.write_bytes(b"".join(parts))
+    assert b"".join(iter_bytes(path)) == b"first\n" * 1000 + b"second\n" * 1000
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("share", [0.5, 0.999])
+def test_half_a_file_is_refused_by_name(tmp_path, suffix, share):
+    path = tmp_path / f"half.txt{suffix}"
+    WRITERS[suffix](path, CONTENT)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(
+        FileFormatError, match=f"half.txt{suffix}: its compressed data is damaged or cut short"
+    ):
+        list(iter_bytes(path))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+def test_what_is_not_compressed_at_all_is_refused_by_name(tmp_path, suffix):
+    path = tmp_path / f"plain.txt{suffix}"
+    path.write_bytes(CONTENT)
+    with pytest.raises(FileFormatError, match="plain.txt"):
+        list(iter_bytes(path))
+
+
+def test_a_slice_of_a_plain_file_is_that_slice(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(CONTENT)
+    assert b"".join(iter_bytes(path, start=100, end=5000, block_bytes=999)) == CONTENT[100:5000]
