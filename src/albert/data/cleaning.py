@@ -1,4 +1,4 @@
-"""Raw bytes come in, tidy text goes out, and everything that was taken away is counted by its kind."""
+"""Clean raw text, and count by kind what is removed."""
 
 import re
 from collections import Counter
@@ -38,9 +38,9 @@ _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
 
 
 def clean_bytes(data: bytes, counts: Counter[str], *, keeps_long_tokens: bool = False) -> str:
-    """Whole lines of bytes as text with `\\n` line ends; broken UTF-8 becomes U+FFFD.
+    """Decode and clean whole lines of bytes; line ends become `\\n`, and broken UTF-8 U+FFFD.
 
-    `keeps_long_tokens` is for text whose characters are symbols with nothing between them.
+    `keeps_long_tokens` is for text whose characters are symbols without spaces.
     """
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -58,7 +58,7 @@ def clean_bytes(data: bytes, counts: Counter[str], *, keeps_long_tokens: bool = 
 
 
 def mend_bytes(data: bytes, counts: Counter[str]) -> str:
-    """Bytes as text; what is no UTF-8 becomes U+FFFD and is counted."""
+    """Decode bytes; what is not UTF-8 becomes U+FFFD and is counted."""
     text = data.decode("utf-8", "replace")
     if "\ufffd" in text:
         count(counts, "broken_characters", text.count("\ufffd") - data.count(b"\xef\xbf\xbd"))
@@ -66,7 +66,7 @@ def mend_bytes(data: bytes, counts: Counter[str]) -> str:
 
 
 def clean_text(text: str, counts: Counter[str], *, keeps_long_tokens: bool = False) -> str:
-    """The same for a text that comes out of a record; half a surrogate pair counts as broken."""
+    """Clean the text of a record; a lone surrogate counts as broken."""
     data = text.encode("utf-8", "surrogatepass")
     return clean_bytes(data, counts, keeps_long_tokens=keeps_long_tokens)
 
@@ -83,7 +83,7 @@ def _drop_long_tokens(data: bytes, counts: Counter[str]) -> bytes:
 
 
 def drop_page_furniture(text: str, counts: Counter[str], *, heads: Collection[str] = ()) -> str:
-    """Whole lines without those that are only a number, and without the running heads."""
+    """Remove lines that are only a number, and running heads."""
     framed, number = _PAGE_NUMBER.subn("", "\n" + text)
     count(counts, "page_numbers", number)
     if not heads:
@@ -95,12 +95,12 @@ def drop_page_furniture(text: str, counts: Counter[str], *, heads: Collection[st
 
 
 def head_pattern(line: str) -> str:
-    """A line as running heads are compared: page numbers, also Roman ones, are all alike."""
+    """Replace page numbers, also Roman ones, in a line that may be a running head."""
     return _DIGITS.sub("#", line.strip()) if len(line) <= MAX_HEAD_LENGTH + 20 else ""
 
 
 def find_running_heads(sample: str) -> tuple[str, ...]:
-    """The lines that come back on page after page of a sample: what stands over the text, not in it."""
+    """Find the lines that are repeated on page after page of a sample."""
     lines = (line for line in map(str.strip, sample.split("\n")) if 6 <= len(line) <= MAX_HEAD_LENGTH)
     # A head is no sentence ("Yes, sir."), no separator, and no line in the middle of a paragraph.
     found = Counter(
@@ -113,16 +113,16 @@ def find_running_heads(sample: str) -> tuple[str, ...]:
 
 
 def _is_title(line: str) -> bool:
-    """Whether fewer than half of the words begin with a small letter."""
+    """Whether fewer than half of the words begin in lower case."""
     words = [word for word in line.split() if word[0].isalpha()]
     return len(line) >= 6 and sum(word[0].islower() for word in words) < 0.5 * len(words)
 
 
 def drop_licence(text: str, counts: Counter[str], *, is_licence: bool | None = None) -> tuple[str, bool]:
-    """The text without Project Gutenberg's licences, and whether it ends inside one.
+    """Remove Project Gutenberg's licenses; also return whether the text ends inside one.
 
-    A file may hold several books: after an end, all is licence up to the next start. `is_licence` says where
-    the text before this one ended, None that this is the beginning: before a first start is licence, too.
+    A file may hold several books: after an end, all is license up to the next start. `is_licence` is what the
+    chunk before returned, or None at the beginning: text before a first start is license, too.
     """
     if "GUTENBERG" not in text.upper():
         kept = "" if is_licence else text
@@ -147,7 +147,7 @@ def drop_licence(text: str, counts: Counter[str], *, is_licence: bool | None = N
 
 
 def looks_binary(head: bytes) -> bool:
-    """Whether the first bytes of a file are no text: a zero byte, or a third of them no UTF-8."""
+    """Whether the first bytes of a file are not text: a zero byte, or a third of them not UTF-8."""
     if b"\0" in head:
         return True
     text = head.decode("utf-8", "replace")

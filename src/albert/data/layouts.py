@@ -1,8 +1,7 @@
 """Detect how the lines of a text are laid out, and join them into documents of paragraphs.
 
-What tells the layouts apart: hard-wrapped lines stop in mid-sentence; where each sentence has a line of its
-own, hardly a line holds the end of one and the beginning of the next; where blank lines part documents,
-hardly a line stands alone between two of them.
+Hard-wrapped lines end in mid-sentence. If each sentence has its own line, hardly a line holds the end of one
+and the beginning of the next. If blank lines separate documents, hardly a line is alone between two of them.
 """
 
 import re
@@ -54,7 +53,7 @@ _UNSPACED_END = re.compile(
 
 @dataclass(frozen=True)
 class Layout:
-    """How lines make paragraphs; of wrapped ones, how far they are filled and whether they are indented.
+    """How lines make paragraphs; for wrapped lines, their width and whether paragraphs are indented.
 
     A line that would be shorter than `width` even with the next word ends a paragraph.
     """
@@ -70,7 +69,7 @@ def ends_sentence(line: str) -> bool:
 
 
 def choose_layout(name: str | None, sample: str) -> Layout:
-    """The layout of a name, measured by a sample; without a name, the one that the sample has."""
+    """Return the layout of this name, measured on a sample; without a name, detect it."""
     if name is None:
         return detect_layout(sample)
     lines = [line.rstrip() for line in sample.split("\n")]
@@ -82,7 +81,7 @@ def choose_layout(name: str | None, sample: str) -> Layout:
 
 
 def detect_layout(sample: str) -> Layout:
-    """Judge by a sample that begins at the text's first line."""
+    """Detect the layout of a sample that begins at the text's first line."""
     lines = [line.rstrip() for line in sample.split("\n")]
     filled = [line for line in lines if line.strip()]
     if not filled:
@@ -100,14 +99,14 @@ def detect_layout(sample: str) -> Layout:
 
 
 def _count_singles(lines: list[str]) -> int:
-    """How many lines stand alone between blank ones."""
+    """Count the lines between two blank ones."""
     is_filled = [False, *(bool(line.strip()) for line in lines), False]
     triples = zip(is_filled, is_filled[1:], is_filled[2:], strict=False)
     return sum(here and not before and not after for before, here, after in triples)
 
 
 def _are_wrapped(pairs: list[tuple[str, str]], num_blocks: int) -> bool:
-    """Whether lines go on in the next: enough of them, stopping in mid-sentence, none of them long."""
+    """Whether enough lines end in mid-sentence, and they are not long."""
     if len(pairs) < 3 or len(pairs) < 0.2 * num_blocks:
         return False
     if statistics.median(len(a) for a, _ in pairs) > MAX_WRAPPED_WIDTH:
@@ -117,7 +116,7 @@ def _are_wrapped(pairs: list[tuple[str, str]], num_blocks: int) -> bool:
 
 
 def _measure_wrapping(pairs: list[tuple[str, str]]) -> Layout:
-    """How far wrapped lines are filled, and whether paragraphs are indented, if nothing else parts them."""
+    """Measure how wide wrapped lines are, and whether paragraphs are indented."""
     # Lines that stop in mid-sentence had no room for the next word, but for a few odd ones.
     unfinished = [(a, b) for a, b in pairs if not ends_sentence(a)]
     certain = [(a, b) for a, b in unfinished if b.lstrip()[0].islower()] or unfinished
@@ -128,10 +127,7 @@ def _measure_wrapping(pairs: list[tuple[str, str]]) -> Layout:
 
 
 def begins_paragraph(before: str, line: str, layout: Layout) -> bool:
-    """Whether a line of a dense text begins a paragraph: it is indented, or the one before it had room left.
-
-    Had the paragraph gone on, its next word would have stood on the line before.
-    """
+    """Whether a line of a dense text begins a paragraph: it is indented, or fits on the line before."""
     if layout.is_indented:
         return line[0] in " \t"
     if len(before) >= layout.width - 2 or not ends_sentence(before):
@@ -140,23 +136,20 @@ def begins_paragraph(before: str, line: str, layout: Layout) -> bool:
 
 
 def _fill(line: str, following: str) -> int:
-    """How long a line would be with the first word of the next."""
+    """Return how long a line would be with the first word of the next."""
     return len(line) + 1 + len(following.split(maxsplit=1)[0])
 
 
 @dataclass(frozen=True, slots=True)
 class RawDocument:
-    """A document as it was read: its paragraphs, or its sentences where the source had one to a line."""
+    """The paragraphs of a document, or its sentences if the source has one per line (`is_split`)."""
 
     paragraphs: Sequence[str]
     is_split: bool = False
 
 
 class Joiner:
-    """Joins wrapped lines; a hyphen at a line's end is judged by the words of the text's first part.
-
-    `read_sample` gives that part: most texts have no such hyphen, and it is never asked for.
-    """
+    """Joins wrapped lines; a hyphen at a line's end is judged by the words of a sample, read if needed."""
 
     def __init__(self, read_sample: Callable[[], str]) -> None:
         self._read_sample = read_sample
@@ -167,7 +160,7 @@ class Joiner:
         return frozenset(_WORDS.findall(self._read_sample().lower()))
 
     def join(self, lines: Sequence[str]) -> str:
-        """One line of them all; a word cut by the wrapping is whole again, a compound keeps its hyphen."""
+        """Join lines to one; words that were hyphenated are joined, and compounds keep their hyphen."""
         framed = "\n".join(lines)
         if not framed.isascii():
             framed = _UNSPACED_END.sub("", framed)
@@ -192,7 +185,7 @@ class Joiner:
 
 
 def iter_raw_documents(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[RawDocument]:
-    """The documents of a text that comes in chunks of whole lines."""
+    """Yield the documents of a text, given in chunks of whole lines."""
     if layout.name in ("sentences", "paragraphs"):
         documents = _iter_line_documents(chunks, is_split=layout.name == "sentences")
     else:
@@ -204,7 +197,7 @@ def iter_raw_documents(chunks: Iterable[str], layout: Layout, joiner: Joiner) ->
 
 
 def iter_blocks(chunks: Iterable[str]) -> Iterator[str]:
-    """The texts between blank lines; one that is too long for a document is cut after a line."""
+    """Yield the texts between blank lines; one that is too long for a document is cut after a line."""
     rest = ""
     for chunk in chunks:
         *blocks, rest = _BLANK.split(rest + chunk)
@@ -217,24 +210,19 @@ def iter_blocks(chunks: Iterable[str]) -> Iterator[str]:
 
 
 def split_lines(block: str) -> list[str]:
-    """The lines of a block that are not blank, without the white space at their ends."""
+    """Return the lines of a block that are not blank, stripped."""
     return list(filter(None, map(str.strip, block.split("\n"))))
 
 
 def _iter_line_documents(chunks: Iterable[str], *, is_split: bool) -> Iterator[list[str]]:
-    for block in iter_blocks(chunks):
-        lines = split_lines(block)
-        if not lines:
-            continue
-        if not is_split:
-            lines = list(mend_paragraphs(lines))
-        yield lines  # a blank line is a border here, whatever stands on its sides
+    for lines in map(split_lines, iter_blocks(chunks)):
+        if lines:  # a blank line is a border here
+            yield lines if is_split else list(mend_paragraphs(lines))
 
 
 def _iter_wrapped(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
     longest = max(MAX_WRAPPED_WIDTH, layout.width + layout.width // 3)
-    for block in iter_blocks(chunks):
-        lines = split_lines(block)
+    for lines in map(split_lines, iter_blocks(chunks)):
         if lines and max(map(len, lines)) <= longest:
             yield joiner.join(lines)
         elif lines:
@@ -242,13 +230,12 @@ def _iter_wrapped(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iter
 
 
 def _iter_spaced(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
-    """Every line is a paragraph, but for a stretch of wrapped ones here and there."""
+    """Yield each line as a paragraph, except for stretches of wrapped lines."""
 
     def goes_on(before: str, line: str) -> bool:
         return len(before) <= layout.width and not ends_sentence(before)
 
-    for block in iter_blocks(chunks):
-        lines = split_lines(block)
+    for lines in map(split_lines, iter_blocks(chunks)):
         if len(lines) < 2:
             yield from lines
         elif max(map(len, lines)) <= layout.width and not all(map(ends_sentence, lines)):
@@ -292,10 +279,9 @@ _BOOK_READERS = {"wrapped": _iter_wrapped, "spaced": _iter_spaced, "dense": _ite
 
 
 def mend_paragraphs(paragraphs: Iterable[str]) -> Iterator[str]:
-    """Join what a page break cut: an unfinished paragraph, and one that begins with a small letter.
+    """Join an unfinished paragraph with the next if a page break cut it: if that begins in lower case.
 
-    Only in a text that uses capitals: where the paragraph before began with a small letter and none was
-    joined to it, small letters say nothing.
+    If the unfinished one begins in lower case itself, the text has no capitals and nothing is joined.
     """
     run: list[str] = []
     for paragraph in paragraphs:
@@ -320,30 +306,22 @@ def _goes_on(run: Sequence[str], paragraph: str) -> bool:
 
 
 def cut_passages(documents: Iterable[RawDocument], num_characters: int | None) -> Iterator[RawDocument]:
-    """Each document in passages of whole paragraphs of so many characters or more; None: as it is.
+    """Cut documents into passages of whole paragraphs of at least so many characters; None cuts nothing.
 
-    What is left at a document's end, and is shorter, belongs to the passage before it.
+    A shorter rest at a document's end belongs to the passage before it.
     """
     for document in documents:
         if num_characters is None:
             yield document
             continue
-        passages: list[list[str]] = [[]]
-        size = 0
-        for paragraph in document.paragraphs:
-            if size >= num_characters:
-                passages.append([])
-                size = 0
-            passages[-1].append(paragraph)
-            size += len(paragraph)
-        if size < num_characters and len(passages) > 1:
-            last = passages.pop()
-            passages[-1] += last
+        passages = list(iter_groups(document.paragraphs, (len, num_characters))) or [[]]
+        if len(passages) > 1 and sum(map(len, passages[-1])) < num_characters:
+            passages[-2:] = [passages[-2] + passages[-1]]
         yield from (RawDocument(passage, document.is_split) for passage in passages)
 
 
 def drop_ornaments(document: RawDocument, count: Callable[[int], None]) -> RawDocument:
-    """The document without paragraphs that say nothing, such as `* * *`."""
+    """Remove paragraphs without words, such as `* * *`."""
     kept = [paragraph for paragraph in document.paragraphs if _SAYS_SOMETHING.search(paragraph)]
     count(len(document.paragraphs) - len(kept))
     return RawDocument(kept, is_split=document.is_split)

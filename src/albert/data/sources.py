@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path, PurePath
 
@@ -255,28 +255,20 @@ def survey_source(task: SurveyTask) -> SourceSurvey:
         num_rows, num_bytes, sha256 = describe_dataset(source)
     else:
         num_rows, sha256 = 0, _hash_source(source.path)
-    known = SourceSurvey(
-        name=source.name,
-        path=source.path,
-        kind=source.kind,
-        num_bytes=num_bytes,
-        modified_ns=modified_ns,
-        sha256=sha256,
-    )
+    known = {**asdict(source), "num_bytes": num_bytes, "modified_ns": modified_ns, "sha256": sha256}
     if num_bytes == 0:
-        return known.model_copy(update={"skipped": "empty"})
+        return SourceSurvey(**known, skipped="empty")
     if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path)):
-        return known.model_copy(update={"skipped": "binary"})
+        return SourceSurvey(**known, skipped="binary")
     sample = read_sample(source, ReadOptions(task.text_key, keeps_long_tokens=task.keeps_long_tokens))
     layout = choose_layout(task.layout, sample)
-    return known.model_copy(
-        update={
-            "layout": layout.name,
-            "width": layout.width,
-            "is_indented": layout.is_indented,
-            "heads": find_running_heads(sample) if source.kind == "txt" else (),
-            "cuts": _find_cuts(source, layout, num_bytes, num_rows, task.unit_bytes),
-        }
+    return SourceSurvey(
+        **known,
+        layout=layout.name,
+        width=layout.width,
+        is_indented=layout.is_indented,
+        heads=find_running_heads(sample) if source.kind == "txt" else (),
+        cuts=_find_cuts(source, layout, num_bytes, num_rows, task.unit_bytes),
     )
 
 

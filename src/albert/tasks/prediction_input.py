@@ -171,13 +171,6 @@ def _find_official(path: Path, goal: Goal, *, split: str | None) -> PredictionIn
     return PredictionInput(examples, problems, has_names=True)
 
 
-@dataclass(frozen=True)
-class _End:
-    """The end of the items, or the error that ended them."""
-
-    error: BaseException | None = None
-
-
 def iter_arrived(
     items: Iterable[T], *, count_characters: Callable[[T], int], max_items: int, max_characters: int
 ) -> Iterator[list[T]]:
@@ -185,39 +178,38 @@ def iter_arrived(
 
     A thread reads the items a few ahead. An error there is raised here, after the items before it.
     """
-    waiting: queue.Queue[T | _End] = queue.Queue(_MAX_WAITING)
+    waiting: queue.Queue[Any] = queue.Queue(_MAX_WAITING)
+    end = object()
+    errors: list[BaseException] = []
     is_over = threading.Event()
+
+    def fill() -> None:
+        try:
+            for item in items:
+                waiting.put(item)
+                if is_over.is_set():
+                    return
+        except BaseException as error:
+            errors.append(error)
+        waiting.put(end)
+
     # A daemon: a program that ends does not wait for a pipe on which nothing arrives.
-    threading.Thread(target=_fill, args=(items, waiting, is_over), daemon=True).start()
+    threading.Thread(target=fill, daemon=True).start()
     try:
-        while True:
+        found = None
+        while found is not end:
             group: list[T] = []
             num_characters = 0
-            found = waiting.get()
-            while not isinstance(found, _End):
+            while (found := waiting.get()) is not end:
                 group.append(found)
                 num_characters += count_characters(found)
                 if len(group) == max_items or num_characters >= max_characters or waiting.empty():
                     break
-                found = waiting.get()
             if group:
                 yield group
-            if isinstance(found, _End):
-                if found.error is not None:
-                    raise found.error
-                return
+        if errors:
+            raise errors[0]
     finally:
         is_over.set()
         while not waiting.empty():  # makes room for the item that the thread may be about to put
             waiting.get()
-
-
-def _fill(items: Iterable[T], waiting: "queue.Queue[T | _End]", is_over: threading.Event) -> None:
-    try:
-        for item in items:
-            waiting.put(item)
-            if is_over.is_set():
-                return
-        waiting.put(_End())
-    except BaseException as error:
-        waiting.put(_End(error))
