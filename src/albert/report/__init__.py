@@ -1,1 +1,1 @@
-"""Words, tables and charts come in; pages that a person reads go out: HTML, Markdown, CSV and SVG."""
+"""Reports: plain values rendered as HTML, Markdown, CSV and SVG."""

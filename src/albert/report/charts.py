@@ -1,15 +1,165 @@
-"""A chart comes in; a picture goes out: SVG, for pages and files."""
+"""Draw charts as SVG with matplotlib, all in one style."""
 
-from albert.report.content import Chart
+import io
+import math
+import re
+import textwrap
+import warnings
+from html import escape
+from typing import Any
+
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, NullLocator
+
+from albert.report.content import Chart, Series
+
+# The colors of Okabe and Ito without yellow. Series differ in color, marker and dashes, so that they can be
+# told apart in gray, too.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "*")
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (6, 1.5)),
+    (0, (7, 1.5, 1.5, 1.5)),
+    (0, (1.3, 1.3)),
+    (0, (4, 1, 1, 1, 1, 1)),
+)
+INK, GREY, PALE, PAPER = "#222222", "#666666", "#E4E4E4", "#FFFFFF"
+STYLE: dict[str, Any] = {
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "albert",  # the same chart gives the same ids
+    "text.parse_math": False,  # names may contain dollar signs
+    "font.sans-serif": ["DejaVu Sans"],  # every matplotlib has it, so that layouts agree
+    "font.size": 9.5,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GREY,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": PALE,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.markersize": 5.5,
+    "lines.linewidth": 1.7,
+    "legend.frameon": False,
+}
+_WIDTH, _HEIGHT = 6.2, 3.4  # inches; narrow, so that text is readable on a phone
+_MAX_VALUE_TICKS = 8
 
 
 def draw_chart(chart: Chart) -> str:
-    """SVG without a prolog, as wide as its place: it can stand within a page, beside others, or in a file.
+    """Draw a chart as an SVG element that can be inlined in HTML or saved as a file.
 
-    The same chart gives the same text. Its ids begin with the chart's name.
+    The same chart always gives the same text. All ids start with the chart's name, so that several charts can
+    share a page.
     """
-    # matplotlib takes half a second to import, which only those who draw should wait.
-    from albert.report.drawing.figure import save_svg
-    from albert.report.drawing.vector import polish_svg
+    file = io.StringIO()
+    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with style.context(["default", STYLE]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the viewer has other fonts
+        _build_figure(chart).savefig(file, format="svg", metadata=no_metadata)
+    svg = file.getvalue()
+    svg = re.sub(r'(\sid="|href="#|url\(#)', rf"\g<1>{chart.name}-", svg[svg.index("<svg") :])
+    label = f"{chart.name}-title"
+    names = "; ".join(each.name for each in chart.series)
+    told = chart.told or f"{chart.y_label} by {chart.x_label or 'name'}: {names}."
+    head = f'<title id="{label}">{escape(chart.title)}</title><desc>{escape(told)}</desc>'
+    return svg.replace(">", f' role="img" aria-labelledby="{label}">{head}', 1)
 
-    return polish_svg(save_svg(chart), chart=chart)
+
+def _build_figure(chart: Chart) -> Figure:
+    height = _HEIGHT
+    if chart.x_names is not None:
+        height = 0.7 + len(chart.x_names) * max(0.34, 0.14 + 0.16 * len(chart.series))
+    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    axes = figure.subplots()
+    for number, series in enumerate(chart.series):
+        _draw_series(axes, chart, series, number)
+    for number, level in enumerate(chart.levels):
+        draw = axes.axhline if chart.x_names is None else axes.axvline
+        line = ("--", ":", "-.")[number % 3]
+        draw(level.height, color=GREY, linewidth=1.1, linestyle=line, zorder=1.5, label=level.name)
+    if chart.has_diagonal and chart.series:
+        start = min(min(each.xs, default=0.0) for each in chart.series)
+        axes.axline((start, start), slope=1, color=GREY, linewidth=1.1, linestyle="--", label="y = x")
+    _set_scales(axes, chart)
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        labels = [textwrap.fill(label, 64) for label in labels]
+        longest = max(len(line) for label in labels for line in label.splitlines())
+        num_columns = max(1, min(len(labels), 96 // (longest + 9)))
+        figure.set_figheight(height + 0.1 + 0.19 * math.ceil(len(labels) / num_columns))
+        figure.legend(handles, labels, loc="outside lower center", ncols=num_columns, handlelength=3)
+    return figure
+
+
+def _draw_series(axes: Axes, chart: Chart, series: Series, number: int) -> None:
+    """Draw a line with a band, or points with interval bars; names stand along the vertical axis."""
+    color = COLORS[number % len(COLORS)]
+    look: dict[str, Any] = {
+        "label": series.name,
+        "color": color,
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": (0, (3, 2.5)) if series.is_reference else DASHES[number % len(DASHES)],
+        "markerfacecolor": PAPER if series.is_reference else color,
+        "zorder": 3,
+    }
+    bars: dict[str, Any] = {"color": color, "linewidth": 1.4, "zorder": 2.5}
+    if chart.x_names is not None:
+        gap = min(0.2, 0.7 / max(1, len(chart.series) - 1))  # series of one name stand side by side
+        heights = [x + (number - (len(chart.series) - 1) / 2) * gap for x in series.xs]
+        if series.lows is not None and series.highs is not None:
+            axes.hlines(heights, series.lows, series.highs, **bars)
+        axes.plot(series.ys, heights, **{**look, "linestyle": "none"})
+        return
+    is_line = chart.kind == "lines" and len(series.xs) > 1
+    if series.lows is not None and series.highs is not None:
+        if is_line:
+            axes.fill_between(series.xs, series.lows, series.highs, color=color, alpha=0.15, linewidth=0)
+        else:
+            axes.vlines(series.xs, series.lows, series.highs, **bars)
+    if is_line:
+        axes.plot(series.xs, series.ys, markevery=max(1, len(series.xs) // 9), **look)
+    else:
+        many = {"markersize": 3.5, "alpha": 0.6} if len(series.xs) > 50 else {}
+        axes.plot(series.xs, series.ys, **{**look, "linestyle": "none", **many})
+
+
+def _set_scales(axes: Axes, chart: Chart) -> None:
+    """Set scales, ticks and labels of both axes."""
+    x_axis, y_axis, set_y_scale = axes.xaxis, axes.yaxis, axes.set_yscale
+    if chart.x_names is not None:
+        x_axis, y_axis, set_y_scale = axes.yaxis, axes.xaxis, axes.set_xscale
+        names = [textwrap.fill(name, 30) for name in chart.x_names]
+        axes.set_yticks(range(len(names)), names)
+        axes.set_ylim(len(names) - 0.5, -0.5)  # the first name on top
+        axes.grid(visible=False, axis="y")
+        for index in range(1, len(names), 2):
+            axes.axhspan(index - 0.5, index + 0.5, color=PALE, alpha=0.4, linewidth=0, zorder=0)
+    else:
+        xs = sorted({float(x) for each in chart.series for x in each.xs})
+        if chart.has_log_x and xs and xs[0] > 0:
+            axes.set_xscale("log")
+            if len(xs) <= _MAX_VALUE_TICKS:
+                axes.set_xticks(xs)
+            x_axis.set_minor_locator(NullLocator())
+        elif all(x.is_integer() for x in xs):
+            x_axis.set_major_locator(MaxNLocator(integer=True))
+        x_axis.set_major_formatter(_format_tick)
+    if chart.has_log_y and any(y > 0 for each in chart.series for y in each.ys):
+        set_y_scale("log")
+        y_axis.set_minor_formatter(NullFormatter())
+    y_axis.set_major_formatter(_format_tick)
+    x_axis.set_label_text(textwrap.fill(chart.x_label, 70))
+    y_axis.set_label_text(textwrap.fill(chart.y_label, 44 if chart.x_names is None else 70))
+
+
+def _format_tick(value: float, _: object = None) -> str:
+    """Format a tick: 0.05, 1024, 12,500, 2M."""
+    return EngFormatter(sep="")(value) if abs(value) >= 1e6 else f"{value:,.8g}".replace("-", "−")

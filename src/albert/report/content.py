@@ -1,4 +1,7 @@
-"""What a page says, before it is drawn: words, tables of figures and charts, as plain values."""
+"""The contents of a report as plain values: text, findings, tables, charts and example cards.
+
+Nothing here says what a report looks like; `write.py` renders all formats from these values.
+"""
 
 import re
 from collections.abc import Sequence
@@ -6,13 +9,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Verdict = Literal["agrees", "disagrees", "cannot tell", "not asked"]
-# A table and a chart are files, on systems that take A for a as well.
-_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column's name; `hint` says what it counts, `is_number` lines its cells up on the right."""
+    """A table column. `hint` explains it; numbers are right-aligned."""
 
     name: str
     is_number: bool = False
@@ -21,20 +23,41 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is read in a cell, and the number that it is sorted by and written to a CSV file with.
+    """The text of a table cell, and the number behind it for sorting and for the CSV file.
 
-    Where both are None the cell is text alone; an empty text with no value is a figure that is missing.
+    An empty text without a value is a missing figure. `heat` shades the cell by its size, from -1 (an error)
+    to 1 (correct). A cell with `keys` links to the section's cards with the same keys.
     """
 
     text: str
     value: float | None = None
     low: float | None = None
     high: float | None = None
+    heat: float | None = None
+    keys: Sequence[str] = ()
+
+    @classmethod
+    def number(
+        cls,
+        value: float | None,
+        spec: str = ",.0f",
+        *,
+        low: float | None = None,
+        high: float | None = None,
+        more: str = "",
+    ) -> "Cell":
+        """Format a number by a format spec, followed by `more`; None gives a missing figure."""
+        return cls("") if value is None else cls(f"{value:{spec}}{more}", float(value), low, high)
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the cell holds no figure (or NaN) and is sorted last."""
+        return self.text in ("", "–") if self.value is None else self.value != self.value
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of figures. `name` names its CSV file; `strong_rows` stand out (the one compared with)."""
+    """Rows of cells. `name` is the name of the CSV file; `strong_rows` are printed in bold."""
 
     name: str
     columns: Sequence[Column]
@@ -43,14 +66,14 @@ class Table:
     note: str = ""
 
     def __post_init__(self) -> None:
-        assert all(len(row) == len(self.columns) for row in self.rows), f"{self.name}: rows of other lengths"
+        assert all(len(row) == len(self.columns) for row in self.rows), f"{self.name}: row length differs"
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line or row of points of a chart; `lows` and `highs` are the ends of intervals.
+    """One line or set of points of a chart, with optional intervals.
 
-    `is_reference` marks figures that are not ours, such as the paper's: they are drawn hollow and dashed.
+    `is_reference` marks figures from elsewhere, such as the paper's: hollow markers and dashed lines.
     """
 
     name: str
@@ -62,13 +85,13 @@ class Series:
 
     def __post_init__(self) -> None:
         given = [self.xs, self.ys, *(ends for ends in (self.lows, self.highs) if ends is not None)]
-        assert len({len(numbers) for numbers in given}) == 1, f"{self.name}: not one number for each x"
+        assert len({len(numbers) for numbers in given}) == 1, f"{self.name}: lengths differ"
         assert (self.lows is None) == (self.highs is None), f"{self.name}: intervals with one end"
 
 
 @dataclass(frozen=True)
 class Level:
-    """A height that means something, such as chance."""
+    """A horizontal reference line, such as chance."""
 
     height: float
     name: str
@@ -76,11 +99,10 @@ class Level:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture: lines over a number, or points with intervals over names.
+    """Lines or points over a number, or points with intervals over names.
 
-    Where there are `x_names`, an x is the place of its name among them, from 0.
-
-    `name` names its SVG file; `told` says in words what it shows, for those who do not see it.
+    With `x_names`, an x is the index of a name. `name` is the name of the SVG file; `told` describes the
+    chart in words. `has_diagonal` adds the line y = x.
     """
 
     name: str
@@ -94,16 +116,17 @@ class Chart:
     has_log_x: bool = False
     has_log_y: bool = False
     told: str = ""
+    has_diagonal: bool = False
 
     def __post_init__(self) -> None:
-        places = range(len(self.x_names)) if self.x_names is not None else None
-        xs = [x for each in self.series for x in each.xs]
-        assert places is None or all(x in places for x in xs), f"{self.name}: an x that has no name"
+        if self.x_names is not None:
+            indices = range(len(self.x_names))
+            assert all(x in indices for each in self.series for x in each.xs), f"{self.name}: x without name"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim, what the source of it measured, what was measured here, and what follows."""
+    """A claim, what its source measured (`theirs`), what was measured here (`ours`), and the verdict."""
 
     claim: str
     theirs: str
@@ -112,10 +135,20 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Section:
-    """A heading, paragraphs, findings, tables and charts, in this order; `code` is a command to type.
+class Card:
+    """One example: its texts by name, a note, and the keys that the section's filters select by."""
 
-    In words, what stands between backticks is code.
+    texts: Sequence[tuple[str, str]]
+    note: str = ""
+    keys: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with paragraphs, findings, tables, charts, a command (`code`) and cards, in this order.
+
+    Text between backticks is set as code. `filters` names the keys of the cards; a page has cards in at
+    most one section, and only in HTML.
     """
 
     title: str
@@ -124,19 +157,23 @@ class Section:
     tables: Sequence[Table] = ()
     charts: Sequence[Chart] = ()
     code: str = ""
+    cards: Sequence[Card] = ()
+    filters: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Page:
-    """One report: what it is called, what it says in a sentence or two, and its sections."""
+    """A report: a title, one or two sentences of summary, sections, and optionally one large figure."""
 
     title: str
     lead: str
     sections: Sequence[Section]
+    headline: str = ""
 
     def __post_init__(self) -> None:
-        _check_names([table.name for table in self.tables])
-        _check_names([chart.name for chart in self.charts])
+        for names in ([table.name for table in self.tables], [chart.name for chart in self.charts]):
+            assert all(map(_FILE_NAME.fullmatch, names)), f"not file names: {names}"
+            assert len({name.lower() for name in names}) == len(names), f"duplicate names: {names}"
 
     @property
     def tables(self) -> list[Table]:
@@ -147,9 +184,3 @@ class Page:
     def charts(self) -> list[Chart]:
         """The charts of all sections."""
         return [chart for section in self.sections for chart in section.charts]
-
-
-def _check_names(names: Sequence[str]) -> None:
-    for name in names:
-        assert _SAFE_NAME.fullmatch(name), f"{name!r} cannot name a file"
-    assert len({name.lower() for name in names}) == len(names), f"two of one name among {names}"

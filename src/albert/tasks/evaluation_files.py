@@ -18,7 +18,7 @@ from albert.tasks.catalogue import TASKS
 from albert.tasks.evaluation_result import Evaluation
 from albert.tasks.glue_files import write_glue_file
 from albert.tasks.kinds.spans import SpanKind
-from albert.tasks.report.page import write_report
+from albert.tasks.report import write_report
 from albert.tasks.squad_files import BEST_NAME, ODDS_NAME, PREDICTIONS_NAME, write_squad_files
 from albert.tasks.task_facts import build_kind
 

@@ -38,7 +38,7 @@ def evaluate_finetuned(request: TaskRequest) -> CommandResult:
     """Ask, score, write what is to be written, and show the figures."""
     from albert.tasks.evaluation import evaluate_task
     from albert.tasks.evaluation_files import EXITS_NAME, summarise_evaluation, write_evaluation
-    from albert.tasks.report.page import write_report
+    from albert.tasks.report import write_report
 
     columns = _read_columns(request.overrides)
     _check_request(request)
