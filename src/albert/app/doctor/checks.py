@@ -6,20 +6,30 @@ The thresholds are rules of thumb for small models on few cores; docs/doctor.md 
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import numpy as np
 
 from albert.app.doctor.run import (
-    MIN_RECORDS, AnyRun, Finding, FinetuneRun, PretrainRun, Run, Trend, Value, read_curve,
-)  # fmt: skip
+    KINDS,
+    MIN_RECORDS,
+    SEVERITIES,
+    AnyRun,
+    Finding,
+    FinetuneRun,
+    PretrainRun,
+    Run,
+    Severity,
+    Trend,
+    Value,
+    read_curve,
+)
 from albert.corpus.remote import is_url
 from albert.errors import AlbertError
 from albert.pretrained.file_names import CONFIG_NAME
 from albert.training.health import count_cores
 from albert.training.run_folder import BEST_DIR, CHECKPOINTS_DIR, MODEL_DIR
 
-KINDS, SEVERITIES = (get_args(get_type_hints(Finding)[name]) for name in ("kind", "severity"))
 _PLATEAU = 0.97  # times the unigram loss; a model above it has learned token frequencies only
 
 
@@ -116,7 +126,7 @@ def check_corpus(run: PretrainRun) -> Iterator[Finding]:
     """Open the corpus as `--resume` would: it may be missing or damaged."""
     from albert.training.pretrain_data import open_data
 
-    data, severity = run.facts.data, "note" if run.is_finished else "serious"
+    data = run.facts.data
     if not is_url(data) and not Path(data).is_absolute() and not Path(data).exists():
         hint = "The path is relative to the folder where the run was started: go there, or give --data."
         yield Finding("damaged", "note", "corpus not found from here", {"data": data}, hint)
@@ -126,6 +136,7 @@ def check_corpus(run: PretrainRun) -> Iterator[Finding]:
     except (AlbertError, OSError) as error:
         values = {"data": data, "reason": str(error)}
         hint = "Restore it, or prepare it again from the same sources with the same vocabulary."
+        severity: Severity = "note" if run.is_finished else "serious"
         yield Finding("damaged", severity, "the corpus cannot be opened", values, hint)
 
 
@@ -167,7 +178,7 @@ def _build_plateau_finding(run: PretrainRun, trend: Trend, values: dict[str, Val
     since = int(curve.steps[min(away[-1] + 1, len(curve) - 1) if len(away) else 0])
     values |= {"since_step": since, **_describe(trend)}
     # Small models often stay there for thousands of steps and then leave it.
-    severity = "serious" if run.is_finished or run.step - since > 3000 else "warning"
+    severity: Severity = "serious" if run.is_finished or run.step - since > 3000 else "warning"
     side = "at" if trend.mean < (2 - _PLATEAU) * run.facts.unigram_loss else "above"
     settings, rate, tokens = run.settings, run.settings.optimizer.learning_rate, _count_step_tokens(run)
     name, layers = settings.optimizer.name, settings.model.num_hidden_layers if settings.model else 1
@@ -296,7 +307,7 @@ def check_divergence(run: Run) -> Iterator[Finding]:
         f"schedule.warmup_steps={max(2 * run.num_warmup, run.num_steps // 20)}",
         "schedule.warmup_share=null",
     )
-    severity = "serious" if run.is_stopped or direction > 0 else "warning"
+    severity: Severity = "serious" if run.is_stopped or direction > 0 else "warning"
     hint = f"Start a new run with half the learning rate and a longer warm-up: `{command}`"
     yield Finding("stuck", severity, f"diverging: {', '.join(found)}", values, hint)
 
@@ -420,10 +431,10 @@ def _share(run: Run, key: str) -> float:
 def check_contention(run: Run) -> Iterator[Finding]:
     """Compare the threads and the load with the number of cores."""
     start = run.last_start
-    cores, processes = start.get("cores", count_cores()), start.get("processes", 1)
-    threads = start.get("threads", cores)
+    cores: int = start.get("cores") or count_cores()
+    threads: int = start.get("threads") or cores
     # torch counts two hardware threads as one core; several processes share the cores.
-    is_right = threads <= cores <= 2 * threads or processes > 1
+    is_right = threads <= cores <= 2 * threads or start.get("processes", 1) > 1
     if not is_right and run.settings.runtime.device in ("auto", "cpu"):
         hint = f"Use as many threads as cores: `export OMP_NUM_THREADS={cores}`"
         title, values = f"{threads} threads on {cores} cores", {"threads": threads, "cores": cores}
@@ -447,7 +458,7 @@ def check_memory(run: AnyRun) -> Iterator[Finding]:
         values: dict[str, Value] = {"swapped_mb": swap, "pages_from_disk_a_second": rate, "peak_mb": peak}
         change = f"micro_batch_tokens={max(1, run.settings.micro_batch_tokens // 2)}"
         hint = f"Close other programs, or use less memory: `{run.format_new(change)}`"
-        severity = "warning" if rate > 10.0 else "note"
+        severity: Severity = "warning" if rate > 10.0 else "note"
         yield Finding("slow", severity, "memory is short: the run is partly swapped out", values, hint)
 
 

@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 
 from albert import __version__
@@ -112,5 +113,7 @@ def read_memory(path: Path = MEMORY_PATH) -> dict[str, float]:
     return found if {"MemTotal", "MemAvailable", "SwapTotal", "SwapFree"} <= found.keys() else {}
 
 
-def _build(title: str, values: dict[str, Value], hint: str = "", has_problem: bool = False) -> Finding:
-    return Finding("machine", "warning" if has_problem else "fine", title, values, hint if has_problem else "")
+def _build(title: str, values: Mapping[str, Value], hint: str = "", has_problem: bool = False) -> Finding:
+    return Finding(
+        "machine", "warning" if has_problem else "fine", title, values, hint if has_problem else ""
+    )

@@ -5,13 +5,14 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from albert.errors import InputError
 from albert.files import is_held, read_json
+from albert.report.content import Chart, Level, Series
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.training.loop_settings import LoopSettings
 from albert.training.metrics import iter_records
@@ -24,6 +25,9 @@ if TYPE_CHECKING:  # imports torch
 
 Record = dict[str, Any]
 Value = float | int | str
+Kind = Literal["damaged", "stuck", "slow", "machine", "healthy"]
+Severity = Literal["serious", "warning", "note", "fine"]
+KINDS, SEVERITIES = get_args(Kind), get_args(Severity)
 MIN_RECORDS = 8  # needed to estimate a trend
 
 
@@ -31,8 +35,8 @@ MIN_RECORDS = 8  # needed to estimate a trend
 class Finding:
     """One result of a check: what was found, the values that show it, and what to do about it."""
 
-    kind: Literal["damaged", "stuck", "slow", "machine", "healthy"]
-    severity: Literal["serious", "warning", "note", "fine"]
+    kind: Kind
+    severity: Severity
     title: str
     figures: Mapping[str, Value] = field(default_factory=dict)
     hint: str = ""
@@ -220,6 +224,33 @@ def load_run(path: Path) -> AnyRun:
     return PretrainRun(
         path, settings, facts, records, is_active, step, settings.num_steps, stage_step, arguments
     )
+
+
+def build_charts(run: AnyRun) -> list[Chart]:
+    """Return the charts of a run: losses and scores, learning rate and speed; none without records."""
+    if not run.list_records("train"):
+        return []
+    train, held_out = {"train": run.train_curve}, {"held out": run.held_out_curve}
+    if isinstance(run, PretrainRun):
+        pair, both = run.settings.examples.pair_objective, train | held_out
+        unigram = Level(run.facts.unigram_loss, f"unigram loss {run.facts.unigram_loss:.2f}")
+        parts = [("mlm_loss", "MLM loss", both, [unigram])]
+        if pair is not None:
+            parts.append((f"{pair}_accuracy", f"{pair.upper()} accuracy", both, [Level(0.5, "chance")]))
+    else:
+        guess = [] if run.facts.guess is None else [Level(run.facts.guess, "constant prediction")]
+        parts = [("loss", "loss", train, []), ("score", "dev score", held_out, guess)]
+    parts.append(("learning_rate", f"learning rate of {run.settings.optimizer.name}", train, []))
+    parts.append(("tokens_per_second", "tokens per second", train, []))
+    title = f"{run.path.resolve().name}, step {run.step:,} of {run.num_steps:,}"
+    charts: list[Chart] = []
+    for key, label, curves, levels in parts:
+        found = {name: get_curve(key) for name, get_curve in curves.items()}
+        series = [
+            Series(name, list(each.steps), list(each.values)) for name, each in found.items() if len(each)
+        ]
+        charts.append(Chart(key, title if not charts else "", "step", label, series, levels=levels))
+    return charts
 
 
 def _take_last_quarter(records: list[Record]) -> list[Record]:
