@@ -5,12 +5,12 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-
-from albert.report.charts import draw_chart
-from albert.report.content import Chart, Level, Series
 from albert.report.drawing.names import spread
 from albert.report.drawing.numbers import tell_number
 from albert.report.drawing.series_styles import choose_styles
+
+from albert.report.charts import draw_chart
+from albert.report.content import Chart, Level, Series
 from tests.report.samples import CURVES, LAYERS, POINTS, SPEED
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,9 +1,9 @@
 """The frame of every page: what may run and be fetched is said before anything else is read."""
 
 import pytest
-
 from albert.report.frame import frame_page
 from albert.report.markup import Html
+
 from tests.report.reading import ReadPage
 
 

@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 
 import pytest
+from albert.report.html import format_html
 
 from albert.report.content import Cell, Column, Finding, Page, Section, Table
-from albert.report.html import format_html
 from tests.report.reading import ReadPage
 from tests.report.samples import PAGE
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from albert.report.markdown import format_markdown
 
 from albert.report.content import Cell, Column, Page, Section, Table
-from albert.report.markdown import format_markdown
 from tests.report.samples import PAGE, SPEED
 
 

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-
 from albert.report.markup import clean_text, show_text, tag
 
 SPELLING = ("می‌خواهم", "👩‍🚀", "הספינה עזבה את הנמל, and השמש שקעה", "Zoë\n\tnew line", "한국어")

@@ -4,9 +4,9 @@ import csv
 import io
 
 import pytest
+from albert.report.table_files import format_csv
 
 from albert.report.content import Cell, Column, Table
-from albert.report.table_files import format_csv
 from tests.report.samples import SCORES
 
 

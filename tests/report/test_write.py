@@ -1,10 +1,11 @@
 """A page's folder: everything that one may want to open."""
 
-from albert.report.charts import draw_chart
-from albert.report.content import Page, Section
 from albert.report.html import format_html
 from albert.report.markdown import format_markdown
 from albert.report.table_files import format_csv
+
+from albert.report.charts import draw_chart
+from albert.report.content import Page, Section
 from albert.report.write import write_page
 from tests.report.samples import COSTS, SCORES, SPEED
 

@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-
 from albert.report.markup import LONG, SHORT
-from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
 from albert.tasks.report.page import format_report, write_report
 from albert.tasks.report.tables import MAX_MATRIX
 from albert.tasks.report.worst_errors import NUM_OF_EACH, NUM_WORST
+
+from albert.tasks.metrics.squad_threshold import ANSWER_NOTHING
 from tests.report.reading import ReadPage
 from tests.tasks.report.evaluations import (
     HOSTILE,

@@ -41,7 +41,7 @@ from albert.errors import InputError
 from albert.files import hold
 from albert.reporting import Reporter, Silence
 from albert.text.folder import load_tokenizer
-from albert.text.sentence_rules import find_rules
+from albert.text.sentences import find_rules
 from albert.text.tokenizer import Tokenizer
 
 R = TypeVar("R")

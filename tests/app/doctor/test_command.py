@@ -66,9 +66,7 @@ def test_a_folder_that_is_no_run_is_one_line(tmp_path, run_albert):
     assert "needs a run" in run_albert("doctor", "--plot", tmp_path / "a.png").error
 
 
-def test_the_hints_of_a_real_run_are_commands_that_work(
-    recipe, story_corpus, tmp_path, run_albert
-):
+def test_the_hints_of_a_real_run_are_commands_that_work(recipe, story_corpus, tmp_path, run_albert):
     folder = tmp_path / "out"
     words = ("pretrain", recipe, "--data", story_corpus, "--out", folder)
     assert run_albert(*words).code == 0
