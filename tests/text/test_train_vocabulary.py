@@ -168,7 +168,7 @@ def test_a_warning_names_letters_that_are_changed():
     assert len(warnings) == 1
     assert "10.3%" in warnings[0]
     assert "ä → a" in warnings[0]
-    cased = VocabularySettings(size=56, normalization=Normalization(keep_accents=True))
+    cased = VocabularySettings(size=50, normalization=Normalization(keep_accents=True))
     train_sentencepiece(GERMAN * 10, settings=cased, warn=warnings.append)
     train_sentencepiece([*LINES, "café"] * 10, settings=SMALL, warn=warnings.append)
     assert len(warnings) == 1
