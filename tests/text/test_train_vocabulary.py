@@ -170,7 +170,8 @@ def test_a_warning_names_letters_that_are_changed():
     assert "ä → a" in warnings[0]
     cased = VocabularySettings(size=50, normalization=Normalization(keep_accents=True))
     train_sentencepiece(GERMAN * 10, settings=cased, warn=warnings.append)
-    train_sentencepiece([*LINES, "café"] * 10, settings=SMALL, warn=warnings.append)
+    english = [LINES[9]] * 60 + ["the café"]
+    train_sentencepiece(english, settings=VocabularySettings(size=40), warn=warnings.append)
     assert len(warnings) == 1
 
 

@@ -437,7 +437,8 @@ def check_contention(run: Run) -> Iterator[Finding]:
     is_right = threads <= cores <= 2 * threads or start.get("processes", 1) > 1
     if not is_right and run.settings.runtime.device in ("auto", "cpu"):
         hint = f"Use as many threads as cores: `export OMP_NUM_THREADS={cores}`"
-        title, values = f"{threads} threads on {cores} cores", {"threads": threads, "cores": cores}
+        title = f"{threads} threads on {cores} cores"
+        values: dict[str, Value] = {"threads": threads, "cores": cores}
         yield Finding("slow", "warning" if threads > cores else "note", title, values, hint)
     loads = read_curve(run.recent, "load").values
     cores = max(count_cores(), start.get("threads", 1))  # it may have run on a larger machine
