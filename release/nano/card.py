@@ -7,7 +7,7 @@ from albert.files import read_json, write_text
 from albert.pretrained.file_names import CARD_NAME
 from albert.report.charts import draw_chart
 from albert.report.content import Page
-from albert.report.markdown import format_markdown
+from albert.report.write import FIGURES, format_markdown
 from albert.reporting import Reporter, format_seconds
 from release.nano.card_answers import describe_answers
 from release.nano.card_data import describe_data
@@ -16,8 +16,6 @@ from release.nano.card_run import Run, describe_shape, describe_training, read_f
 from release.nano.card_scores import describe_scores
 from release.nano.card_tasks import describe_checkpoints, describe_tasks, read_results
 from release.nano.checkpoints import read_lines
-
-FIGURES = "figures"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +36,7 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
     for chart in page.charts:
         reporter.show("card", f"drawing {chart.name}")
         write_text(args.out / FIGURES / f"{chart.name}.svg", draw_chart(chart))
-    write_text(args.out / CARD_NAME, FRONT_MATTER + format_markdown(page, figures=FIGURES))
+    write_text(args.out / CARD_NAME, FRONT_MATTER + format_markdown(page))
     return f"{args.out / CARD_NAME}: {len(page.sections)} sections, {len(page.charts)} pictures"
 
 

@@ -9,8 +9,8 @@ from albert.files import atomic_dir
 from albert.pretrained.file_names import CARD_NAME
 from albert.pretrained.folder import MODEL_FILES, load_model
 from albert.pretrained.vocabulary import load_vocabulary
+from albert.report.write import FIGURES
 from albert.reporting import Reporter
-from release.nano.card import FIGURES
 
 MAX_BYTES = 6_000_000
 

@@ -1,4 +1,4 @@
-"""Reports in a real browser: they load without a complaint, and a click on a table's head sorts its rows."""
+"""Reports in a real browser: they load without errors, and sorting and filtering work."""
 
 import re
 import shutil
@@ -9,7 +9,9 @@ import pytest
 
 from albert.report.content import Cell, Column, Page, Section, Table
 from albert.report.write import write_page
+from albert.tasks.report import write_report
 from tests.report.samples import CURVES, POINTS, SPEED
+from tests.tasks.evaluations import evaluate_texts
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian's package chromium)")
@@ -56,12 +58,26 @@ def test_nothing_that_a_report_does_not_bring_itself_may_run(report, tmp_path):
     assert any("Content Security Policy" in line for line in complaints)
 
 
-def test_a_click_on_the_head_of_a_column_sorts_by_it(report, tmp_path):
-    text = report.read_text(encoding="utf-8")
-    click = "<script>document.querySelectorAll('table.sortable th button')[1].click()</script></body>"
-    # Somebody who clicks is no part of the report: its policy would not let this script run.
-    report.write_text(
-        re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text).replace("</body>", click)
-    )
-    document, _ = open_page(report, tmp_path / "profile")
+def click(report: Path, selector: str, profile: Path) -> str:
+    """Return the document after a click, by a script that the report's policy would not allow."""
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", report.read_text(encoding="utf-8"))
+    script = f"<script>document.querySelectorAll('{selector}')[1].click()</script></body>"
+    report.write_text(text.replace("</body>", script), encoding="utf-8")
+    return open_page(report, profile)[0]
+
+
+def test_a_click_on_a_column_sorts_by_it(report, tmp_path):
+    document = click(report, "table.sortable th button", tmp_path / "profile")
     assert list_arms(document) == ["lowest", "middle", "highest"]
+
+
+def test_a_click_on_a_cell_of_the_matrix_shows_its_errors(tmp_path):
+    write_report(tmp_path / "report.html", evaluate_texts(["a text"] * 60))
+    (first, second) = re.findall(
+        r"<a href=\"#cards\" data-keys='(.*?)'", (tmp_path / "report.html").read_text()
+    )[:2]
+    assert first != second
+    document = click(tmp_path / "report.html", "a[data-keys]", tmp_path / "profile")
+    cards = re.findall(r"<article data-keys=(?:'|\")(.*?)(?:'|\")( hidden=\"\")?>", document)
+    shown = {keys.replace("&quot;", '"') for keys, hidden in cards if not hidden}
+    assert shown == {second}

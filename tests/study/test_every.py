@@ -8,7 +8,7 @@ import pytest
 from albert.errors import InputError
 from albert.report.content import Finding, Page, Section
 from albert.study.asking import Ask, StudyOutcome
-from albert.study.every import _build_ask, _Clock, _find_trained, _tell_outcome, order_studies, run_all
+from albert.study.every import _build_ask, _Clock, _find_trained, _summarize_outcome, order_studies, run_all
 from albert.study.studies import list_studies
 from tests.study.arms.test_ablation import TOY
 
@@ -60,4 +60,4 @@ def test_without_a_budget_it_would_never_end(story_corpus, tmp_path):
 def test_an_arm_that_failed_is_told_of_on_the_page_of_all():
     page = Page("t", "l", [Section("s", findings=[Finding("c", "t", "o", "cannot tell")])])
     outcome = StudyOutcome("dropout", Path("report.html"), page, failures={"with, seed 0": "no memory"})
-    assert _tell_outcome(outcome) == "1 cannot tell; 1 failed: with, seed 0: no memory"
+    assert _summarize_outcome(outcome) == "1 cannot tell; 1 failed: with, seed 0: no memory"

@@ -159,9 +159,9 @@ def _draw_series(axes: Axes, chart: Chart, series: Series, number: int) -> None:
 
 def _set_scales(axes: Axes, chart: Chart) -> None:
     """Set scales, ticks and labels of both axes."""
-    x_axis, y_axis, set_y_scale = axes.xaxis, axes.yaxis, axes.set_yscale
+    is_named = chart.x_names is not None
+    x_axis, y_axis = (axes.yaxis, axes.xaxis) if is_named else (axes.xaxis, axes.yaxis)
     if chart.x_names is not None:
-        x_axis, y_axis, set_y_scale = axes.yaxis, axes.xaxis, axes.set_xscale
         names = [textwrap.fill(name, 30) for name in chart.x_names]
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.5, -0.5)  # the first name on top
@@ -179,11 +179,11 @@ def _set_scales(axes: Axes, chart: Chart) -> None:
             x_axis.set_major_locator(MaxNLocator(integer=True))
         x_axis.set_major_formatter(_format_tick)
     if chart.has_log_y and any(y > 0 for each in chart.series for y in each.ys):
-        set_y_scale("log")
+        (axes.set_xscale if is_named else axes.set_yscale)("log")
         y_axis.set_minor_formatter(NullFormatter())
     y_axis.set_major_formatter(_format_tick)
     x_axis.set_label_text(textwrap.fill(chart.x_label, 70))
-    y_axis.set_label_text(textwrap.fill(chart.y_label, 44 if chart.x_names is None else 70))
+    y_axis.set_label_text(textwrap.fill(chart.y_label, 70 if is_named else 44))
 
 
 def _format_tick(value: float, _: object = None) -> str:

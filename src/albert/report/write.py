@@ -144,7 +144,7 @@ def _escape(text: str) -> str:
 
 def _escape_block(text: str) -> str:
     """Escape a paragraph, so that it starts no list, heading or rule either."""
-    return re.sub(r"^(\d*)(?=[#>+=.)-])(?!\d)", r"\1\\", _escape(text))
+    return re.sub(r"^(\d*)([#=+.)-]+(?=\s|$)|>)", r"\1\\\2", _escape(text))
 
 
 def format_csv(table: Table) -> str:

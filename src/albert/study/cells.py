@@ -1,4 +1,4 @@
-"""Figures come in; cells of a table and words for a person go out."""
+"""Format measured figures as table cells and as text, with three significant digits."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -10,22 +10,22 @@ MISSING = Cell("")
 
 
 def text_cell(text: str) -> Cell:
-    """Words."""
+    """Return a cell of text."""
     return Cell(text)
 
 
 def count_cell(number: int) -> Cell:
-    """A whole number."""
+    """Return a cell with a whole number."""
     return Cell(f"{number:,}", float(number))
 
 
 def number_cell(value: float | None) -> Cell:
-    """A figure, or the place of one that is missing."""
+    """Return a cell with a number, or a missing figure."""
     return MISSING if value is None else Cell(format_number(value), value)
 
 
 def interval_cell(interval: Interval | None, *, suffix: str = "") -> Cell:
-    """A figure and the ends of its interval, or the place of one that is missing."""
+    """Return a cell with a number and its interval, or a missing figure."""
     if interval is None:
         return MISSING
     value, low, high = map(format_number, (interval.value, interval.low, interval.high))
@@ -33,17 +33,17 @@ def interval_cell(interval: Interval | None, *, suffix: str = "") -> Cell:
 
 
 def size_cell(num_bytes: float) -> Cell:
-    """Memory or traffic; sorted and written in bytes."""
+    """Return a cell with a size; its value is in bytes."""
     return Cell(format_bytes(num_bytes), float(num_bytes))
 
 
 def seconds_cell(seconds: float) -> Cell:
-    """A time; sorted and written in seconds."""
+    """Return a cell with a time; its value is in seconds."""
     return Cell(format_time(seconds), seconds)
 
 
 def format_number(value: float) -> str:
-    """Three significant digits."""
+    """Format a number with three significant digits."""
     if value == 0:
         return "0"
     rounded = float(f"{value:.3g}")
@@ -51,7 +51,7 @@ def format_number(value: float) -> str:
 
 
 def format_bytes(number: float) -> str:
-    """`1234567` as `1.23 MB`."""
+    """Format 1234567 as `1.23 MB`."""
     for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if abs(number) >= size:
             return f"{format_number(number / size)} {unit}"
@@ -59,7 +59,7 @@ def format_bytes(number: float) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """`0.0123` as `12.3 ms`."""
+    """Format 0.0123 as `12.3 ms`."""
     for size, unit in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= size:
             return f"{format_number(seconds / size)} {unit}"
@@ -67,5 +67,5 @@ def format_time(seconds: float) -> str:
 
 
 def summarise_ratios(ratios: Sequence[float]) -> Interval:
-    """The median over rounds, with the smallest and the largest of them."""
+    """Return the median over rounds with the smallest and the largest ratio."""
     return Interval(median(ratios), min(ratios), max(ratios), level=1.0)

@@ -1,4 +1,4 @@
-"""`albert study all`: one budget comes in and is shared by all studies; a page about all goes out."""
+"""Run all studies within one budget (`albert study all`) and report on them on one page."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -26,10 +26,11 @@ _FIRST = ("speed", "memory")
 def run_all(
     ask: Ask, *, names: Sequence[str] | None = None, reporter: Reporter | None = None
 ) -> StudyOutcome:
-    """Run every study, or those named, each in its own folder; one that fails is told of and the rest go on.
+    """Run every study, or those named, each in its own folder; if one fails, the others still run.
 
-    What takes no budget is run as it is; the others share what is left of it, equally, as they begin. Models
-    to look at are those of `--model`, or else what the study `overall` has trained with its first seed.
+    Studies that train share the rest of the budget equally when they start; the others take as long as they
+    take. Studies of trained models use those of `--model`, or else the models that the study `overall` has
+    trained with its first seed.
     """
     reporter = reporter or Silence()
     ask.refuse("all", arms=ask.arms)
@@ -47,7 +48,7 @@ def run_all(
             reporter.say(f"study {name}")
             outcomes[name] = clock.run(name, partial(run_study, name, own, reporter=reporter))
             signal = outcomes[name].signal
-        except Exception as error:  # a study may fail in any way; the others do not
+        except Exception as error:  # one failed study does not stop the others
             missed[name] = explain(error)
             reporter.say(f"study {name}: {missed[name]}")
         if signal is not None:
@@ -61,7 +62,7 @@ def run_all(
 
 
 def order_studies() -> list[str]:
-    """All of them: first what takes as long as it takes, last what looks at the models of the others."""
+    """List all studies: first those without a budget, last those that use the models of the others."""
     names = list_studies()
     return [*_FIRST, *(name for name in names if name not in _TRAINS_NOTHING), *_LOOKS_AT_MODELS]
 
@@ -77,7 +78,7 @@ def _build_ask(name: str, ask: Ask, clock: "_Clock", names: Sequence[str]) -> As
 
 
 def _find_trained(study_dir: Path) -> tuple[str, ...]:
-    """The models of a study's finished arms, with its first seed."""
+    """Return the models of a study's finished arms with its first seed."""
     if not has_plan(study_dir):
         return ()
     settings = read_plan(study_dir).settings
@@ -86,7 +87,7 @@ def _find_trained(study_dir: Path) -> tuple[str, ...]:
 
 
 class _Clock:
-    """Seconds that each study has taken, over all starts."""
+    """The seconds that each study has taken, over all starts."""
 
     def __init__(self, path: Path, budget: float) -> None:
         self._path, self.budget = path, budget
@@ -94,11 +95,11 @@ class _Clock:
 
     @property
     def left(self) -> float:
-        """Of the budget."""
+        """The seconds left of the budget."""
         return max(0.0, self.budget - sum(self.spent.values()))
 
     def run(self, name: str, function: Callable[[], StudyOutcome]) -> StudyOutcome:
-        """Call, and count its time, however it ends."""
+        """Run a study and count its time, however it ends."""
         began = time.monotonic()
         try:
             return function()
@@ -111,28 +112,27 @@ class _Clock:
 def _build_page(
     names: Sequence[str], outcomes: dict[str, StudyOutcome], missed: dict[str, str], clock: _Clock
 ) -> Page:
-    """A row for each study, and every finding of all of them."""
-    columns = [Column("study"), Column("report"), Column("minutes", is_number=True), Column("came out")]
+    """Build the page: a row for each study, and the findings of all of them."""
+    columns = [Column("study"), Column("report"), Column("minutes", is_number=True), Column("outcome")]
     rows = []
     for name in names:
-        minutes = clock.spent.get(name, 0.0) / 60
         outcome = outcomes.get(name)
-        told = missed.get(name, "not begun") if outcome is None else _tell_outcome(outcome)
+        told = missed.get(name, "not started") if outcome is None else _summarize_outcome(outcome)
         report = "" if outcome is None else f"{name}/report.html"
-        rows.append([Cell(name), Cell(report), Cell(f"{minutes:.1f}", minutes), Cell(told)])
+        rows.append(
+            [Cell(name), Cell(report), Cell.number(clock.spent.get(name, 0.0) / 60, ".1f"), Cell(told)]
+        )
     sections = [Section("The studies", tables=[Table("studies", columns, rows)])]
     for outcome in outcomes.values():
         findings = [found for section in outcome.page.sections for found in section.findings]
         if findings:
             sections.append(Section(outcome.page.title, paragraphs=[outcome.page.lead], findings=findings))
-    total = sum(clock.spent.values())
-    lead = (
-        f"{len(outcomes)} studies in {format_seconds(total)}, of a budget of {format_seconds(clock.budget)}."
-    )
+    spent, budget = format_seconds(sum(clock.spent.values())), format_seconds(clock.budget)
+    lead = f"{len(outcomes)} studies in {spent}, of a budget of {budget}."
     return Page("Every table and figure of the paper, at the scale of this machine", lead, sections)
 
 
-def _tell_outcome(outcome: StudyOutcome) -> str:
+def _summarize_outcome(outcome: StudyOutcome) -> str:
     verdicts = [found.verdict for section in outcome.page.sections for found in section.findings]
     told = ", ".join(f"{verdicts.count(each)} {each}" for each in dict.fromkeys(verdicts)) or "–"
     failed = "; ".join(f"{unit}: {reason}" for unit, reason in outcome.failures.items())

@@ -257,7 +257,7 @@ def _build_threshold(threshold: ThresholdReport | None) -> Section | None:
     parts = [
         f"{rule} (threshold: {threshold.source}).",
         f"The best threshold for these questions gives an exact match of {best.best_exact:.2f} and an F1 of "
-        f"{best.best_f1:.2f}; these figures are optimistic, since it is chosen on the questions it is scored on.",
+        f"{best.best_f1:.2f}; optimistic, since it is chosen on the questions that it is scored on.",
     ]
     if threshold.elsewhere is not None:
         scores = threshold.elsewhere.scores.overall

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from albert.study.arms.findings import judge_claim
 from albert.study.arms.plan import ArmSettings, ClaimSettings, StudySettings
+from albert.study.arms.report import judge_claim
 from albert.study.arms.results import ArmResult, ArmSummary
 
 

@@ -37,9 +37,9 @@ def test_pairs_are_compared_seed_by_seed():
     ours = {0: 11.0, 1: 51.1, 2: 90.9, 3: 31.0, 4: 99.0}
     found = compare_paired(ours, base=base)
     assert found is not None
-    assert found.num_pairs == 4  # the fifth has no partner
-    assert found.difference == pytest.approx(1.0)
-    assert found.is_positive
+    assert found.num_seeds == 4  # the fifth has no partner
+    assert found.mean == pytest.approx(1.0)
+    assert found.low > 0
     assert found.p_value == pytest.approx(
         ttest_rel([11.0, 51.1, 90.9, 31.0], [10.0, 50.0, 90.0, 30.0]).pvalue
     )
@@ -48,8 +48,7 @@ def test_pairs_are_compared_seed_by_seed():
 def test_a_wide_interval_says_neither():
     found = compare_paired({0: 1.0, 1: -1.0, 2: 0.5}, base={0: 0.0, 1: 0.0, 2: 0.0})
     assert found is not None
-    assert not found.is_positive
-    assert not found.is_negative
+    assert found.low < 0 < found.high
 
 
 def test_nothing_in_common_is_no_comparison():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from albert.study.layers.findings import list_findings
+from albert.study.layers.report import list_findings
 from albert.study.layers.states import DISTANCES, ModelCurves, draw_curve
 
 LAYERS = np.arange(24)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from albert.study.layers.shape import compare_thirds, find_roughness, find_turn, name_course
+from albert.study.layers.states import compare_thirds, find_roughness, find_turn, name_course
 
 LAYERS = np.arange(24)
 

@@ -22,8 +22,8 @@ from albert.study.arms.folder import (
     refuse_strangers,
     write_plan,
 )
-from albert.study.arms.page import build_page
 from albert.study.arms.plan import read_study
+from albert.study.arms.report import build_page
 from albert.study.arms.results import ArmSummary, Unit
 from albert.study.arms.run import UnitOutcome, drop_checkpoints, run_unit
 from albert.study.arms.schedule import build_schedule

@@ -10,13 +10,27 @@ from pydantic import Field, model_validator
 
 from albert.errors import InputError, suggest
 from albert.settings import Settings, apply_overrides, build_settings
-from albert.study.arms.figures import FIGURES
 from albert.tasks.catalogue import TASKS
 from albert.tasks.own_tasks import OWN_TASKS
 from albert.training.recipe_shelf import RecipeShelf
 
 SHELF = RecipeShelf("study")
 Dimension = Literal["hidden_size", "embedding_size", "num_hidden_layers"]
+# What is measured of an arm: the title of each figure, and whether more of it is better.
+FIGURES: dict[str, tuple[str, bool]] = {
+    "average": ("average of the tasks", True),
+    "mlm_accuracy": ("masked words right", True),
+    "mlm_loss": ("loss of masked words", False),
+    "sop_accuracy": ("sentence order right", True),
+    "nsp_accuracy": ("next sentence right", True),
+    "probe_sop": ("sentence order by a probe", True),
+    "probe_nsp": ("next sentence by a probe", True),
+    "agreement": ("minimal pairs right", True),
+    "train_loss": ("loss on training text", False),
+    "gap": ("held-out loss above training loss", False),
+    "grad_norm": ("gradient norm", False),
+    "grad_variation": ("gradient norm, deviation over mean", False),
+}
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # a dot would end it in an override
 
 

@@ -1,8 +1,8 @@
-"""Scores of several seeds come in; means, intervals and paired comparisons go out."""
+"""Means, intervals and paired comparisons over seeds."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean, stdev
 
 LEVEL = 0.95
@@ -10,86 +10,44 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds and its 95% interval (Student's t); none of one seed, or if one diverged."""
+    """A mean over seeds, its 95% interval (Student's t) and the p-value of a two-sided t-test against 0.
+
+    Of one seed, or if a run diverged, there is only the mean.
+    """
 
     mean: float
     low: float | None
     high: float | None
     spread: float | None
+    p_value: float | None
     num_seeds: int
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The mean difference between two arms over the seeds that both have, and what chance would make of it.
-
-    `p_value` is of a paired t-test, two-sided.
-    """
-
-    difference: float
-    low: float | None
-    high: float | None
-    p_value: float | None
-    num_pairs: int
-
-    @property
-    def turned_round(self) -> "Comparison":
-        """The same from the other arm's side."""
-        low = None if self.high is None else -self.high
-        high = None if self.low is None else -self.low
-        return replace(self, difference=-self.difference, low=low, high=high)
-
-    @property
-    def is_positive(self) -> bool:
-        """Whether the whole interval lies above zero."""
-        return self.low is not None and self.low > 0.0
-
-    @property
-    def is_negative(self) -> bool:
-        """Whether the whole interval lies below zero."""
-        return self.high is not None and self.high < 0.0
-
-
 def estimate_mean(values: Sequence[float]) -> Estimate:
-    """The mean of single runs; refused by nobody: there is at least one."""
-    mean = fmean(values)
-    if len(values) < 2 or not math.isfinite(mean):
-        return Estimate(mean, None, None, None, len(values))
+    """Estimate the mean of at least one run."""
+    from scipy.stats import t
+
+    mean, number = fmean(values), len(values)
+    if number < 2 or not math.isfinite(mean):
+        return Estimate(mean, None, None, None, None, number)
     spread = stdev(values)
-    reach = _find_reach(spread, len(values))
-    return Estimate(mean, mean - reach, mean + reach, spread, len(values))
-
-
-def compare_paired(ours: Mapping[int, float], *, base: Mapping[int, float]) -> Comparison | None:
-    """`ours` minus `base`, seed by seed: both saw the same examples in the same order. None: no pair."""
-    differences = [ours[seed] - base[seed] for seed in sorted(ours.keys() & base.keys())]
-    if not differences:
-        return None
-    mean = fmean(differences)
-    if len(differences) < 2 or not math.isfinite(mean):
-        return Comparison(mean, None, None, None, len(differences))
-    spread = stdev(differences)
-    reach = _find_reach(spread, len(differences))
-    return Comparison(
-        mean, mean - reach, mean + reach, _find_p(mean, spread, len(differences)), len(differences)
-    )
-
-
-def _find_reach(spread: float, number: int) -> float:
-    """Half of the interval."""
-    from scipy.stats import t
-
-    return float(t.ppf((1 + LEVEL) / 2, number - 1)) * spread / math.sqrt(number)
-
-
-def _find_p(mean: float, spread: float, number: int) -> float:
-    from scipy.stats import t
-
+    half = float(t.ppf((1 + LEVEL) / 2, number - 1)) * spread / math.sqrt(number)
     if spread == 0.0:
-        return 1.0 if mean == 0.0 else 0.0
-    return 2.0 * float(t.sf(abs(mean) * math.sqrt(number) / spread, number - 1))
+        p_value = 1.0 if mean == 0.0 else 0.0
+    else:
+        p_value = 2.0 * float(t.sf(abs(mean) * math.sqrt(number) / spread, number - 1))
+    return Estimate(mean, mean - half, mean + half, spread, p_value, number)
+
+
+def compare_paired(ours: Mapping[int, float], *, base: Mapping[int, float]) -> Estimate | None:
+    """Estimate `ours` minus `base`, seed by seed; None if they have no seed in common.
+
+    Pairing is right because all arms see the same examples in the same order with one seed.
+    """
+    differences = [ours[seed] - base[seed] for seed in sorted(ours.keys() & base.keys())]
+    return estimate_mean(differences) if differences else None
 
 
 def format_p(p_value: float) -> str:
-    """Three digits, and never a zero."""
+    """Format a p-value with three digits, but never as zero."""
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"

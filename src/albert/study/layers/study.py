@@ -21,7 +21,7 @@ from albert.pretrained.vocabulary import load_vocabulary
 from albert.report.content import Page
 from albert.reporting import Reporter
 from albert.settings import Settings
-from albert.study.layers.page import build_layers_page
+from albert.study.layers.report import build_page
 from albert.study.layers.states import DISTANCES, ModelCurves, draw_curve, sum_distances
 from albert.study.naming import name_models
 from albert.study.results import open_results
@@ -81,7 +81,7 @@ def run_layers(settings: LayersSettings, *, models: Sequence[str], out: Path, re
                 str(place), ModelCurves, measure=measure, stamp=_stamp(place, lines)
             )
     reporter.show(STUDY, f"{len(models)} models", fraction=1.0)
-    return build_layers_page(found)
+    return build_page(found)
 
 
 def measure_model(

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from albert.study.arms.arm_table import build_arm_table
 from albert.study.arms.folder import StudyPlan
-from albert.study.arms.page import build_page
 from albert.study.arms.plan import read_study
+from albert.study.arms.report import build_page
 from albert.study.arms.results import ArmResult, ArmSummary, CurvePoint
 from albert.study.steps.step_process import Footprint
 
@@ -35,6 +34,11 @@ def summarise(plan, **figures):
     ]  # fmt: skip
 
 
+def build_arm_table(plan, summaries):
+    (table,) = [table for table in build_page(plan, summaries).tables if table.name == "arms"]
+    return table
+
+
 def read_column(table, name):
     place = [column.name for column in table.columns].index(name)
     return [row[place].text for row in table.rows]
@@ -52,7 +56,7 @@ def test_a_figure_of_the_paper_stands_in_a_column_of_its_own_kind():
 def test_the_scale_is_told_first():
     plan = build_plan("overall")
     assert (
-        "4 arms, 1 seed; about 10 parameters, 3 steps and 9 pieces" in build_page(plan, summarise(plan)).lead
+        "4 arms, 1 seed; about 10 parameters, 3 steps and 9 tokens" in build_page(plan, summarise(plan)).lead
     )
 
 
