@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from sentencepiece import SentencePieceProcessor
@@ -45,7 +46,7 @@ class SentencePieceTokenizer(Tokenizer):
             self._comma_ids.add(self.unk_id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.vocab_bytes, self.rules)
+        return partial(SentencePieceTokenizer, rules=self.rules), (self.vocab_bytes,)
 
     @property
     def vocab_size(self) -> int:
@@ -185,7 +186,3 @@ def _build_processor(model_bytes: bytes, *, source: str) -> SentencePieceProcess
         raise FileFormatError(
             f"{source}: SentencePiece refuses it ({reason}); fetch the vocabulary again"
         ) from error
-
-
-def _rebuild(vocab_bytes: bytes, rules: Normalization) -> SentencePieceTokenizer:
-    return SentencePieceTokenizer(vocab_bytes, rules=rules)
