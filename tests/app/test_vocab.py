@@ -57,7 +57,7 @@ def test_a_name_with_brackets_is_printed_as_it_is(run_albert, corpus, tmp_path):
     for name in ("voc[abc]", "vv[/abc]"):
         done = run_albert("vocab", "train", corpus, "--out", tmp_path / name, "--size", 120)
         assert done.code == 0, done
-        assert "".join(done.out.split("\n")).startswith(f"{tmp_path / name}: 120 pieces")
+        assert "".join(done.out.split("\n")).startswith(f"{tmp_path / name}: 120 tokens")
 
 
 def test_a_dash_reads_lines_as_other_commands_do(run_albert, tiny_folder, monkeypatch):
@@ -84,6 +84,31 @@ def test_options_reach_the_vocabulary(run_albert, corpus, tmp_path):
     assert read_tree(tmp_path / "few") == read_tree(tmp_path / "same")
     assert run_albert(*words, tmp_path / "other", "--sample", 40, "--seed", 4).code == 0
     assert read_tree(tmp_path / "few") != read_tree(tmp_path / "other")
+
+
+GERMAN = (
+    "Es war ein schöner Tag und schon spät.\nÜber die Brücke führt kein Weg.\nDer Bär schläft schon schön.\n"
+)
+
+
+def test_cased_keeps_accents(run_albert, tmp_path):
+    (tmp_path / "de.txt").write_text(GERMAN * 20, encoding="utf-8")
+    ids = {}
+    runs = {"lower": [], "cased": ["--cased"], "plain": ["--cased", "--no-accents"]}
+    for name, flags in runs.items():
+        done = run_albert(
+            "vocab", "train", tmp_path / "de.txt", "--out", tmp_path / name, "--size", 50, *flags
+        )
+        assert done.code == 0, done.err
+        assert ("accents kept" in done.out, "warning: " in done.err) == (name == "cased", name != "cased")
+        ours, theirs = load_tokenizer(tmp_path / name), AutoTokenizer.from_pretrained(tmp_path / name)
+        texts = [*GERMAN.splitlines(), "schön", "schon", "scho\u0308n"]
+        ids[name] = ours.encode_ids(texts)
+        assert [theirs(text, add_special_tokens=False)["input_ids"] for text in texts] == ids[name]
+    assert ids["cased"][-3] != ids["cased"][-2]
+    assert ids["cased"][-3] == ids["cased"][-1]  # one letter, composed or not
+    assert ids["lower"][-3] == ids["lower"][-2]
+    assert ids["plain"][-3] == ids["plain"][-2]
 
 
 def test_symbols(run_albert, tmp_path):
@@ -123,7 +148,7 @@ def test_a_size_too_large_leaves_nothing_behind(run_albert, corpus, tmp_path):
     done = run_albert("vocab", "train", corpus, "--out", tmp_path / "out")
     assert done.code == 2
     last = done.err.splitlines()[-1]
-    assert last.startswith("error: 30,000 pieces are more than the 100 sentences of the corpus give")
+    assert last.startswith("error: 30,000 tokens are more than the 100 sentences of the corpus give")
     assert read_tree(tmp_path) == before
 
 

@@ -34,7 +34,7 @@ un ##want ##ß ﬁ fi i̇ σ ς ##σ 1 ##9 ##0
 VOCAB = _PIECES.split()
 
 
-def published_normalisation(text: str) -> str:
+def published_normalization(text: str) -> str:
     """The published preprocessing, step by step on the whole text."""
     text = " ".join(text.strip().split())
     text = text.replace("``", '"').replace("''", '"')
@@ -46,7 +46,7 @@ def published_normalisation(text: str) -> str:
 def published_ids(processor: SentencePieceProcessor, text: str) -> list[int]:
     """The published encoding on the SentencePiece library itself, its rule for digit and comma included."""
     ids: list[int] = []
-    for piece in processor.encode(published_normalisation(text), out_type=str):
+    for piece in processor.encode(published_normalization(text), out_type=str):
         if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
             parts = processor.encode(piece[:-1].replace("▁", ""), out_type=str)
             if piece[0] != "▁" and parts[0][0] == "▁":
@@ -78,7 +78,7 @@ def train_model(lines: list[str], *, vocab_size: int = 300, **changes: Any) -> b
         "minloglevel": 2,
         **changes,
     }
-    sentences = [published_normalisation(line) for line in lines]
+    sentences = [published_normalization(line) for line in lines]
     SentencePieceTrainer.train(sentence_iterator=iter(sentences), model_writer=writer, **settings)
     return writer.getvalue()
 

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from albert.errors import FileFormatError, SettingsError
 from albert.settings import build_settings
 from albert.text.folder import load_tokenizer, save_tokenizer
-from albert.text.normalise import Normalisation
+from albert.text.normalize import Normalization
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from albert.text.train_vocabulary import VocabularySettings, train_sentencepiece
 from albert.text.wordpiece_tokenizer import WordPieceOptions, WordPieceTokenizer
@@ -28,7 +28,7 @@ def open_with_transformers(folder: Path, *, model_type: str):
 def test_what_is_saved_loads_equal(tmp_path, model_bytes, vocab_bytes):
     tokenizers = [
         SentencePieceTokenizer(model_bytes),
-        SentencePieceTokenizer(model_bytes, rules=Normalisation(do_lower_case=False, keep_accents=True)),
+        SentencePieceTokenizer(model_bytes, rules=Normalization(do_lower_case=False, keep_accents=True)),
         WordPieceTokenizer(vocab_bytes),
         WordPieceTokenizer(vocab_bytes, options=WordPieceOptions(do_lower_case=False, strip_accents=True)),
     ]
@@ -43,7 +43,7 @@ def test_what_is_saved_loads_equal(tmp_path, model_bytes, vocab_bytes):
     assert len({each.fingerprint for each in tokenizers}) == len(tokenizers)
 
 
-@pytest.mark.parametrize("rules", [Normalisation(), Normalisation(do_lower_case=False, keep_accents=True)])
+@pytest.mark.parametrize("rules", [Normalization(), Normalization(do_lower_case=False, keep_accents=True)])
 def test_transformers_gives_our_ids_from_a_sentencepiece_folder(tmp_path, model_bytes, rules):
     tokenizer = SentencePieceTokenizer(model_bytes, rules=rules)
     save_tokenizer(tokenizer, tmp_path)
@@ -64,7 +64,7 @@ def test_transformers_gives_our_ids_in_other_scripts(tmp_path, keep_accents):
     lines = ["안녕하세요 세계", "हिन्दी पढ़ना", "ทุกวัน ไม่", "がぎぐ パン 10～20", "мой ёж", "ΟΔΟΣ ΣΟΦΙΑΣ σοφίας"]
     lines.append("❤\ufe0f ship")
     rules = {"keep_accents": keep_accents}
-    settings = build_settings(VocabularySettings, values={"size": 72, "normalisation": rules})
+    settings = build_settings(VocabularySettings, values={"size": 72, "normalization": rules})
     tokenizer = train_sentencepiece(iter(lines * 50), settings=settings)
     save_tokenizer(tokenizer, tmp_path)
     theirs = open_with_transformers(tmp_path, model_type="albert")
@@ -215,7 +215,7 @@ def test_case_and_accents_are_those_of_the_steps(tmp_path, tokenizer, steps, rul
     change_json(tmp_path, "normalizer", normalizers=[{"type": step} for step in steps])
     if not has_vocabulary:
         (tmp_path / tokenizer.vocab_name).unlink()
-    assert load_tokenizer(tmp_path).rules == Normalisation(**rules)
+    assert load_tokenizer(tmp_path).rules == Normalization(**rules)
 
 
 def test_a_cased_unigram_of_tokenizers_keeps_its_case(tmp_path):
@@ -364,7 +364,7 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path):
 
 
 def test_a_vocabulary_named_by_its_file_has_the_options_beside_it(tmp_path, model_bytes):
-    cased = SentencePieceTokenizer(model_bytes, rules=Normalisation(do_lower_case=False, keep_accents=True))
+    cased = SentencePieceTokenizer(model_bytes, rules=Normalization(do_lower_case=False, keep_accents=True))
     save_tokenizer(cased, tmp_path)
     assert load_tokenizer(tmp_path / "spiece.model").fingerprint == cased.fingerprint
     (tmp_path / "spiece.model").unlink()

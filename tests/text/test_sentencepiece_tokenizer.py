@@ -7,10 +7,10 @@ from sentencepiece import SentencePieceProcessor
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from albert.errors import FileFormatError
-from albert.text.normalise import Normalisation, normalise_text
+from albert.text.normalize import Normalization, normalize_text
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from tests.text.conftest import LINES, published_ids, train_model
-from tests.text.test_normalise import UNICODE
+from tests.text.test_normalize import UNICODE
 
 VISIBLE = st.text(string.ascii_letters + string.digits + string.punctuation + " \t\u00a0éÜßñﬁ½€£–’“")
 NEAR = st.lists(st.sampled_from([*" ,.\"('19", "1990,", "1985,", "the", "ship", "``"])).map("".join)
@@ -70,7 +70,7 @@ def test_spans_recover_the_raw_text(tokenizer, processor, text):
     assert all(char.isspace() == (i not in covered) for i, char in enumerate(text))
     for piece_id, (start, end) in zip(encoding.ids, encoding.spans, strict=True):
         letters = tokenizer.piece(piece_id).removeprefix("▁")
-        source = processor.normalize(normalise_text(text[start:end])).removeprefix("▁")
+        source = processor.normalize(normalize_text(text[start:end])).removeprefix("▁")
         if piece_id == tokenizer.unk_id:
             assert source
         elif text[start:end].isascii():
@@ -87,15 +87,15 @@ def test_a_word_border_alone_has_an_empty_span(tokenizer):
     assert encoding.spans[pieces.index('"')] == (6, 7)
 
 
-def test_decoding_gives_the_normalised_text(tokenizer):
+def test_decoding_gives_the_normalized_text(tokenizer):
     for line in LINES:
-        assert tokenizer.decode(tokenizer.encode(line).ids) == normalise_text(line)
+        assert tokenizer.decode(tokenizer.encode(line).ids) == normalize_text(line)
     sequence = tokenizer.build_sequence(tokenizer.encode("the ship"), tokenizer.encode("left"))
     assert tokenizer.decode([*sequence.ids, tokenizer.pad_id]) == "the ship left"
 
 
 def test_rules_change_ids_and_fingerprint(model_bytes, tokenizer):
-    cased = SentencePieceTokenizer(model_bytes, rules=Normalisation(do_lower_case=False))
+    cased = SentencePieceTokenizer(model_bytes, rules=Normalization(do_lower_case=False))
     assert cased.unk_id in cased.encode("THE").ids
     assert tokenizer.unk_id not in tokenizer.encode("THE").ids
     assert cased.fingerprint != tokenizer.fingerprint

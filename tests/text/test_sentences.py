@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert.errors import InputError
-from albert.text.sentence_rules import RULES
-from albert.text.sentences import iter_sentences, split_sentences
+from albert.text.sentences import RULES, iter_sentences, split_sentences
 from bench.sentences import read_sample, score_splitter
 
 LANGUAGES = st.sampled_from(sorted(RULES))

@@ -2,6 +2,7 @@ import json
 import random
 import subprocess
 import sys
+import time
 import unicodedata
 from pathlib import Path
 
@@ -12,10 +13,18 @@ from transformers import AutoTokenizer
 from albert.errors import InputError, SettingsError
 from albert.settings import build_settings
 from albert.text.folder import load_tokenizer, save_tokenizer
-from albert.text.normalise import PUBLISHED, Normalisation
-from albert.text.sentence_sample import SampleBounds, SentenceSample, cut_bytes
+from albert.text.normalize import PUBLISHED, Normalization
 from albert.text.sentencepiece_trainer import TrainerError, run_trainer
-from albert.text.train_vocabulary import USER_SYMBOLS, VocabularySettings, build_options, train_sentencepiece
+from albert.text.train_vocabulary import (
+    USER_SYMBOLS,
+    SentenceSample,
+    TooManyPiecesError,
+    VocabularySettings,
+    build_options,
+    cut_bytes,
+    limit_copies,
+    train_sentencepiece,
+)
 from tests.text.conftest import LINES
 
 SMALL = VocabularySettings(size=150)
@@ -33,7 +42,10 @@ def parse(model_bytes):
 
 
 def sample(texts, *, num_sentences=10**9, num_bytes=10**9, seed=0, rules=PUBLISHED) -> list[str]:
-    found = SentenceSample(bounds=SampleBounds(num_sentences, num_bytes), rules=rules, seed=seed)
+    settings = VocabularySettings(
+        max_sample_sentences=num_sentences, max_sample_bytes=num_bytes, seed=seed, normalization=rules
+    )
+    found = SentenceSample(settings)
     for text in texts:
         found.read(text)
     return [sentence.decode() for sentence in found.take()]
@@ -87,14 +99,14 @@ def test_the_same_texts_and_seed_give_the_same_bytes(trained):
     assert train_sentencepiece(iter(LINES * 10), settings=SMALL).vocab_bytes == trained.vocab_bytes
 
 
-def test_the_text_is_normalised_first():
+def test_the_text_is_normalized_first():
     lines = ["THE CAFÉ of René", "the ``CAFÉ'' of Åse"] * 30
     lower = train_sentencepiece(lines, settings=VocabularySettings(size=32))
     pieces = "".join(lower.piece(i) for i in range(5, 32))
     assert pieces == unicodedata.normalize("NFC", pieces).lower()
     assert lower.unk_id not in lower.encode("THE CAFÉ").ids
-    rules = Normalisation(do_lower_case=False, keep_accents=True)
-    cased = train_sentencepiece(lines, settings=VocabularySettings(size=32, normalisation=rules))
+    rules = Normalization(do_lower_case=False, keep_accents=True)
+    cased = train_sentencepiece(lines, settings=VocabularySettings(size=32, normalization=rules))
     assert cased.rules == rules
     assert cased.encode("CAFÉ").ids != cased.encode("cafe").ids
     assert cased.unk_id not in cased.encode("THE CAFÉ").ids
@@ -102,7 +114,7 @@ def test_the_text_is_normalised_first():
 
 def test_a_corpus_too_small_is_refused_with_the_largest_size_that_works():
     with pytest.raises(
-        InputError, match=r"30,000 pieces are more than the 100 sentences .* --size \d+"
+        InputError, match=r"30,000 tokens are more than the 100 sentences .* --size \d+"
     ) as caught:
         train_sentencepiece(LINES * 10)
     largest = int(str(caught.value).split("--size ")[1].split(",")[0])
@@ -111,7 +123,7 @@ def test_a_corpus_too_small_is_refused_with_the_largest_size_that_works():
 
 
 def test_a_size_below_the_number_of_characters_is_refused_with_one_that_works():
-    with pytest.raises(InputError, match=r"20 pieces are too few: .* use --size \d+ or more") as caught:
+    with pytest.raises(InputError, match=r"20 tokens are too few: .* use --size \d+ or more") as caught:
         train_sentencepiece(LINES * 10, settings=VocabularySettings(size=20))
     enough = int(str(caught.value).split("--size ")[1].split(" ")[0])
     assert train_sentencepiece(LINES * 10, settings=VocabularySettings(size=enough)).vocab_size == enough
@@ -126,6 +138,41 @@ def test_no_text_is_refused(texts):
 def test_a_setting_out_of_bounds_is_refused():
     with pytest.raises(SettingsError, match="size is 3"):
         build_settings(VocabularySettings, values={"size": 3})
+
+
+def test_a_repeated_text_is_reduced_and_ordinary_text_is_not():
+    words = random.Random(0).choices([f"w{i}{'abcdefgt'[i % 8]}" for i in range(999)], k=200)
+    text = " ".join(words)
+    long_line = list(cut_bytes(" ".join([text] * 2000).encode(), 4192))  # cut at other words each time
+    assert sum(map(len, limit_copies(long_line))) < 0.25 * sum(map(len, long_line))
+    line = b"the ship left the harbour and the children watched it go"
+    assert limit_copies([line] * 150_000) == [line] * 10
+    for ordinary in ([line] * 10, [b"short"] * 1000, [f"{i} {text}".encode() for i in range(9)]):
+        assert limit_copies(ordinary) is ordinary
+
+
+@pytest.mark.parametrize("text", ["the ship left the harbour " * 150_000, "hello " * 150_000])
+def test_training_on_a_repeated_line_does_not_stall(text):
+    start = time.monotonic()
+    with pytest.raises(TooManyPiecesError):  # there are few candidates
+        train_sentencepiece([text], settings=VocabularySettings(size=1000))
+    assert time.monotonic() - start < 30  # hours without `limit_copies`
+
+
+GERMAN = ["Es war ein schöner Tag und schon spät.", "Über die Brücke führt kein Weg.", "Der Bär schläft."]
+
+
+def test_a_warning_names_letters_that_are_changed():
+    warnings: list[str] = []
+    train_sentencepiece(GERMAN * 10, settings=VocabularySettings(size=48), warn=warnings.append)
+    assert len(warnings) == 1
+    assert "10.3%" in warnings[0]
+    assert "ä → a" in warnings[0]
+    cased = VocabularySettings(size=50, normalization=Normalization(keep_accents=True))
+    train_sentencepiece(GERMAN * 10, settings=cased, warn=warnings.append)
+    english = [LINES[9]] * 60 + ["the café"]
+    train_sentencepiece(english, settings=VocabularySettings(size=40), warn=warnings.append)
+    assert len(warnings) == 1
 
 
 def test_over_long_lines_are_cut_at_spaces_and_nothing_is_lost():
@@ -149,9 +196,9 @@ def test_a_word_of_a_long_line_reaches_the_vocabulary():
 
 @pytest.mark.parametrize("bad", ["a\0b", "a\tb", "a▅b", "a\ud800b"])
 def test_what_sentencepiece_would_leave_out_is_mended(bad):
-    rules = Normalisation(remove_space=False)
+    rules = Normalization(remove_space=False)
     assert len(sample([bad], rules=rules)) == 1
-    settings = VocabularySettings(size=40, normalisation=rules)
+    settings = VocabularySettings(size=40, normalization=rules)
     tokenizer = train_sentencepiece(
         [f"{bad} {line}" for line in LINES] * 5, settings=settings.model_copy(update={"size": 60})
     )
@@ -159,13 +206,13 @@ def test_what_sentencepiece_would_leave_out_is_mended(bad):
 
 
 def test_the_sample_keeps_within_both_bounds_and_takes_from_everywhere():
-    lines = [f"line {i:05}" for i in range(20_000)]
+    lines = [f"{i:0>50}" for i in range(20_000)]
     few = sample(lines, num_sentences=500)
     assert len(set(few)) == 500
-    small = sample(lines, num_bytes=10_000)
-    assert len(set(small)) == 1000  # ten bytes each
+    small = sample(lines, num_bytes=50_000)
+    assert len(set(small)) == 1000
     assert few == small[:500]  # the same draws, whatever the bound
-    places = [int(line.split()[1]) for line in small]
+    places = [int(line) for line in small]
     assert places != sorted(places)
     quarters = [sum(place // 5000 == quarter for place in places) for quarter in range(4)]
     assert all(abs(count - 250) < 5 * (1000 * 0.25 * 0.75) ** 0.5 for count in quarters)
@@ -176,9 +223,8 @@ def test_the_sample_keeps_within_both_bounds_and_takes_from_everywhere():
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read there")
 def test_memory_does_not_grow_with_the_corpus():
     code = """
-from albert.text.sentence_sample import SampleBounds, SentenceSample
-from albert.text.normalise import PUBLISHED
-sample = SentenceSample(bounds=SampleBounds(10**7, 1_000_000), rules=PUBLISHED, seed=0)
+from albert.text.train_vocabulary import SentenceSample, VocabularySettings
+sample = SentenceSample(VocabularySettings(max_sample_bytes=1_000_000))
 def read(start, end):
     for i in range(start, end): sample.read(f"{i:0>100}")
     # Not getrusage's: that is also the peak of the process which started this one.

@@ -9,7 +9,7 @@ from transformers import BertTokenizer
 from albert.errors import FileFormatError
 from albert.text.wordpiece_tokenizer import WordPieceOptions, WordPieceTokenizer
 from tests.text.conftest import VOCAB
-from tests.text.test_normalise import UNICODE
+from tests.text.test_normalize import UNICODE
 
 WORDS = st.lists(
     st.sampled_from([*VOCAB[5:], "Ship", "SHIPS", "Café", "walked", "中国", "x" * 101, " "])

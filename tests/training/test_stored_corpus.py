@@ -5,8 +5,8 @@ import json
 import fsspec
 import pytest
 
-from albert.app.doctor.damaged import check_corpus
-from albert.app.doctor.reading import open_run
+from albert.app.doctor.checks import check_corpus
+from albert.app.doctor.run import load_run
 from albert.training.pretrain import pretrain
 
 
@@ -38,10 +38,9 @@ def test_training_and_evaluating_from_a_store(run_albert, recipe, story_corpus, 
 
 def test_the_doctor_looks_at_the_store(recipe, stored, tmp_path):
     pretrain(recipe, data=stored, out=tmp_path / "run", overrides=["num_steps=2"])
-    run = open_run(tmp_path / "run")
-    assert check_corpus(run) is None
+    run = load_run(tmp_path / "run")
+    assert not list(check_corpus(run))
     fsspec.filesystem("memory").rm_file(f"/{tmp_path.name}/manifest.json")
-    found = check_corpus(run)
-    assert found is not None
+    (found,) = check_corpus(run)
     assert found.title == "the corpus cannot be opened"
     assert str(found.figures["reason"]).startswith(f"{stored}: no manifest.json")

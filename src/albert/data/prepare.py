@@ -62,7 +62,7 @@ from albert.files import hold, read_json
 from albert.reporting import Reporter, Silence
 from albert.settings import Settings, build_settings
 from albert.text.folder import load_tokenizer
-from albert.text.sentence_rules import find_rules
+from albert.text.sentences import find_rules
 from albert.text.tokenizer import Tokenizer
 
 SCRATCH_NAME = ".prepare"

@@ -1,18 +1,24 @@
-"""Draw charts as SVG with matplotlib, all in one style."""
+"""Draw charts as SVG or PNG with matplotlib, all in one style."""
 
 import io
 import math
 import re
 import textwrap
 import warnings
+from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.image import imsave
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, NullLocator
 
+from albert.files import atomic_path
 from albert.report.content import Chart, Series
 
 # The colors of Okabe and Ito without yellow. Series differ in color, marker and dashes, so that they can be
@@ -71,6 +77,26 @@ def draw_chart(chart: Chart) -> str:
     told = chart.told or f"{chart.y_label} by {chart.x_label or 'name'}: {names}."
     head = f'<title id="{label}">{escape(chart.title)}</title><desc>{escape(told)}</desc>'
     return svg.replace(">", f' role="img" aria-labelledby="{label}">{head}', 1)
+
+
+def write_png(path: Path, charts: Sequence[Chart]) -> None:
+    """Draw charts with their titles into one PNG file, two in a row."""
+    images = []
+    with style.context(["default", STYLE]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        for chart in charts:
+            figure = _build_figure(chart)
+            figure.axes[0].set_title(chart.title, loc="left")
+            canvas: Any = FigureCanvasAgg(figure)
+            canvas.draw()
+            images.append(np.asarray(canvas.buffer_rgba()))
+    height, width = (max(image.shape[axis] for image in images) for axis in (0, 1))
+    page = np.full((height * math.ceil(len(images) / 2), 2 * width, 4), 255, dtype=np.uint8)
+    for number, image in enumerate(images):
+        top, left = number // 2 * height, number % 2 * width
+        page[top : top + image.shape[0], left : left + image.shape[1]] = image
+    with atomic_path(path) as temporary_path:
+        imsave(temporary_path, page, format="png")
 
 
 def _build_figure(chart: Chart) -> Figure:

@@ -1,4 +1,4 @@
-"""Pieces of a text come in as ids and character spans, and go out as the frozen rows that the model reads."""
+"""Tokens of a text with their character spans."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """The pieces of one text: their ids, and the range `[start, end)` of raw characters that each stands for.
+    """The tokens of a text: their ids and spans `[start, end)` of raw characters.
 
-    A piece that stands for no character, such as a lone word border, has an empty span at its place.
+    A token without characters, such as a lone word border, has an empty span.
     """
 
     ids: tuple[int, ...]

@@ -1,34 +1,34 @@
-"""The bytes of a `spiece.model` come in, ALBERT's own tokenizer goes out."""
+"""ALBERT's SentencePiece tokenizer."""
 
 import unicodedata
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from sentencepiece import SentencePieceProcessor
 
 from albert.errors import FileFormatError
 from albert.text.encoding import Encoding, Span
-from albert.text.normalise import PUBLISHED, Normalisation, Normalised, normalise, normalise_text
-from albert.text.sentencepiece_model import parse_model
+from albert.text.normalize import PUBLISHED, Normalization, NormalizedText, normalize, normalize_text
 from albert.text.tokenizer import SpecialTokens, Tokenizer, well_formed
-from albert.text.tokenizer_json import build_unigram_json
+from albert.text.tokenizer_json import build_unigram_json, parse_model
 
 T = TypeVar("T", int, str)
-BORDER = "▁"  # how SentencePiece writes the space before a word
-# How Unicode's names of letters begin whose scripts have no spaces between words.
+BORDER = "▁"  # SentencePiece's space before a word
+# Prefixes of the Unicode names of letters in scripts without spaces between words.
 _UNSPACED = (
     "CJK ", "HIRAGANA ", "KATAKANA", "BOPOMOFO ", "YI ", "THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN ",
 )  # fmt: skip
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """Normalise, cut with SentencePiece, and cut a number from the comma behind it."""
+    """Normalize, tokenize with SentencePiece, and split a comma from the number before it."""
 
     vocab_name = "spiece.model"
     special_tokens = SpecialTokens(pad="<pad>", unk="<unk>")
 
     def __init__(
-        self, vocab_bytes: bytes, *, rules: Normalisation = PUBLISHED, source: str = "spiece.model"
+        self, vocab_bytes: bytes, *, rules: Normalization = PUBLISHED, source: str = "spiece.model"
     ) -> None:
         model = parse_model(vocab_bytes, source=source)
         id_of = {piece: i for i, piece in enumerate(model.pieces)}
@@ -46,7 +46,7 @@ class SentencePieceTokenizer(Tokenizer):
             self._comma_ids.add(self.unk_id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.vocab_bytes, self.rules)
+        return partial(SentencePieceTokenizer, rules=self.rules), (self.vocab_bytes,)
 
     @property
     def vocab_size(self) -> int:
@@ -55,16 +55,16 @@ class SentencePieceTokenizer(Tokenizer):
 
     def encode_batch(self, texts: Iterable[str]) -> list[Encoding]:
         """Cut each text into pieces with their spans; no special tokens are added."""
-        normalised = [normalise(text, rules=self.rules) for text in well_formed(texts)]
-        rows = self._cut([each.text for each in normalised], out_type=str)
-        return [self._build_encoding(*pair) for pair in zip(normalised, rows, strict=True)]
+        normalized = [normalize(text, rules=self.rules) for text in well_formed(texts)]
+        rows = self._cut([each.text for each in normalized], out_type=str)
+        return [self._build_encoding(*pair) for pair in zip(normalized, rows, strict=True)]
 
     def encode_ids(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids alone, as `encode_batch` gives them and faster."""
         if self.unk_id in self._comma_ids:
             return [list(encoding.ids) for encoding in self.encode_batch(texts)]
-        normalised = [normalise_text(text, rules=self.rules) for text in well_formed(texts)]
-        rows = self._cut(normalised, out_type=int)
+        normalized = [normalize_text(text, rules=self.rules) for text in well_formed(texts)]
+        rows = self._cut(normalized, out_type=int)
         return [row if self._comma_ids.isdisjoint(row) else self._split_commas(row) for row in rows]
 
     def piece(self, piece_id: int) -> str:
@@ -121,31 +121,29 @@ class SentencePieceTokenizer(Tokenizer):
             return [self._processor.encode(text, out_type=out_type) for text in texts]
         return list(self._processor.encode(texts, out_type=out_type, num_threads=1))
 
-    def _build_encoding(self, normalised: Normalised, pieces: list[str]) -> Encoding:
+    def _build_encoding(self, normalized: NormalizedText, pieces: list[str]) -> Encoding:
         ids = [self._id_of.get(piece, self.unk_id) for piece in pieces]
-        surface = "".join(
-            pieces
-        )  # SentencePiece's own text: ours with borders for spaces, or a rewrite of it
-        if surface[1:] != normalised.text.replace(" ", BORDER) or surface[:1] != BORDER:
-            normalised = self._rewrite(normalised, surface)
+        surface = "".join(pieces)  # the text after SentencePiece's own normalization
+        if surface[1:] != normalized.text.replace(" ", BORDER) or surface[:1] != BORDER:
+            normalized = self._rewrite(normalized, surface)
         if not self._comma_ids.isdisjoint(ids):
             pieces = [part for piece in pieces for part in self._parts(piece)]
             ids = [self._id_of.get(piece, self.unk_id) for piece in pieces]
         spans = _find_spans(pieces)
-        if not normalised.is_aligned:
-            spans = [normalised.span(start, end) for start, end in spans]
+        if not normalized.is_aligned:
+            spans = [normalized.span(start, end) for start, end in spans]
         return Encoding(tuple(ids), tuple(spans))
 
-    def _rewrite(self, normalised: Normalised, surface: str) -> Normalised:
-        """Follow SentencePiece's normaliser, whose character i starts at `places[i]` of ours."""
-        _, places = self._processor.normalize(normalised.text, with_offsets=True)
+    def _rewrite(self, normalized: NormalizedText, surface: str) -> NormalizedText:
+        """Follow SentencePiece's normalization, whose character i starts at `places[i]` of ours."""
+        _, places = self._processor.normalize(normalized.text, with_offsets=True)
         ends: list[int] = []
-        end = len(normalised.text)
+        end = len(normalized.text)
         for place, following in zip(places[-2::-1], places[:0:-1], strict=True):
             end = following if following > place else end  # several from one: all have the whole of it
             ends.append(max(end, place + 1))
         skip = surface.startswith(BORDER)  # the border before the first word is nowhere in the text
-        return normalised.rewrite(surface[skip:], starts=places[skip:-1], ends=ends[::-1][skip:])
+        return normalized.rewrite(surface[skip:], starts=places[skip:-1], ends=ends[::-1][skip:])
 
     def _split_commas(self, ids: list[int]) -> list[int]:
         parts = (part for i in ids for part in self._parts(self._pieces[i]))
@@ -188,7 +186,3 @@ def _build_processor(model_bytes: bytes, *, source: str) -> SentencePieceProcess
         raise FileFormatError(
             f"{source}: SentencePiece refuses it ({reason}); fetch the vocabulary again"
         ) from error
-
-
-def _rebuild(vocab_bytes: bytes, rules: Normalisation) -> SentencePieceTokenizer:
-    return SentencePieceTokenizer(vocab_bytes, rules=rules)

@@ -1,7 +1,7 @@
-"""Sentences come in, the bytes of a SentencePiece model go out, trained in a process of its own.
+"""Train a SentencePiece model in a process of its own.
 
-Within this process nothing would hear Ctrl-C for minutes, and its log would go to the terminal. In its own
-it can be stopped at once, its log is read for progress, and its memory is given back in the end.
+In this process Ctrl-C would be ignored for minutes and the log would go to the terminal. A separate process
+can be stopped at once, its log gives the progress, and its memory is freed.
 """
 
 import io

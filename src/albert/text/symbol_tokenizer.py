@@ -1,10 +1,10 @@
-"""Texts that are already symbols come in, their vocabulary goes out; the bytes of a `symbols.txt` come in,
-the tokenizer with one id for each symbol goes out."""
+"""A tokenizer for texts of symbols, such as phonemes, and its vocabulary."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import astuple
+from functools import partial
 from typing import Any
 
 from tokenizers import Regex, pre_tokenizers
@@ -68,7 +68,7 @@ class SymbolTokenizer(Tokenizer):
         self._has_words = any(symbol.startswith(WORD_MARK) for symbol in self._id_of)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.vocab_bytes, self.options)
+        return partial(SymbolTokenizer, options=self.options), (self.vocab_bytes,)
 
     @property
     def vocab_size(self) -> int:
@@ -131,8 +131,8 @@ def build_symbol_vocabulary(
 ) -> SymbolTokenizer:
     """Give each symbol that occurs at least `min_count` times an id, the most frequent first.
 
-    The special tokens have the ids 0 to 4 and count in `max_size`. Refused are texts without symbols, and
-    those with so many different ones that they can be none.
+    The special tokens have the ids 0 to 4 and count in `max_size`. Texts without symbols, and ordinary text
+    with its many different words, raise an InputError.
     """
     special = astuple(SymbolTokenizer.special_tokens)
     if max_size is not None and max_size <= len(special):
@@ -159,7 +159,3 @@ def build_symbol_vocabulary(
         )
     lines = [*special, *symbols][:max_size]
     return SymbolTokenizer("".join(f"{line}\n" for line in lines).encode(), options=options)
-
-
-def _rebuild(vocab_bytes: bytes, options: SymbolOptions) -> SymbolTokenizer:
-    return SymbolTokenizer(vocab_bytes, options=options)

@@ -1,4 +1,4 @@
-"""A text comes in, an `Encoding` goes out; encodings come in, the model's input sequence goes out."""
+"""The interface of all tokenizers."""
 
 import hashlib
 import json

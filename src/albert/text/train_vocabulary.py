@@ -1,24 +1,40 @@
-"""A stream of texts comes in, a SentencePiece tokenizer trained on a bounded sample of them goes out."""
+"""Train a SentencePiece vocabulary on a bounded random sample of the sentences of a corpus."""
 
 import math
+import random
 import re
-from collections.abc import Callable, Iterable
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
+from unicodedata import combining
 
+import numpy as np
 from pydantic import Field
 
 from albert.errors import AlbertError, InputError
 from albert.settings import Settings
-from albert.text.normalise import PUBLISHED, Normalisation
-from albert.text.sentence_sample import MAX_SENTENCE_BYTES, SampleBounds, SentenceSample
+from albert.text.normalize import PUBLISHED, Normalization, find_base, normalize_text
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from albert.text.sentencepiece_trainer import TrainerError, run_trainer
+from albert.text.tokenizer import well_formed
 
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
 USER_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
+MAX_SENTENCE_BYTES = 4192  # SentencePiece skips longer sentences
 _REPORT_BYTES = 4_000_000
-# What SentencePiece's log says at each step, and the share of the time that has passed by then.
+_SLACK = 1.25  # how far the sample may exceed its bounds before it is cut back
+# SentencePiece skips sentences with these characters.
+_RESERVED = str.maketrans({"\0": " ", "\t": " ", "▅": " "})
+_NOT_ASCII_LETTERS = bytes(code for code in range(256) if not chr(code).isalpha() or code > 127)
+_NOT_ASCII = re.compile("[^\0-\x7f]")
+_MAX_CHANGED_LETTERS = 0.005
+# More copies of a sentence than this count as repetition, and more repetition than this share is removed.
+_MAX_COPIES, _MIN_COPY_BYTES, _MAX_REPEATED = 10, 40, 0.1
+# Spaces before words chosen by their second byte: a repeated text is split at the same words each time.
+_SPLIT = re.compile(b" (?=.[" + re.escape(bytes(range(20, 256, 32))) + b"])", re.DOTALL)
+# Messages of SentencePiece's log, and the fraction of the training time at which they appear.
 _STEPS = (
     ("Normalizing sentences", "reading the sample", 0.0),
     ("Making suffix array", "sorting the sample", 0.1),
@@ -31,7 +47,7 @@ _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs 
 
 
 class TooManyPiecesError(InputError):
-    """A size that the text cannot fill; `most` is the largest that it can."""
+    """The text has fewer candidates than the size; `most` is the largest size that works."""
 
     def __init__(self, message: str, *, most: int) -> None:
         super().__init__(message)
@@ -39,7 +55,7 @@ class TooManyPiecesError(InputError):
 
 
 class TooFewPiecesError(InputError):
-    """A size that the characters of the text alone exceed; `least` is the smallest that has them all."""
+    """The text has more characters than the size; `least` is the smallest size that works."""
 
     def __init__(self, message: str, *, least: int) -> None:
         super().__init__(message)
@@ -47,16 +63,15 @@ class TooFewPiecesError(InputError):
 
 
 class VocabularySettings(Settings):
-    """How a vocabulary is trained; the defaults are those of the published models, but for the sample.
+    """Settings of vocabulary training; the defaults are the published ones, on a smaller sample.
 
-    They were trained on a sample of ten million sentences. Ours has as many, and at most `max_sample_bytes`,
-    which bounds the memory, whatever the size of the corpus: training takes 24 bytes for each byte of
-    English. Measured at the default, 2.5 GB and 0.3 GB here on paragraphs; on ten million lines of two words,
-    the worst, 3.0 GB and 1.5 GB.
+    The published vocabulary was trained on ten million sentences. `max_sample_bytes` bounds the memory:
+    training takes 24 bytes for each byte of English. Measured at the default: 2.5 GB, and 0.3 GB in this
+    process, on paragraphs; 3.0 GB and 1.5 GB on ten million lines of two words, the worst case.
     """
 
     size: int = Field(default=30_000, ge=16, le=1_000_000)
-    normalisation: Normalisation = PUBLISHED
+    normalization: Normalization = PUBLISHED
     character_coverage: float = Field(default=0.99995, ge=0.98, le=1.0)
     user_symbols: tuple[str, ...] = USER_SYMBOLS
     max_sample_sentences: int = Field(default=10_000_000, ge=1)
@@ -66,7 +81,7 @@ class VocabularySettings(Settings):
 
 @dataclass(frozen=True)
 class VocabularyProgress:
-    """How far it is; `fraction` is of the stage, and None where the end is not known."""
+    """Progress of training; `fraction` is that of the stage, None if its end is unknown."""
 
     stage: Literal["reading", "training"]
     message: str
@@ -77,29 +92,54 @@ OnProgress = Callable[[VocabularyProgress], None]
 
 
 def train_sentencepiece(
-    texts: Iterable[str], *, settings: VocabularySettings | None = None, on_progress: OnProgress | None = None
+    texts: Iterable[str],
+    *,
+    settings: VocabularySettings | None = None,
+    on_progress: OnProgress = lambda progress: None,
+    warn: Callable[[str], None] = lambda message: None,
 ) -> SentencePieceTokenizer:
-    """Train a unigram vocabulary of exactly `settings.size` pieces on the lines of the texts.
+    """Train a unigram vocabulary on the lines of the texts.
 
-    The same texts, in the same order, and settings give the same bytes. Refused are no text at all, and a
-    size that the text cannot fill or that its characters alone exceed.
+    The same texts in the same order with the same settings give the same bytes.
+
+    Args:
+        texts: The corpus; each line is a sentence.
+        settings: Size, normalization and sample.
+        on_progress: Called with the progress.
+        warn: Called with a message if normalization changes many letters.
+
+    Returns:
+        A tokenizer with exactly `settings.size` tokens.
+
+    Raises:
+        InputError: If there is no text, or the size is too large or too small for it.
     """
     settings = settings or VocabularySettings()
-    report = on_progress or (lambda progress: None)
-    sentences = _read_sample(texts, settings=settings, report=report)
+    sample = SentenceSample(settings)
+    reported = 0
+    for text in texts:
+        sample.read(text)
+        if sample.num_bytes_read - reported >= _REPORT_BYTES:
+            reported = sample.num_bytes_read
+            on_progress(VocabularyProgress("reading", sample.describe()))
+    message = sample.describe()
+    sentences = limit_copies(sample.take())
+    on_progress(VocabularyProgress("reading", f"{message}; {len(sentences):,} in the sample", 1.0))
     if not sentences:
         raise InputError("the corpus has no text to train a vocabulary on; give files with lines of text")
-    log = _TrainerLog(size=settings.size, report=report)
+    if changes := sample.describe_changes():
+        warn(changes)
+    log = _TrainerLog(size=settings.size, report=on_progress)
     num_sentences = len(sentences)
     try:
         model_bytes = run_trainer(sentences, options=build_options(settings), on_log=log.read)
     except TrainerError as error:
         raise _explain(error, settings=settings, num_sentences=num_sentences) from error
-    return SentencePieceTokenizer(model_bytes, rules=settings.normalisation)
+    return SentencePieceTokenizer(model_bytes, rules=settings.normalization)
 
 
 def build_options(settings: VocabularySettings) -> dict[str, Any]:
-    """The settings in SentencePiece's own words."""
+    """Return the settings as SentencePiece's options."""
     return {
         "model_type": "unigram",
         "vocab_size": settings.size,
@@ -110,36 +150,147 @@ def build_options(settings: VocabularySettings) -> dict[str, Any]:
         "control_symbols": list(CONTROL_SYMBOLS),
         "user_defined_symbols": list(settings.user_symbols),
         "character_coverage": settings.character_coverage,
-        # The sample is drawn already; these two are for the record, which the model carries.
-        "input_sentence_size": max(settings.max_sample_sentences, 101),  # it refuses fewer
+        # The sample is drawn already; the model records these two.
+        "input_sentence_size": max(settings.max_sample_sentences, 101),  # SentencePiece rejects fewer
         "shuffle_input_sentence": True,
         "max_sentence_length": MAX_SENTENCE_BYTES,
-        # Sums of floats depend on the number of threads: a fixed one gives the same bytes everywhere.
+        # Sums of floats depend on the number of threads.
         "num_threads": 16,
     }
 
 
-def _read_sample(texts: Iterable[str], *, settings: VocabularySettings, report: OnProgress) -> list[bytes]:
-    bounds = SampleBounds(settings.max_sample_sentences, settings.max_sample_bytes)
-    sample = SentenceSample(bounds=bounds, rules=settings.normalisation, seed=settings.seed)
-    reported = 0
-    for text in texts:
-        sample.read(text)
-        if sample.num_bytes_read - reported >= _REPORT_BYTES:
-            reported = sample.num_bytes_read
-            report(VocabularyProgress("reading", _count(sample)))
-    message = _count(sample)
-    sentences = sample.take()
-    report(VocabularyProgress("reading", f"{message}; {len(sentences):,} in the sample", 1.0))
-    return sentences
+class SentenceSample:
+    """A uniform sample of all sentences that were read; each line of a text is a sentence.
+
+    Each sentence draws a random number, and those with the smallest are kept. So the sample depends only on
+    the sentences, their order and the seed, and most sentences are not even normalized.
+    """
+
+    def __init__(self, settings: VocabularySettings) -> None:
+        self.num_read = 0
+        self.num_bytes_read = 0
+        self._settings = settings
+        self._random = random.Random(settings.seed)
+        self._limit = 1.0
+        self._draws = array("d")
+        self._kept: list[bytes] = []
+        self._num_kept_bytes = 0
+        self._num_ascii_letters = 0
+        self._other_characters: Counter[str] = Counter()
+
+    def read(self, text: str) -> None:
+        """Offer every sentence of a text."""
+        for line in well_formed(text.splitlines()):
+            raw = line.encode()
+            self.num_bytes_read += len(raw)
+            for part in cut_bytes(raw, MAX_SENTENCE_BYTES):
+                self.num_read += 1
+                if (draw := self._random.random()) < self._limit:
+                    self._keep(part, draw)
+
+    def take(self) -> list[bytes]:
+        """Return the sentences in random order and forget them."""
+        self._cut_back()
+        kept, self._kept = self._kept, []
+        return kept
+
+    def describe(self) -> str:
+        """Return how much was read."""
+        return f"{self.num_bytes_read / 1e6:,.1f} MB, {self.num_read:,} sentences"
+
+    def describe_changes(self) -> str | None:
+        """Return a warning if normalization changes more than 0.5% of the letters, apart from case."""
+        if self._settings.normalization.keep_accents:
+            return None
+        counts = {char: count for char, count in self._other_characters.items() if _is_letter(char)}
+        changed = Counter({char: count for char, count in counts.items() if find_base(char) != char})
+        num_letters, num_changed = self._num_ascii_letters + sum(counts.values()), changed.total()
+        if num_changed <= _MAX_CHANGED_LETTERS * num_letters:
+            return None
+        examples = ", ".join(f"{char} → {find_base(char) or 'nothing'}" for char, _ in changed.most_common(3))
+        share = num_changed / num_letters
+        return f"normalization changes {share:.1%} of the letters ({examples}); keep them with --accents"
+
+    def _keep(self, sentence: bytes, draw: float) -> None:
+        text = sentence.decode()
+        self._num_ascii_letters += len(sentence.translate(None, _NOT_ASCII_LETTERS))
+        if len(text) < len(sentence):
+            self._other_characters.update(_NOT_ASCII.findall(text))
+        normalized = normalize_text(text, rules=self._settings.normalization).translate(_RESERVED)
+        for part in cut_bytes(normalized.encode(), MAX_SENTENCE_BYTES):  # it may be longer now
+            self._draws.append(draw)
+            self._kept.append(part)
+            self._num_kept_bytes += len(part)
+        max_bytes, max_sentences = self._settings.max_sample_bytes, self._settings.max_sample_sentences
+        if self._num_kept_bytes > _SLACK * max_bytes or len(self._kept) > _SLACK * max_sentences:
+            self._cut_back()
+
+    def _cut_back(self) -> None:
+        """Keep as many of the smallest draws as the bounds allow, and reject larger ones from now on."""
+        order = np.argsort(np.array(self._draws), kind="stable")
+        lengths = np.fromiter(map(len, self._kept), dtype=np.int64, count=len(self._kept))
+        is_within = np.cumsum(lengths[order]) <= self._settings.max_sample_bytes
+        num_kept = min(int(is_within.sum()), self._settings.max_sample_sentences)
+        if num_kept < len(order):
+            self._limit = self._draws[int(order[num_kept])]
+        self._num_kept_bytes = int(lengths[order[:num_kept]].sum())
+        self._kept = [self._kept[i] for i in order[:num_kept].tolist()]
+        self._draws = array("d", np.array(self._draws)[order[:num_kept]].tobytes())
 
 
-def _count(sample: SentenceSample) -> str:
-    return f"{sample.num_bytes_read / 1e6:,.1f} MB, {sample.num_read:,} sentences"
+def cut_bytes(text: bytes, limit: int) -> Iterator[bytes]:
+    """Cut a UTF-8 text into parts of at most `limit` bytes, at spaces if possible; skip empty parts."""
+    start = 0
+    while len(text) - start > limit:
+        end = text.rfind(b" ", start, start + limit + 1)
+        if end <= start:  # a long word: cut between two characters
+            end = start + limit
+            while text[end] & 0xC0 == 0x80:
+                end -= 1
+        if part := text[start:end].strip():
+            yield part
+        start = end
+    if part := text[start:].strip():
+        yield part
+
+
+def limit_copies(sentences: list[bytes]) -> list[bytes]:
+    """Keep ten copies of each sentence if more than 10% of the text are further copies.
+
+    SentencePiece looks at all repeated substrings of sentences: many long sentences with the same text take
+    hours. So long ones are split here, at words chosen by their content, which finds copies that begin at
+    another word. Ordinary text is returned unchanged.
+    """
+    parts = [part for sentence in sentences for part in _split_long(sentence)]
+    lengths = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+    hashes = np.fromiter(map(hash, parts), dtype=np.int64, count=len(parts))
+    _, index, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    copies = counts[index]
+    is_repeated = (copies > _MAX_COPIES) & (lengths >= _MIN_COPY_BYTES)
+    num_repeated_bytes = (lengths * (1 - _MAX_COPIES / copies))[is_repeated].sum()
+    if num_repeated_bytes <= _MAX_REPEATED * lengths.sum():
+        return sentences
+    seen: Counter[bytes] = Counter()
+    kept = []
+    for part, has_limit in zip(parts, is_repeated.tolist(), strict=True):
+        if not has_limit or seen[part] < _MAX_COPIES:
+            kept.append(part)
+            seen[part] += has_limit
+    return kept
+
+
+def _split_long(sentence: bytes) -> Iterable[bytes]:
+    if len(sentence) <= 1000:
+        return (sentence,)
+    return (short for part in _SPLIT.split(sentence) for short in cut_bytes(part, 200))
+
+
+def _is_letter(char: str) -> bool:
+    return char.isalpha() or combining(char) > 0
 
 
 class _TrainerLog:
-    """Lines of SentencePiece's log come in, progress goes out: candidates shrink to 1.1 times the size."""
+    """Report progress from SentencePiece's log: candidates shrink to 1.1 times the size."""
 
     def __init__(self, *, size: int, report: OnProgress) -> None:
         self._report = report
@@ -153,26 +304,23 @@ class _TrainerLog:
         if found := _EM.search(line):
             size = int(found[1])
             self._first = self._first or size
-            fraction = _BEFORE_EM + (1 - _BEFORE_EM) * self._shrunk(size)
+            total = math.log(max(self._first / self._target, 1.0))
+            shrunk = min(math.log(self._first / size) / total, 1.0) if total else 1.0
+            fraction = _BEFORE_EM + (1 - _BEFORE_EM) * shrunk
             self._report(VocabularyProgress("training", f"{size:,} candidates left", fraction))
-
-    def _shrunk(self, size: int) -> float:
-        """How much of the way from the first number of candidates to the last is done, in logarithms."""
-        whole = math.log(max(self._first / self._target, 1.0))
-        return min(math.log(self._first / size) / whole, 1.0) if whole else 1.0
 
 
 def _explain(error: TrainerError, *, settings: VocabularySettings, num_sentences: int) -> AlbertError:
-    """The same error in the words of what was asked for, where its cause is known."""
+    """Return an error that names the size that works, if the cause is known."""
     if found := _TOO_MANY.search(str(error)):
         return TooManyPiecesError(
-            f"{settings.size:,} pieces are more than the {num_sentences:,} sentences of the corpus give, "
+            f"{settings.size:,} tokens are more than the {num_sentences:,} sentences of the corpus give, "
             f"which is at most {int(found[1]):,}; use --size {found[1]}, or more text",
             most=int(found[1]),
         )
     if found := _TOO_FEW.search(str(error)):
         return TooFewPiecesError(
-            f"{settings.size:,} pieces are too few: the characters of the corpus and the special tokens are "
+            f"{settings.size:,} tokens are too few: the characters of the corpus and the special tokens are "
             f"{int(found[1]):,}; use --size {found[1]} or more",
             least=int(found[1]),
         )

@@ -1,8 +1,9 @@
-"""The bytes of a `vocab.txt` come in, BERT's WordPiece tokenizer goes out."""
+"""BERT's WordPiece tokenizer."""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import astuple
+from functools import partial
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
@@ -30,7 +31,7 @@ DEFAULTS = WordPieceOptions()
 
 
 class WordPieceTokenizer(Tokenizer):
-    """BERT's tokenizer, as Chinese ALBERT uses it: clean, cut at spaces and signs, then longest match."""
+    """BERT's tokenizer, as in Chinese ALBERT: split at spaces and punctuation, then longest match."""
 
     vocab_name = "vocab.txt"
     special_tokens = SpecialTokens(pad="[PAD]", unk="[UNK]")
@@ -45,7 +46,7 @@ class WordPieceTokenizer(Tokenizer):
         self._backend = _build_backend(id_of, options=options, unk=self.special_tokens.unk)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.vocab_bytes, self.options)
+        return partial(WordPieceTokenizer, options=self.options), (self.vocab_bytes,)
 
     @property
     def vocab_size(self) -> int:
@@ -90,7 +91,7 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def read_pieces(vocab_bytes: bytes, *, source: str) -> tuple[str, ...]:
-    """One piece per line, the first with id 0; refuse an empty file, other encodings and repeated pieces."""
+    """Read one token per line; reject an empty file, other encodings and repeated tokens."""
     try:
         text = vocab_bytes.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -119,7 +120,3 @@ def _build_backend(id_of: dict[str, int], *, options: WordPieceOptions, unk: str
     backend.pre_tokenizer = BertPreTokenizer()
     backend.decoder = decoders.WordPiece(prefix="##")
     return backend
-
-
-def _rebuild(vocab_bytes: bytes, options: WordPieceOptions) -> WordPieceTokenizer:
-    return WordPieceTokenizer(vocab_bytes, options=options)

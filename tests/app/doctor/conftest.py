@@ -1,4 +1,4 @@
-"""A corpus, a recipe, and run folders with the figures of a plan."""
+"""A corpus, a recipe, and synthetic run folders."""
 
 import tempfile
 from pathlib import Path
@@ -14,7 +14,7 @@ one_thread, recipe, story_corpus = stories.one_thread, stories.recipe, stories.s
 
 @pytest.fixture
 def build(tmp_path, story_corpus):
-    """A run folder as `pretrain` leaves one, with the figures of a plan."""
+    """Build a run folder with the metrics of a plan."""
 
     def build(**changes: Any) -> Path:
         folder = Path(tempfile.mkdtemp(dir=tmp_path)) / "run"

@@ -1,4 +1,4 @@
-"""Runs as `pretrain` leaves them, with made-up figures: a plan comes in, a folder or its findings go out."""
+"""Write run folders as `pretrain` does, with made-up metrics."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from albert.app.doctor.diagnosis import examine
-from albert.app.doctor.findings import SEVERITIES
-from albert.app.doctor.reading import open_run
+from albert.app.doctor import checks
+from albert.app.doctor.run import SEVERITIES, Finding, load_run
 from albert.data.corpus import open_corpus
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
@@ -35,12 +34,12 @@ TINY = ModelConfig(
 )
 UNIGRAM = 6.0
 NUM_STEPS, EVERY = 4000, 20
-HEALTHY = "nothing is wrong"
+HEALTHY, UNFINISHED = "no problem found", "unfinished run"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a synthetic run is like; unchanged, it is healthy. Figures of `train` may depend on the step."""
+    """Metrics of a synthetic run, healthy by default; values of `train` may be functions of the step."""
 
     words: Callable[[int], float] = lambda step: 2.5 + 6.0 * float(np.exp(-step / 700))
     held_out: Callable[[int], float] | None = None
@@ -56,7 +55,7 @@ class Plan:
     num_pieces: int = 20_000_000
 
 
-# Spelled out, so that the symptoms do not change when the recipe finds a better way.
+# Spelled out, so that the findings do not change with the recipe.
 CONSTANT = (
     "batch_size=64", "micro_batch_tokens=4096", "optimizer.learning_rate=0.001", "depth_schedule=[]",
     "length_schedule=[]", "position_init=normal", "optimizer.name=adamw", "schedule.name=linear",
@@ -120,11 +119,11 @@ def write_train_record(log, step, plan, shape, draw) -> None:
     )  # fmt: skip
 
 
-def diagnose(folder: Path):
-    findings = examine(open_run(folder))
+def diagnose(folder: Path) -> list[Finding]:
+    findings = checks.diagnose(load_run(folder))
     ranks = [SEVERITIES.index(found.severity) for found in findings]
     assert ranks == sorted(ranks)
-    assert all(found.cure or found.kind == "healthy" for found in findings)
+    assert all(found.hint or found.kind == "healthy" for found in findings)
     return findings
 
 

@@ -1,4 +1,4 @@
-"""`albert doctor` as it is typed: a table, the same as data, a picture, and cures that are commands."""
+"""`albert doctor` on the command line: table, JSON and plot."""
 
 import json
 import struct
@@ -24,14 +24,14 @@ def test_the_command_prints_a_table_or_the_same_as_data(build, run_albert):
     assert [found["severity"] for found in data["findings"]] == ["serious", "note"]
     assert set(data["findings"][0]) == {"kind", "severity", "title", "figures", "cure"}
     assert data["findings"][0]["figures"]["unigram_loss"] == UNIGRAM
-    assert read_png_size(folder / "doctor.png") == (1200, 900)
+    assert read_png_size(folder / "doctor.png")[0] > 1000
 
     done = run_albert("doctor", folder, "--plot", folder / "pictures" / "mine.png")
     assert (done.code, done.err) == (0, "")
-    assert "stuck: masked words are" in done.out
+    assert "stuck: the MLM loss has" in done.out
     assert "unigram loss 6" in done.out
     assert done.out.index("serious") < done.out.index("note")
-    assert read_png_size(folder / "pictures" / "mine.png") == (1200, 900)
+    assert read_png_size(folder / "pictures" / "mine.png")[0] > 1000
 
 
 def test_a_run_without_a_record_has_no_picture(build, run_albert):
@@ -40,7 +40,7 @@ def test_a_run_without_a_record_has_no_picture(build, run_albert):
     data = json.loads(run_albert("doctor", folder, "--json").out)
     assert data["plot"] is None
     assert not (folder / "doctor.png").exists()
-    assert [found["title"] for found in data["findings"]] == ["the run is unfinished"]
+    assert [found["title"] for found in data["findings"]] == ["unfinished run"]
 
 
 def test_a_picture_that_cannot_be_written_does_not_keep_the_diagnosis_back(build, run_albert):
@@ -48,7 +48,7 @@ def test_a_picture_that_cannot_be_written_does_not_keep_the_diagnosis_back(build
     (folder / "doctor.png").mkdir()
     done = run_albert("doctor", folder, "--json")
     assert (done.code, json.loads(done.out)["plot"]) == (0, None)
-    assert done.err.startswith("no picture: ")
+    assert done.err.startswith("warning: no plot: ")
     assert "directory" in run_albert("doctor", folder, "--plot", folder / "doctor.png").error
 
 
@@ -57,35 +57,34 @@ def test_a_folder_may_be_called_anything(build, run_albert):
     odd = folder.rename(folder.with_name("cost$5_$6"))
     done = run_albert("doctor", odd, "--json")
     assert (done.code, done.err) == (0, "")
-    assert read_png_size(odd / "doctor.png") == (1200, 900)
+    assert read_png_size(odd / "doctor.png")[0] > 1000
 
 
 def test_a_folder_that_is_no_run_is_one_line(tmp_path, run_albert):
     assert "no run.json" in run_albert("doctor", tmp_path).error
     assert "no such folder" in run_albert("doctor", tmp_path / "nowhere").error
-    assert "name the run" in run_albert("doctor", "--plot", tmp_path / "a.png").error
+    assert "needs a run" in run_albert("doctor", "--plot", tmp_path / "a.png").error
 
 
-def test_a_real_run_is_diagnosed_and_its_cure_is_a_command_that_works(
-    recipe, story_corpus, tmp_path, run_albert
-):
+def test_the_hints_of_a_real_run_are_commands_that_work(recipe, story_corpus, tmp_path, run_albert):
     folder = tmp_path / "out"
     words = ("pretrain", recipe, "--data", story_corpus, "--out", folder)
     assert run_albert(*words).code == 0
     data = json.loads(run_albert("doctor", folder, "--json").out)
-    titles = [found["title"] for found in data["findings"]]
-    assert any("ended before masked words were learned" in title for title in titles)
+    longer = next(each["cure"] for each in data["findings"] if "ended at the unigram loss" in each["title"])
+    assert run_albert(*longer.split("`")[1].split()[1:]).code == 0
+    assert (tmp_path / "out-2" / "model").is_dir()
     assert not [found for found in data["findings"] if found["kind"] == "damaged"]
-    assert read_png_size(folder / "doctor.png") == (1200, 900)
+    assert read_png_size(folder / "doctor.png")[0] > 1000
 
     spoil_tensors(folder / "checkpoints" / "step-20")
     (folder / "model" / "config.json").unlink()
     damaged = [found for found in diagnose(folder) if found.kind == "damaged"]
     assert {found.title for found in damaged} == {
-        "damaged: checkpoint step-20",
-        "all steps are done, but the model was not written",
+        "damaged checkpoint: step-20",
+        "all steps are done but the model was not written",
     }
-    command = next(found.cure for found in damaged if "--resume" in found.cure).split("`")[1]
+    command = next(found.hint for found in damaged if "--resume" in found.hint).split("`")[1]
     done = run_albert(*command.split()[1:])
     assert done.code == 0, done
     assert [found for found in diagnose(folder) if found.kind == "damaged"] == []

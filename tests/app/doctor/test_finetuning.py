@@ -1,4 +1,4 @@
-"""`albert doctor` on a run of fine-tuning: each symptom is named where it is, and nowhere else."""
+"""The checks of fine-tuning runs."""
 
 import json
 import shutil
@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from albert.app.doctor.diagnosis import examine
-from albert.app.doctor.findings import Finding
-from albert.app.doctor.reading import open_run
+from albert.app.doctor import checks
+from albert.app.doctor.run import Finding, load_run
 from albert.tasks.finetune import finetune
 from albert.training.health import count_cores
 from albert.training.metrics import METRICS_NAME, iter_records
-from tests.tasks.tables import write_rows, write_tables
+from tests.tasks.tables import write_tables
 
 WORDS = (
     "num_steps=200", "batch_size=16", "optimizer.learning_rate=3e-3", "num_evaluations=8", "log_every=5",
@@ -56,12 +55,12 @@ def run(healthy: Path, tmp_path: Path) -> Path:
 
 
 def diagnose(run: Path) -> dict[str, Finding]:
-    return {finding.title: finding for finding in examine(open_run(run))}
+    return {finding.title: finding for finding in checks.diagnose(load_run(run))}
 
 
 def find_one(run: Path) -> Finding:
     """The only finding, beside that nothing is worse than a note."""
-    found = [finding for finding in examine(open_run(run)) if finding.kind != "healthy"]
+    found = [finding for finding in checks.diagnose(load_run(run)) if finding.kind != "healthy"]
     assert len(found) == 1, found
     return found[0]
 
@@ -77,8 +76,8 @@ def set_figures(kind: str, **figures: Callable[[int], float]) -> Callable[[dict[
 
 
 def test_a_healthy_run_has_nothing_but_its_figures(healthy):
-    (found,) = examine(open_run(healthy))
-    assert (found.kind, found.title) == ("healthy", "nothing is wrong")
+    (found,) = checks.diagnose(load_run(healthy))
+    assert (found.kind, found.title) == ("healthy", "no problem found")
     assert found.figures["of_steps"] == 200
     guess, best = found.figures["score_of_guessing"], found.figures["best_score"]
     assert 30 < guess < 60 < best  # the majority's accuracy and macro F1, on average
@@ -87,123 +86,105 @@ def test_a_healthy_run_has_nothing_but_its_figures(healthy):
 def test_what_is_found_is_printed_and_drawn(run, run_albert):
     outcome = run_albert("doctor", run)
     assert outcome.code == 0, outcome.err
-    assert "nothing is wrong" in outcome.out
+    assert "no problem found" in outcome.out
     assert (run / "doctor.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads(run_albert("doctor", run, "--json").out)["findings"][0]["kind"] == "healthy"
 
 
-def test_a_score_of_guessing_is_not_learned(run):
+def test_a_score_no_better_than_a_constant_prediction(run):
     rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
     rewrite(run, set_figures("train", loss=lambda step: 0.69))
     found = find_one(run)
     assert (found.kind, found.severity) == ("stuck", "serious")
-    assert "no better than by guessing" in found.title
-    assert "another learning rate than 0.003: 0.001 if all texts get the same answer" in found.cure
+    assert "not better than that of a constant prediction" in found.title
+    assert "optimizer.learning_rate=0.001" in found.hint
 
 
 def test_a_loss_that_falls_without_a_score_wants_more_examples(run):
     rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
     rewrite(run, set_figures("train", loss=lambda step: 0.7 - step / 400))
-    assert "more examples than 200" in find_one(run).cure
+    assert "more examples than 200" in find_one(run).hint
 
 
 def test_a_run_at_its_beginning_is_not_judged(run):
     rewrite(run, lambda record: record if record["step"] <= 75 and record["kind"] != "end" else None)
     rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
-    assert not [title for title in diagnose(run) if "guessing" in title]
+    assert not [title for title in diagnose(run) if "constant prediction" in title]
 
 
 def test_a_run_that_patience_has_ended_at_its_beginning_is_judged(run):
     rewrite(run, lambda record: record if record["step"] <= 75 or record["kind"] == "end" else None)
     rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
-    assert [title for title in diagnose(run) if "guessing" in title]
+    assert [title for title in diagnose(run) if "constant prediction" in title]
 
 
-def test_what_is_learned_by_heart_is_told_and_nothing_lost(run):
+def test_overfitting(run):
     rewrite(run, set_figures("evaluate", score=lambda step: 95.0 - step / 5))
     rewrite(run, set_figures("train", loss=lambda step: 0.7 - step / 400))
     found = find_one(run)
-    assert (found.severity, found.title) == ("note", "learned by heart since step 25")
-    assert "is that of step 25" in found.cure
+    assert (found.severity, found.title) == ("note", "overfitting since step 25")
+    assert "holds the weights of step 25" in found.hint
 
 
 def test_a_score_that_still_rises_wants_a_longer_run(run):
     rewrite(run, set_figures("evaluate", score=lambda step: 40.0 + step / 4))
     found = find_one(run)
-    assert (found.severity, found.title) == ("note", "the score was still rising at the end")
-    assert found.cure == "a longer run: num_steps=400"  # epochs would take the place of the recipe's steps
+    assert (found.severity, found.title) == ("note", "the dev score was still rising at the end")
+    assert " num_steps=400 " in found.hint
 
 
 def test_steps_that_were_left_out_and_a_rising_loss_are_divergence(run):
     rewrite(run, set_figures("train", loss=lambda step: 0.5 + step / 100))
     found = find_one(run)
     assert found.title == "diverging: the training loss rises"
-    assert "optimizer.learning_rate=0.0015" in found.cure
+    assert "optimizer.learning_rate=0.0015" in found.hint
 
 
 @pytest.mark.parametrize(
-    ("figures", "title", "cure"),
+    ("figures", "title", "hint"),
     [
-        ({"optimizer_seconds": 0.5}, "the optimiser takes much of each step", "batch_size="),
-        ({"waited_seconds": 0.5}, "steps wait for their examples", "`top`"),
-        ({"major_faults": 0}, "memory is short: parts of the run are on the disk", "micro_batch_tokens=1024"),
-        ({"load": 99.0}, "other processes compute on the same cores", "`top`"),
+        ({"waited_seconds": 0.5}, "waiting for data takes much of the time", "`top`"),
+        ({"major_faults": 0}, "memory is short: the run is partly swapped out", "micro_batch_tokens=1024"),
+        ({"load": 99.0}, "other processes use the same cores", "`top`"),
     ],
 )
-def test_what_makes_it_slow_is_named(run, figures, title, cure):
+def test_what_makes_it_slow_is_named(run, figures, title, hint):
     rewrite(run, lambda record: {**record, **figures} if record["kind"] == "train" else record)
     if "major_faults" in figures:
         rewrite(run, set_figures("train", major_faults=lambda step: 1000 * step))
     found = diagnose(run)
-    assert cure in found[title].cure
+    assert hint in found[title].hint
 
 
 def test_evaluations_may_take_too_long(run):
     rewrite(run, set_figures("evaluate", seconds=lambda step: 20.0))
-    assert (
-        "fewer examples to be asked about or fewer evaluations (num_evaluations=8 now)" in find_one(run).cure
-    )
+    assert " num_evaluations=4 " in find_one(run).hint
 
 
 def test_a_damaged_model_is_named_with_the_command_that_writes_it_again(run, run_albert):
     path = run / "model" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-10])
     found = find_one(run)
-    assert (found.severity, found.title) == ("serious", "the model cannot be opened")
+    assert (found.severity, found.title) == ("serious", "the model cannot be loaded")
     assert "model.safetensors: truncated" in found.figures["reason"]
-    words = found.cure.split("`")[1].split()
+    words = found.hint.split("`")[1].split()
     assert words[:3] == ["albert", "finetune", "classification"]
     assert run_albert(*words[1:]).code == 0
-    assert not [finding for finding in examine(open_run(run)) if finding.kind == "damaged"]
+    assert not [finding for finding in checks.diagnose(load_run(run)) if finding.kind == "damaged"]
 
 
 def test_a_damaged_checkpoint_is_named(run):
     path = run / "checkpoints" / "step-200" / "tensors.safetensors"
     path.write_bytes(path.read_bytes()[:-10])
-    assert find_one(run).title == "damaged: checkpoint step-200"
+    assert find_one(run).title == "damaged checkpoint: step-200"
 
 
 def test_an_unfinished_run_is_told_how_to_go_on(run):
     rewrite(run, lambda record: None if record["kind"] == "end" else record)
     shutil.rmtree(run / "model")
     found = find_one(run)
-    assert (found.severity, found.title) == ("warning", "the run is unfinished")
-    assert "--resume" in found.cure
-
-
-def test_other_examples_than_it_began_with_would_be_refused(healthy, run):
-    rewrite(run, lambda record: None if record["kind"] == "end" else record)
-    shutil.rmtree(run / "model")
-    data = healthy.parent / "data" / "dev.jsonl"
-    before = data.read_text()
-    rows = [json.loads(line) for line in before.splitlines()]
-    try:
-        write_rows(data, rows[1:])
-        assert "the examples are not those that the run began with; resuming refuses them" in diagnose(run)
-        data.write_text("{")
-        assert "the examples cannot be read" in diagnose(run)
-    finally:
-        data.write_text(before)
+    assert (found.severity, found.title) == ("warning", "unfinished run")
+    assert "--resume" in found.hint
 
 
 def test_a_folder_of_seeds_leads_to_one(run, tmp_path, run_albert):

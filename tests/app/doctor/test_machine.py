@@ -1,4 +1,4 @@
-"""`albert doctor` by itself: one line for each check of the machine, and a warning where it is due."""
+"""The checks of the machine."""
 
 import json
 
@@ -34,7 +34,7 @@ def test_too_few_and_too_many_threads_are_seen_on_the_machine(monkeypatch):
         if variable is not None:
             monkeypatch.setenv("OMP_NUM_THREADS", variable)
         found = machine.check_threads()
-        assert (found.severity == "warning", "OMP_NUM_THREADS=8" in found.cure) == (is_off, is_off), threads
+        assert (found.severity == "warning", "OMP_NUM_THREADS=8" in found.hint) == (is_off, is_off), threads
 
 
 def test_the_quota_of_a_container_counts(tmp_path, monkeypatch):
@@ -46,7 +46,7 @@ def test_the_quota_of_a_container_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "count_cores", lambda: 8)
     monkeypatch.setattr(machine, "read_quota", lambda: 2.0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
-    assert "OMP_NUM_THREADS=2" in machine.check_threads().cure
+    assert "OMP_NUM_THREADS=2" in machine.check_threads().hint
 
 
 def test_short_memory_is_seen(tmp_path, monkeypatch):

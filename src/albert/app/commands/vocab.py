@@ -1,5 +1,4 @@
-"""`albert vocab train` and `vocab tokenize`: a corpus comes in, a vocabulary's folder goes out; a vocabulary
-and texts come in, their pieces go out."""
+"""`albert vocab train` and `albert vocab tokenize`: train a vocabulary, show the tokens of texts."""
 
 import sys
 import time
@@ -22,14 +21,18 @@ def train(
     corpus: Sources,
     out: Annotated[Path, typer.Option("--out", help="the folder to write")],
     size: Annotated[
-        int | None, typer.Option("--size", help="pieces, special tokens too [default: 30000; symbols: all]")
+        int | None,
+        typer.Option("--size", help="tokens, with the special ones [default: 30000; symbols: all]"),
     ] = None,
     kind: Annotated[str, typer.Option("--kind", help="sentencepiece or symbols")] = "sentencepiece",
     lower: Annotated[
-        bool | None, typer.Option("--lower/--cased", help="lower-case the text or not [default: lower]")
+        bool | None,
+        typer.Option(
+            "--lower/--cased", help="lower-case the text, or keep case and accents [default: lower]"
+        ),
     ] = None,
     accents: Annotated[
-        bool | None, typer.Option("--accents/--no-accents", help="keep é apart from e [default: no]")
+        bool | None, typer.Option("--accents/--no-accents", help="keep accents [default: only with --cased]")
     ] = None,
     sample: Annotated[
         int | None,
@@ -60,9 +63,10 @@ def train(
     if kind == "symbols":
         tokenizer = _build_symbols(texts, size=size, characters=characters, min_count=min_count)
     else:
+        accents = True if lower is False and accents is None else accents
         values = {
             "size": size,
-            "normalisation": _given({"do_lower_case": lower, "keep_accents": accents}),
+            "normalization": _given({"do_lower_case": lower, "keep_accents": accents}),
             "max_sample_sentences": sample,
             "max_sample_bytes": sample_mb and sample_mb * 1_000_000,
             "seed": seed,
@@ -76,19 +80,24 @@ def train(
         "fingerprint": tokenizer.fingerprint,
         "seconds": round(time.monotonic() - start, 1),
     }
-    return CommandResult(
-        data,
-        lambda console: console.print(
-            f"{out}: {data['size']:,} {'symbols' if kind == 'symbols' else 'pieces'} in {data['seconds']} s"
-        ),
-    )
+    return CommandResult(data, lambda console: _print_trained(console, data, tokenizer))
+
+
+def _print_trained(console: Any, data: Mapping[str, Any], tokenizer: Any) -> None:
+    name = "symbols" if data["kind"] == "symbols" else "tokens"
+    console.print(f"{data['folder']}: {data['size']:,} {name} in {data['seconds']} s")
+    if data["kind"] == "sentencepiece":
+        rules = tokenizer.rules
+        case = "lower-cased" if rules.do_lower_case else "case kept"
+        accents = "accents kept" if rules.keep_accents else "accents removed (é → e)"
+        console.print(f"normalization: {case}, {accents}, white space and quotation marks unified")
 
 
 def tokenize(
     texts: Texts,
     vocab: Vocabulary,
 ) -> CommandResult:
-    """Show the pieces of each text, their ids, and where in the text each is from."""
+    """Show the tokens of each text, their ids and their character offsets."""
     from albert.pretrained.hub import find_vocabulary_place
     from albert.text.folder import load_tokenizer
 
@@ -138,7 +147,7 @@ def _train_pieces(texts: Iterator[str], values: Mapping[str, Any]) -> Any:
         def show(progress: VocabularyProgress) -> None:
             display.show(progress.stage, progress.message, fraction=progress.fraction)
 
-        return train_sentencepiece(texts, settings=settings, on_progress=show)
+        return train_sentencepiece(texts, settings=settings, on_progress=show, warn=_warn)
 
 
 def _build_symbols(

@@ -1,1 +1,1 @@
-"""A run folder, or a machine, comes in; what is stuck, slow or damaged goes out, with figures and cures."""
+"""Diagnose training runs and the machine they run on."""

@@ -1,14 +1,14 @@
-"""The machine: nothing comes in; its cores, memory, load, arithmetic, compiler and disk go out, judged."""
+"""The checks of the machine: versions, threads, memory, load, device, compiler and disk."""
 
 import os
 import platform
 import shutil
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 from albert import __version__
-from albert.app.doctor.findings import Figure, Finding
+from albert.app.doctor.run import Finding, Value
 from albert.errors import InputError
 from albert.training.health import MEMORY_PATH, count_cores, read_amounts
 
@@ -16,62 +16,59 @@ _QUOTA_PATH = Path("/sys/fs/cgroup/cpu.max")
 _MIN_FREE_GB = 2.0
 
 
-def check_versions() -> Finding:
-    """What is installed."""
+def diagnose_machine() -> list[Finding]:
+    """Return one finding for each check; those with a problem have a hint."""
     import torch
 
-    figures: dict[str, Figure] = {"albert": __version__, "torch": torch.__version__}
-    return _say("versions", {**figures, "python": platform.python_version()})
+    versions = {"albert": __version__, "torch": torch.__version__, "python": platform.python_version()}
+    return [
+        _build("versions", versions),
+        check_threads(),
+        check_memory(),
+        check_load(),
+        check_device(),
+        check_compiler(),
+        check_disk(),
+    ]
 
 
 def check_threads() -> Finding:
-    """As many threads as this process has cores: fewer leave some idle, more wait for each other."""
+    """Compare the number of threads with the cores this process may use."""
     import torch
 
-    cores, threads = count_cores(), torch.get_num_threads()
-    quota = read_quota()
+    cores, threads, quota = count_cores(), torch.get_num_threads(), read_quota()
     usable = cores if quota is None else max(1, min(cores, round(quota)))
-    wanted = os.environ.get("OMP_NUM_THREADS")
-    figures: dict[str, Figure] = {"cores_allowed": cores, "cores_in_all": os.cpu_count() or cores}
-    if quota is not None:
-        figures["quota_of_cores"] = quota
-    figures |= {"torch_threads": threads, "OMP_NUM_THREADS": wanted or "not set"}
-    # Two hardware threads of one core are one core to torch: half as many is its own choice.
-    is_few = threads < usable and (wanted is not None or 2 * threads < usable)
-    if threads > usable or is_few:
-        return _say("threads", figures, f"export OMP_NUM_THREADS={usable}; models of toy size may want fewer")
-    return _say("threads", figures)
+    variable = os.environ.get("OMP_NUM_THREADS")
+    values: dict[str, Value] = {"cores_allowed": cores, "cores_in_all": os.cpu_count() or cores}
+    values |= {} if quota is None else {"quota_of_cores": quota}
+    values |= {"torch_threads": threads, "OMP_NUM_THREADS": variable or "not set"}
+    # torch counts two hardware threads as one core.
+    is_few = threads < usable and (variable is not None or 2 * threads < usable)
+    return _build("threads", values, f"export OMP_NUM_THREADS={usable}", threads > usable or is_few)
 
 
 def check_memory() -> Finding:
-    """Room for a model, its moments and its batches, without swapping."""
-    amounts = read_memory()
-    if not amounts:
-        return _say("memory", {"memory": "not known on this system"})
-    used = amounts["SwapTotal"] - amounts["SwapFree"]
-    figures: dict[str, Figure] = {
-        "total_gb": amounts["MemTotal"],
-        "available_gb": amounts["MemAvailable"],
-        "swap_used_gb": used,
-        "swap_gb": amounts["SwapTotal"],
-    }
-    is_short = amounts["MemAvailable"] < _MIN_FREE_GB or used > amounts["MemAvailable"]
-    cure = "close other programs: what is swapped out is slow to come back"
-    return _say("memory", figures, cure if is_short else "")
+    """Find short memory and swapping."""
+    sizes = read_memory()
+    if not sizes:
+        return _build("memory", {"memory": "not known on this system"})
+    used, available = sizes["SwapTotal"] - sizes["SwapFree"], sizes["MemAvailable"]
+    values: dict[str, Value] = {"total_gb": sizes["MemTotal"], "available_gb": available}
+    values |= {"swap_used_gb": used, "swap_gb": sizes["SwapTotal"]}
+    return _build("memory", values, "close other programs", available < _MIN_FREE_GB or used > available)
 
 
 def check_load() -> Finding:
-    """Whether others compute here."""
+    """Find other processes that use the cores."""
     if not hasattr(os, "getloadavg"):
-        return _say("load", {"load": "not known on this system"})
+        return _build("load", {"load": "not known on this system"})
     load, cores = os.getloadavg()[0], count_cores()
-    figures: dict[str, Figure] = {"load_of_the_last_minute": load, "cores_allowed": cores}
-    cure = "the cores are taken; `top` shows by whom. A run beside it takes a multiple of the time"
-    return _say("load", figures, cure if load > cores else "")
+    values: dict[str, Value] = {"load_of_the_last_minute": load, "cores_allowed": cores}
+    return _build("load", values, "other processes use the cores: find them with `top`", load > cores)
 
 
-def check_arithmetic() -> Finding:
-    """The device that `auto` takes, and whether bf16 is worth asking for."""
+def check_device() -> Finding:
+    """Report the device that `auto` selects and whether it has bf16."""
     from albert.model.runtime import autocast, select_device
 
     device = select_device()
@@ -79,46 +76,30 @@ def check_arithmetic() -> Finding:
         autocast(device, "bf16")
         advice = "yes: try runtime.precision=bf16"
     except InputError:
-        advice = "not in this hardware: stay with float32"
-    return _say("arithmetic", {"device": str(device), "bf16": advice})
+        advice = "not in this hardware: use float32"
+    return _build("arithmetic", {"device": str(device), "bf16": advice})
 
 
 def check_compiler() -> Finding:
-    """What `is_compiled=true` needs: a C++ compiler, and Python's headers."""
+    """Look for what `is_compiled=true` needs."""
     names = (os.environ.get("CXX"), "g++", "clang++", "cl")
     found = next((path for name in names if name and (path := shutil.which(name))), None)
     has_headers = (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()
-    figures: dict[str, Figure] = {"compiler": found or "none", "headers": "yes" if has_headers else "none"}
-    cure = "is_compiled=true would fail: install g++ and python3-dev (is_compiled=false needs neither)"
-    return _say("compiler", figures, "" if found and has_headers else cure)
+    values = {"compiler": found or "none", "headers": "yes" if has_headers else "none"}
+    hint = "is_compiled=true needs g++ and python3-dev: install them"
+    return _build("compiler", values, hint, not (found and has_headers))
 
 
 def check_disk() -> Finding:
-    """Room for checkpoints where we are; one of albert-base takes 140 MB, and a run keeps three."""
+    """Find a disk without space for checkpoints; three of albert-base take 420 MB."""
     usage = shutil.disk_usage(".")
-    figures: dict[str, Figure] = {"free_gb": usage.free / 1e9, "total_gb": usage.total / 1e9}
-    cure = "make room, or choose --out elsewhere" if usage.free < _MIN_FREE_GB * 1e9 else ""
-    return _say("disk", {"folder": str(Path.cwd()), **figures}, cure)
-
-
-CHECKS: tuple[Callable[[], Finding], ...] = (
-    check_versions,
-    check_threads,
-    check_memory,
-    check_load,
-    check_arithmetic,
-    check_compiler,
-    check_disk,
-)
-
-
-def examine_machine() -> list[Finding]:
-    """One finding for each check, in order; what is off has a cure."""
-    return [check() for check in CHECKS]
+    values: dict[str, Value] = {"folder": str(Path.cwd()), "free_gb": usage.free / 1e9}
+    values["total_gb"] = usage.total / 1e9
+    return _build("disk", values, "free space, or use another --out", usage.free < _MIN_FREE_GB * 1e9)
 
 
 def read_quota(path: Path = _QUOTA_PATH) -> float | None:
-    """The cores that a container may fill, which may be fewer than it sees; None: no limit is known."""
+    """Return the number of cores a container may use; None if there is no limit."""
     try:
         quota, period = path.read_text(encoding="ascii").split()
         return int(quota) / int(period)
@@ -127,10 +108,12 @@ def read_quota(path: Path = _QUOTA_PATH) -> float | None:
 
 
 def read_memory(path: Path = MEMORY_PATH) -> dict[str, float]:
-    """The system's memory in GB, by the kernel's names; empty where it does not tell."""
-    found = {name: amount / 1e9 for name, amount in read_amounts(path).items()}
+    """Return memory sizes in GB by their names in Linux; empty on other systems."""
+    found = {name: size / 1e9 for name, size in read_amounts(path).items()}
     return found if {"MemTotal", "MemAvailable", "SwapTotal", "SwapFree"} <= found.keys() else {}
 
 
-def _say(title: str, figures: dict[str, Figure], cure: str = "") -> Finding:
-    return Finding("machine", "warning" if cure else "fine", title, figures, cure)
+def _build(title: str, values: Mapping[str, Value], hint: str = "", has_problem: bool = False) -> Finding:
+    return Finding(
+        "machine", "warning" if has_problem else "fine", title, values, hint if has_problem else ""
+    )

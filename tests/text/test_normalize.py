@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.text.normalise import Normalisation, normalise, normalise_text
-from tests.text.conftest import published_normalisation
+from albert.text.normalize import Normalization, normalize, normalize_text
+from tests.text.conftest import published_normalization
 
 # Where normalisers go wrong: sigma, dotted I, ligatures, jamo, marks that sort or decompose, odd spaces.
 TRICKY = (
@@ -14,41 +14,41 @@ TRICKY = (
 )
 UNICODE = st.text(st.characters(codec="utf-8") | st.sampled_from(TRICKY))
 RULES = st.builds(
-    Normalisation, do_lower_case=st.booleans(), keep_accents=st.booleans(), remove_space=st.booleans()
+    Normalization, do_lower_case=st.booleans(), keep_accents=st.booleans(), remove_space=st.booleans()
 )
 
 
 @given(UNICODE)
 def test_text_is_what_the_published_code_gives(text):
-    assert normalise_text(text) == normalise(text).text == published_normalisation(text)
+    assert normalize_text(text) == normalize(text).text == published_normalization(text)
 
 
-def test_every_code_point_is_normalised_as_published():
+def test_every_code_point_is_normalized_as_published():
     points = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     # Two orders, so that marks follow other marks as well as letters.
     for text in ("".join(points), "x".join(points[::-1])):
-        assert normalise_text(text) == published_normalisation(text)
+        assert normalize_text(text) == published_normalization(text)
 
 
 @pytest.mark.parametrize(
     ("rules", "expected"),
     [
-        (Normalisation(), '"cafe" fi'),
-        (Normalisation(do_lower_case=False), '"Cafe" fi'),
-        (Normalisation(keep_accents=True), '"café" ﬁ'),
-        (Normalisation(remove_space=False), '  "cafe" \tfi'),
+        (Normalization(), '"cafe" fi'),
+        (Normalization(do_lower_case=False), '"Cafe" fi'),
+        (Normalization(keep_accents=True), '"café" ﬁ'),
+        (Normalization(remove_space=False), '  "cafe" \tfi'),
     ],
 )
 def test_each_step_can_be_left_out(rules, expected):
     text = "  ``Café'' \tﬁ"
-    assert normalise(text, rules=rules).text == normalise_text(text, rules=rules) == expected
+    assert normalize(text, rules=rules).text == normalize_text(text, rules=rules) == expected
 
 
 @given(UNICODE, RULES)
 def test_map_is_monotone_and_leaves_out_nothing_but_space(text, rules):
-    normalised = normalise(text, rules=rules)
-    assert len(normalised.text) == len(normalised.starts) == len(normalised.ends)
-    ranges = list(zip(normalised.starts, normalised.ends, strict=True))
+    normalized = normalize(text, rules=rules)
+    assert len(normalized.text) == len(normalized.starts) == len(normalized.ends)
+    ranges = list(zip(normalized.starts, normalized.ends, strict=True))
     assert all(0 <= start < end <= len(text) for start, end in ranges)
     assert ranges == sorted(ranges)
     if ranges:
@@ -58,9 +58,9 @@ def test_map_is_monotone_and_leaves_out_nothing_but_space(text, rules):
 
 @given(UNICODE, RULES)
 def test_each_character_comes_from_its_range(text, rules):
-    normalised = normalise(text, rules=rules)
-    for char, start, end in zip(normalised.text, normalised.starts, normalised.ends, strict=True):
-        source = normalise_text(text[start:end], rules=rules.model_copy(update={"remove_space": False}))
+    normalized = normalize(text, rules=rules)
+    for char, start, end in zip(normalized.text, normalized.starts, normalized.ends, strict=True):
+        source = normalize_text(text[start:end], rules=rules.model_copy(update={"remove_space": False}))
         if text[start:end].isspace():
             assert char.isspace()
         else:  # the lower case of a sigma depends on what stands around it
@@ -69,26 +69,26 @@ def test_each_character_comes_from_its_range(text, rules):
 
 def test_ranges_of_marks_ligatures_and_quotes():
     text = "  e\u0301\u0327 ﬁ  ``½"
-    normalised = normalise(text)
-    assert normalised.text == 'e fi "1⁄2'
-    sources = [text[start:end] for start, end in zip(normalised.starts, normalised.ends, strict=True)]
+    normalized = normalize(text)
+    assert normalized.text == 'e fi "1⁄2'
+    sources = [text[start:end] for start, end in zip(normalized.starts, normalized.ends, strict=True)]
     assert sources == ["e\u0301\u0327", " ", "ﬁ", "ﬁ", "  ", "``", "½", "½", "½"]
 
 
 def test_span_of_nothing_is_empty_and_in_its_place():
-    normalised = normalise("  ab  cd ")
-    assert normalised.span(0, 2) == (2, 4)
-    assert normalised.span(3, 3) == (6, 6)
-    assert normalised.span(5, 5) == (8, 8)
-    assert normalise("").span(0, 0) == (0, 0)
+    normalized = normalize("  ab  cd ")
+    assert normalized.span(0, 2) == (2, 4)
+    assert normalized.span(3, 3) == (6, 6)
+    assert normalized.span(5, 5) == (8, 8)
+    assert normalize("").span(0, 0) == (0, 0)
 
 
 def test_plain_text_is_aligned_and_costs_no_lists():
-    assert normalise("Plain text,\tas most is.").is_aligned
-    assert not normalise("two  spaces").is_aligned
+    assert normalize("Plain text,\tas most is.").is_aligned
+    assert not normalize("two  spaces").is_aligned
 
 
 def test_dropped_marks_are_those_with_a_combining_class():
     # A variation selector is a non-spacing mark of class 0: the published code keeps it.
     assert unicodedata.category("\ufe0f") == "Mn"
-    assert normalise_text("a\ufe0f\u0301") == "a\ufe0f"
+    assert normalize_text("a\ufe0f\u0301") == "a\ufe0f"

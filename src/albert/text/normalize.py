@@ -1,4 +1,4 @@
-"""Raw text comes in, ALBERT's normalised text goes out, with the raw range each of its characters is from."""
+"""Normalize text as the published ALBERT does, and keep the raw range of each character."""
 
 import re
 import unicodedata
@@ -12,23 +12,22 @@ _WORD = re.compile(r"\S+")
 _QUOTES = re.compile(r"``|''")
 
 
-class Normalisation(Settings):
-    """What is done to a text before it is cut; the defaults are those of the published English models."""
+class Normalization(Settings):
+    """How a text is normalized; the defaults are those of the published English models."""
 
     do_lower_case: bool = True
     keep_accents: bool = False
     remove_space: bool = True
 
 
-PUBLISHED = Normalisation()
+PUBLISHED = Normalization()
 
 
 @dataclass(frozen=True, slots=True)
-class Normalised:
-    """A rewritten text; character i of it is from `[starts[i], ends[i])` of the raw text.
+class NormalizedText:
+    """A normalized text; character i comes from `[starts[i], ends[i])` of the raw text.
 
-    The ranges go up with i and leave out nothing but white space; characters that were dropped belong to
-    the one before them.
+    The ranges increase and omit only white space; dropped characters belong to the one before them.
     """
 
     text: str
@@ -37,11 +36,11 @@ class Normalised:
 
     @property
     def is_aligned(self) -> bool:
-        """Whether each character stands where it stood in the raw text."""
+        """Whether character i is character i of the raw text."""
         return isinstance(self.starts, range)
 
     def span(self, start: int, end: int) -> Span:
-        """The raw range behind `[start, end)` of this text; an empty range stays empty, at its place."""
+        """Return the raw range of `[start, end)`; an empty range stays empty."""
         if start < end:
             return self.starts[start], self.ends[end - 1]
         if start < len(self.starts):
@@ -49,15 +48,15 @@ class Normalised:
         last = self.ends[-1] if self.ends else 0
         return last, last
 
-    def rewrite(self, text: str, *, starts: Sequence[int], ends: Sequence[int]) -> "Normalised":
-        """The same for `text`, whose character i is from `[starts[i], ends[i])` of this one."""
+    def rewrite(self, text: str, *, starts: Sequence[int], ends: Sequence[int]) -> "NormalizedText":
+        """Return the same for `text`, whose character i comes from `[starts[i], ends[i])` of this one."""
         if self.is_aligned:
-            return Normalised(text, starts, ends)
-        return Normalised(text, [self.starts[i] for i in starts], [self.ends[i - 1] for i in ends])
+            return NormalizedText(text, starts, ends)
+        return NormalizedText(text, [self.starts[i] for i in starts], [self.ends[i - 1] for i in ends])
 
 
-def normalise_text(text: str, *, rules: Normalisation = PUBLISHED) -> str:
-    """The normalised text alone, for those who need no way back to the raw one."""
+def normalize_text(text: str, *, rules: Normalization = PUBLISHED) -> str:
+    """Normalize a text."""
     if rules.remove_space:
         text = " ".join(text.split())
     text = text.replace("``", '"').replace("''", '"')
@@ -66,11 +65,11 @@ def normalise_text(text: str, *, rules: Normalisation = PUBLISHED) -> str:
     return text.lower() if rules.do_lower_case else text
 
 
-def normalise(text: str, *, rules: Normalisation = PUBLISHED) -> Normalised:
-    """The normalised text with its way back to the raw one."""
-    state = _aligned(text)
-    if text.isascii() and len(plain := normalise_text(text, rules=rules)) == len(text):
-        return Normalised(plain, state.starts, state.ends)  # ASCII only ever gets shorter, so nothing moved
+def normalize(text: str, *, rules: Normalization = PUBLISHED) -> NormalizedText:
+    """Normalize a text and keep the raw range of each character."""
+    state = NormalizedText(text, range(len(text)), range(1, len(text) + 1))
+    if text.isascii() and len(plain := normalize_text(text, rules=rules)) == len(text):
+        return NormalizedText(plain, state.starts, state.ends)  # ASCII never gets longer
     if rules.remove_space:
         state = _collapse_space(state)
     state = _replace_quotes(state)
@@ -80,11 +79,7 @@ def normalise(text: str, *, rules: Normalisation = PUBLISHED) -> Normalised:
 
 
 class _Bases(dict[int, str]):
-    """Each character's compatibility decomposition without its combining marks, worked out when first met.
-
-    NFKD of a whole text also sorts runs of combining marks; as all of them are dropped, character by
-    character gives the same.
-    """
+    """The NFKD of each character without combining marks, computed on first use."""
 
     def __missing__(self, code: int) -> str:
         decomposed = unicodedata.normalize("NFKD", chr(code))
@@ -95,19 +90,20 @@ class _Bases(dict[int, str]):
 _BASES = _Bases()
 
 
-def _aligned(text: str) -> Normalised:
-    return Normalised(text, range(len(text)), range(1, len(text) + 1))
+def find_base(char: str) -> str:
+    """Return a character without its accents."""
+    return _BASES[ord(char)]
 
 
-def _collapse_space(state: Normalised) -> Normalised:
+def _collapse_space(state: NormalizedText) -> NormalizedText:
     text = " ".join(state.text.split())
-    if len(text) == len(state.text):  # at most a tab became a space
-        return Normalised(text, state.starts, state.ends)
+    if len(text) == len(state.text):
+        return NormalizedText(text, state.starts, state.ends)
     starts: list[int] = []
     ends: list[int] = []
     for word in _WORD.finditer(state.text):
         start, end = word.span()
-        if ends:  # the one space between this word and the last
+        if ends:
             starts.append(ends[-1])
             ends.append(start)
         starts.extend(range(start, end))
@@ -115,7 +111,7 @@ def _collapse_space(state: Normalised) -> Normalised:
     return state.rewrite(text, starts=starts, ends=ends)
 
 
-def _replace_quotes(state: Normalised) -> Normalised:
+def _replace_quotes(state: NormalizedText) -> NormalizedText:
     pairs = [match.start() for match in _QUOTES.finditer(state.text)]
     if not pairs:
         return state
@@ -125,10 +121,10 @@ def _replace_quotes(state: Normalised) -> Normalised:
     return state.rewrite(_QUOTES.sub('"', state.text), starts=starts, ends=ends)
 
 
-def _drop_accents(state: Normalised) -> Normalised:
+def _drop_accents(state: NormalizedText) -> NormalizedText:
     text = state.text.translate(_BASES)
-    if all(len(_BASES[ord(char)]) == 1 for char in set(state.text)):  # one for one: é became e
-        return Normalised(text, state.starts, state.ends)
+    if all(len(_BASES[ord(char)]) == 1 for char in set(state.text)):
+        return NormalizedText(text, state.starts, state.ends)
     starts: list[int] = []
     ends: list[int] = []
     for i, char in enumerate(state.text):
@@ -141,9 +137,9 @@ def _drop_accents(state: Normalised) -> Normalised:
     return state.rewrite(text, starts=starts, ends=ends)
 
 
-def _lower(state: Normalised) -> Normalised:
-    text = state.text.lower()  # of the whole: a capital sigma's lower case depends on its neighbours
+def _lower(state: NormalizedText) -> NormalizedText:
+    text = state.text.lower()  # not by character: Σ is σ or ς
     if len(text) == len(state.text):
-        return Normalised(text, state.starts, state.ends)
+        return NormalizedText(text, state.starts, state.ends)
     origins = [i for i, char in enumerate(state.text) for _ in char.lower()]
     return state.rewrite(text, starts=origins, ends=[i + 1 for i in origins])
