@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.inference.batching import iter_batches
+from albert.inference.predictor import iter_batches
 
 
 @given(lengths=st.lists(st.integers(1, 60), max_size=40), budget=st.integers(1, 100))

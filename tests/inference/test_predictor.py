@@ -10,8 +10,7 @@ import torch
 import albert
 from albert.errors import AlbertError, InputError, SettingsError
 from albert.inference import predictor as predictor_module
-from albert.inference.answers import OrderAnswer
-from albert.inference.predictor import Predictor
+from albert.inference.predictor import OrderAnswer, Predictor
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.model.tokens import Tokens

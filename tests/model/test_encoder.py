@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.errors import InputError
-from albert.model.activations import gelu_tanh, gelu_tanh_in_place
 from albert.model.albert_model import build_model
+from albert.model.blocks import gelu_tanh, gelu_tanh_in_place
 from albert.model.layout import build_layout
 from albert.model.padded import PaddedModel
 from albert.model.presets import build_preset

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from albert.model.init import spread_positions
+from albert.model.albert_model import spread_positions
 
 
 @pytest.mark.parametrize("shift", [-3, 1, 7])

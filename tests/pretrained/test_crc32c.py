@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from albert.pretrained.crc32c import crc32c, masked_crc32c
+from albert.pretrained.tensor_bundle import crc32c, masked_crc32c
 
 
 def crc32c_by_definition(data: bytes) -> int:

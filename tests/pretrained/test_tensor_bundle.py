@@ -10,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert.errors import FileFormatError
-from albert.pretrained.crc32c import masked_crc32c
-from albert.pretrained.sstable import iter_table
-from albert.pretrained.tensor_bundle import read_index, read_tensor, read_tensor_bundle
+from albert.pretrained.tensor_bundle import (
+    iter_table,
+    masked_crc32c,
+    read_index,
+    read_tensor,
+    read_tensor_bundle,
+)
 from tests.data.make_tensorflow_albert import (
     ALBERT_PREFIX,
     REFUSED_PREFIX,

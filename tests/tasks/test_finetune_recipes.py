@@ -5,7 +5,7 @@ import pytest
 from albert.errors import AlbertError
 from albert.tasks.assignment import list_tasks
 from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 
 RECIPES = RecipeShelf("finetune").list_names()
 # Table 14 of the paper, for xxlarge: learning rate, batch size, dropout of the encoder and of the classifier,

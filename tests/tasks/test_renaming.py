@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_vocabulary
 from albert.tasks.batches import TaskBatch
 from albert.tasks.renaming import Renaming
 from tests.tasks.test_finetune_job import teach

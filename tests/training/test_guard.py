@@ -3,8 +3,8 @@
 import math
 
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.training.guard import Guard
-from albert.training.loop_settings import GuardSettings
+from albert.training.settings import GuardSettings
+from albert.training.step import Guard
 
 
 def watch(losses, **settings) -> list[int]:

@@ -2,7 +2,7 @@
 
 import os
 
-from albert.training.health import STATUS_PATH, count_cores, measure_health, read_amounts
+from albert.training.metrics import STATUS_PATH, count_cores, measure_health, read_amounts
 
 
 def test_amounts_of_memory_are_bytes_and_what_is_none_is_passed_over(tmp_path):

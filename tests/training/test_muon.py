@@ -9,9 +9,8 @@ from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.model.tokens import Tokens
 from albert.settings import build_settings
-from albert.training.loop_settings import LoopSettings, OptimizerSettings
-from albert.training.muon import NUM_ITERATIONS, QUINTIC, Muon, orthogonalize
-from albert.training.optimizers import build_optimizer
+from albert.training.optimizers import NUM_ITERATIONS, QUINTIC, Muon, build_optimizer, orthogonalize
+from albert.training.settings import LoopSettings, OptimizerSettings
 
 
 class Small(nn.Module):

@@ -6,8 +6,8 @@ from torch import nn
 
 from albert.model.albert_model import build_model
 from albert.model.presets import build_preset
-from albert.training.loop_settings import OptimizerSettings
 from albert.training.optimizers import Lamb, build_optimizer, group_parameters
+from albert.training.settings import OptimizerSettings
 
 
 def lamb_by_hand(weight, grads, *, lr, decay, is_adapted, beta1=0.9, beta2=0.999, eps=1e-6):

@@ -14,22 +14,17 @@ from albert.errors import InputError, SettingsError
 from albert.examples.settings import Objective
 from albert.model import encoder as encoder_module
 from albert.model.blocks import AttentionBlock
-from albert.pretrained.folder import load_model
-from albert.pretrained.hub import find_vocabulary_place
-from albert.pretrained.released import find_released
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_model, load_vocabulary
+from albert.pretrained.hub import find_released, find_vocabulary_place
 from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.training import pretrain as pretrain_module
 from albert.training import timing
-from albert.training.checkpoints import CheckpointFolder
+from albert.training.checkpoints import CheckpointFolder, Saver
 from albert.training.metrics import iter_records
 from albert.training.pretrain import pretrain
-from albert.training.pretrain_data import open_data
-from albert.training.pretrain_facts import read_pretrain_run
-from albert.training.pretrain_job import PretrainJob
-from albert.training.pretrain_model import build_pretrain_model, resolve_model
+from albert.training.pretrain_job import PretrainJob, build_pretrain_model, open_data, resolve_model
 from albert.training.recipes import read_recipe
-from albert.training.state import Saver
+from albert.training.run_folder import read_pretrain_run
 from albert.training.world import World
 from tests.examples.conftest import write_corpus
 from tests.training.conftest import Listener, tell_stories

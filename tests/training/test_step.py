@@ -15,10 +15,9 @@ from albert.examples.source import build_source
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.text.folder import load_tokenizer
-from albert.training.guard import Guard
-from albert.training.loop_settings import GuardSettings
 from albert.training.losses import PretrainLosses, compute_pretraining_losses, count_terms
-from albert.training.step import Objective, StepTaker
+from albert.training.settings import GuardSettings
+from albert.training.step import Guard, Objective, StepTaker
 from albert.training.world import World
 
 

@@ -8,9 +8,8 @@ from albert.corpus.corpus import Corpus
 from albert.errors import InputError
 from albert.examples.batches import PretrainingBatch, build_batch
 from albert.examples.masking import PieceTable
-from albert.examples.order import ExampleOrder, share_step
 from albert.examples.pairs import build_pairs
-from albert.examples.randomness import Stream, below, derive, seed_key
+from albert.examples.randomness import ExampleOrder, Stream, below, derive, seed_key, share_step
 from albert.examples.settings import ExampleSettings
 from albert.examples.windows import Ints
 from albert.text.tokenizer import Tokenizer

@@ -1,9 +1,10 @@
-"""A loaded folder that answers: texts come in, filled masks, orders and vectors go out.
+"""Predict with a loaded model: filled masks, sentence order and embeddings of texts.
 
 Shapes: T tokens, B sequences, M masks, D hidden width, V vocabulary.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
@@ -14,8 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from albert.errors import InputError
-from albert.inference.answers import Candidate, OrderAnswer
-from albert.inference.batching import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, autocast, select_device
 from albert.model.tokens import Tokens
@@ -29,6 +28,27 @@ Pooling = Literal["mean", "cls", "pooler"]
 MAX_BATCH_TOKENS = 4096
 _MAX_TEXTS = 4096  # at a time: what is known of each is more than its vector
 _MAX_MASKS = 512  # at a time: each has a row as long as the vocabulary
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A piece that may stand at a mask: its text, its id, and how likely the model finds it."""
+
+    text: str
+    id: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class OrderAnswer:
+    """How likely it is that the two texts stand in their original order."""
+
+    in_order: float
+
+    @property
+    def is_swapped(self) -> bool:
+        """Whether the model thinks that the second text came first."""
+        return self.in_order < 0.5
 
 
 class Predictor:
@@ -235,3 +255,20 @@ def _as_pair(pair: Iterable[str], number: int) -> list[str]:
     if len(texts) != 2:
         raise InputError(f"pair {number} has {len(texts)} texts; give two")
     return texts
+
+
+def iter_batches(lengths: Sequence[int], *, max_tokens: int) -> Iterator[list[int]]:
+    """Yield indices, shortest sequences first, at most `max_tokens` tokens together.
+
+    A sequence longer than the budget gets a batch of its own.
+    """
+    batch: list[int] = []
+    total = 0
+    for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if batch and total + lengths[index] > max_tokens:
+            yield batch
+            batch, total = [], 0
+        batch.append(index)
+        total += lengths[index]
+    if batch:
+        yield batch

@@ -15,8 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from albert.model.layout import Layout
-from albert.model.opaque import opaque
+from albert.model.layout import Layout, opaque
 
 
 @opaque

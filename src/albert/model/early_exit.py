@@ -15,8 +15,8 @@ from torch import Tensor
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
+from albert.model.config import Layer
 from albert.model.layout import Bools, Layout, Wanted, gather_rows
-from albert.model.sharing import Layer
 from albert.model.tokens import Tokens
 
 Places = NDArray[np.int64]

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from albert.model.config import ModelConfig
-from albert.model.sharing import count_blocks
+from albert.model.config import ModelConfig, count_blocks
 
 PRETRAINING_HEADS = ("mlm", "sop")
 

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from albert.errors import InputError
 from albert.model.blocks import AttentionBlock
-from albert.model.embeddings import Embeddings
-from albert.model.encoder import Encoder
+from albert.model.encoder import Embeddings, Encoder
 
 # What a word and itself have before the softmax: against a hundred others, about half of all that is seen.
 _OWN_WORD = 5.0

@@ -1,13 +1,14 @@
-"""A folder, a file, a released model's name or one on the hub comes in; a path on this disk goes out."""
+"""Find a model: a local folder or file, a released model of this package, or one on the Hugging Face hub."""
 
 import difflib
 import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from albert.errors import FileFormatError, InputError, first_line
 from albert.files import hash_file, read_json
-from albert.pretrained.file_names import (
+from albert.pretrained.huggingface import (
     CARD_NAME,
     CONFIG_NAME,
     PICKLED_NAME,
@@ -15,10 +16,11 @@ from albert.pretrained.file_names import (
     SPECIAL_TOKENS_NAME,
     TASK_NAME,
 )
-from albert.pretrained.released import RELEASED, find_released, suggest_released
 from albert.pretrained.sentence_transformers import SENTENCE_NAMES
 from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, VOCABULARY_FILES, has_tokenizer
 
+RELEASED_DIR = Path(__file__).resolve().parents[1] / "released"
+RELEASED: Mapping[str, Path] = {"nano": RELEASED_DIR / "nano", "albert-nano-en": RELEASED_DIR / "nano"}
 COMPANIONS = (
     CONFIG_NAME, TASK_NAME, *TOKENIZER_FILES, ADDED_NAME, SPECIAL_TOKENS_NAME, CARD_NAME,
     *SENTENCE_NAMES, *(f"{name}/*" for name in SENTENCE_NAMES if "." not in name),
@@ -53,6 +55,17 @@ def resolve_source(source: str | Path, *, revision: str | None = None) -> Path:
             f"{str(source)!r} is {kind} and has no revision {revision!r}; leave the revision out"
         )
     return found
+
+
+def find_released(name: str) -> Path | None:
+    """The folder of a released model; None for any other name. Refused: a package that was built without."""
+    folder = RELEASED.get(name)
+    if folder is not None and not (folder / CONFIG_NAME).exists():
+        raise InputError(
+            f"{name!r} comes with the package, but this one was built without it; install a release of "
+            "albert-encoder, or give a local folder"
+        )
+    return folder
 
 
 def find_vocabulary_place(place: str) -> Path:
@@ -165,7 +178,10 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
     elif isinstance(cause, hub.RevisionNotFoundError):
         return f"has no revision {revision or 'main'!r}; check the branch, the tag or the commit"
     elif isinstance(cause, hub.RepositoryNotFoundError) or status == 404:
-        return f"is neither a folder here nor a model the hub knows; {_suggest(name)}"
+        close = difflib.get_close_matches(name, (*RELEASED, *PUBLISHED), n=1, cutoff=0.75)
+        other = "check the spelling, or log in if the model is private"
+        meant = f"did you mean {close[0]}?" if close else other
+        return f"is neither a folder here nor a model the hub knows; {meant}"
     elif status in (401, 403):
         reason = (
             "is not handed out by the hub (access refused); log in with `hf auth login` or renew HF_TOKEN"
@@ -174,10 +190,5 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
         reason = f"cannot be written to the cache ({cause.strerror}); free space there, set HF_HOME"
     else:
         reason = f"is not in the cache and the hub cannot be read ({first_line(cause)}); check the network"
-    meant = suggest_released(name)
-    return f"{reason}, or give a local folder" + ("" if meant is None else f"; did you mean {meant}?")
-
-
-def _suggest(name: str) -> str:
-    close = difflib.get_close_matches(name, (*RELEASED, *PUBLISHED), n=1, cutoff=0.75)
-    return f"did you mean {close[0]}?" if close else "check the spelling, or log in if the model is private"
+    found = difflib.get_close_matches(name, RELEASED, n=1, cutoff=0.75)
+    return f"{reason}, or give a local folder" + (f"; did you mean {found[0]}?" if found else "")

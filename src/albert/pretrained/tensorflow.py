@@ -9,8 +9,7 @@ from torch import Tensor
 from albert.errors import FileFormatError
 from albert.files import read_json
 from albert.model.config import ModelConfig
-from albert.pretrained.file_names import CONFIG_NAME
-from albert.pretrained.huggingface import FolderConfig
+from albert.pretrained.huggingface import CONFIG_NAME, FolderConfig
 from albert.pretrained.tensor_bundle import read_tensor_bundle
 from albert.settings import build_settings
 

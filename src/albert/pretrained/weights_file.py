@@ -12,7 +12,7 @@ from torch import Tensor
 
 from albert.errors import FileFormatError, first_line
 from albert.files import atomic_path
-from albert.pretrained.file_names import PICKLED_NAME, SAFETENSORS_NAME
+from albert.pretrained.huggingface import PICKLED_NAME, SAFETENSORS_NAME
 
 
 def find_weights(folder: Path) -> Path:

@@ -9,9 +9,8 @@ from typing import Any
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, autocast, select_device
-from albert.pretrained.folder import check_vocabulary, load_model
+from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary
 from albert.pretrained.hub import resolve_source
-from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.asking import ask_items
 from albert.tasks.examples import Example
 from albert.tasks.foreign_folder import adapt_facts, count_outputs, refuse_other_labels

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from albert.inference.batching import iter_batches
+from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.tasks.kinds.kind import Kind
 from albert.training.world import World

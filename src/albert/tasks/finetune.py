@@ -28,18 +28,16 @@ from albert.tasks.kinds.kind import Kind
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.vocabulary_fit import load_own_vocabulary
 from albert.text.tokenizer import Tokenizer
-from albert.training.claim import claim_run
-from albert.training.job import LoopOutcome
-from albert.training.launch import list_launchers, open_world, run_on_main
+from albert.training.loop import LoopOutcome, fetch_weights, load_newest, run_job
 from albert.training.run_folder import (
     FREE_KEYS,
     MODEL_DIR,
+    claim_run,
     has_run,
     refuse_changes,
     write_run,
 )
-from albert.training.run_job import fetch_weights, load_newest, run_job
-from albert.training.world import World
+from albert.training.world import World, open_world, run_on_main
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,7 @@ def finetune(
     build_autocast(settings.runtime)  # refused now, if at all
     with open_world(settings.strategy, settings.runtime.device) as world, ExitStack() as held:
         reporter = reporter if reporter is not None and world.is_main else Silence()
-        launchers = list_launchers(world)
-        run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume, launchers=launchers)))
+        run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume)))
         assignment = open_assignment(
             task, data, dev=dev, columns=settings.columns, dev_share=settings.dev_share
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from albert.settings import apply_overrides, build_settings
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 
 _LENGTHS = ("num_epochs", "num_steps")
 # The paper's rates are those of wide models; narrower ones learn with higher ones, the narrowest with Muon.

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from albert.training.loop_settings import GuardSettings, LoopSettings, OptimizerSettings
 from albert.training.schedules import ScheduleSettings
+from albert.training.settings import GuardSettings, LoopSettings, OptimizerSettings
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from albert.files import write_json, writing_to
 from albert.model.albert_model import AlbertModel
-from albert.pretrained.card import format_card, format_rows
+from albert.pretrained.folder import format_card, format_rows
 from albert.reporting import Reporter, format_seconds
 from albert.tasks.asking import ask_items
 from albert.tasks.finetune_facts import FinetuneFacts
@@ -21,9 +21,8 @@ from albert.tasks.metrics.figures import format_figure
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.tuning import tune_facts
 from albert.text.tokenizer import Tokenizer
-from albert.training.job import LoopOutcome
+from albert.training.loop import LoopOutcome, load_best
 from albert.training.run_folder import MODEL_DIR, STEPS_ARE_SAVED
-from albert.training.run_job import load_best
 
 RESULT_NAME = "result.json"
 

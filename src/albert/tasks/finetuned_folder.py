@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from albert.model.albert_model import AlbertModel
-from albert.pretrained.file_names import TASK_NAME
 from albert.pretrained.folder import save_model
+from albert.pretrained.huggingface import TASK_NAME
 from albert.pretrained.sentence_transformers import format_sentence_files
 from albert.tasks.foreign_folder import PROBLEM_TYPES
 from albert.tasks.task_facts import TaskFacts, format_facts

@@ -12,8 +12,7 @@ from albert.app.doctor.diagnosis import examine
 from albert.app.doctor.findings import Finding
 from albert.app.doctor.reading import open_run
 from albert.tasks.finetune import finetune
-from albert.training.health import count_cores
-from albert.training.metrics import METRICS_NAME, iter_records
+from albert.training.metrics import METRICS_NAME, count_cores, iter_records
 from tests.tasks.tables import write_rows, write_tables
 
 WORDS = (

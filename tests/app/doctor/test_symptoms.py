@@ -7,9 +7,8 @@ import pytest
 
 from albert.app.doctor.reading import open_run
 from albert.app.doctor.stuck import check_learning_rate
-from albert.training.health import count_cores
-from albert.training.recipe_shelf import RecipeShelf
-from albert.training.recipes import read_recipe
+from albert.training.metrics import count_cores
+from albert.training.recipes import RecipeShelf, read_recipe
 from tests.app.doctor.synthetic import EVERY, HEALTHY, UNIGRAM, diagnose, plateau
 
 

@@ -9,7 +9,7 @@ from albert.app.quickstart.result import QuickstartResult
 from albert.app.quickstart.scores import ReviewScore, ReviewScores
 from albert.app.quickstart.settings import QuickstartSettings
 from albert.app.quickstart.sources import TextSource
-from albert.inference.answers import Candidate
+from albert.inference.predictor import Candidate
 from albert.report.content import Chart, Page, Section, Series
 from albert.tasks.metrics.intervals import Interval
 

@@ -9,7 +9,7 @@ import pytest
 from albert.app.quickstart.go_on import find_own_name, format_commands
 from albert.app.quickstart.questions import MaskQuestion
 from albert.app.quickstart.result import QuickstartResult
-from albert.pretrained.released import find_released
+from albert.pretrained.hub import find_released
 from tests.app.quickstart.made_up import make_result, make_reviews, make_run
 from tests.guides.typed_commands import check_typed, iter_typed
 

@@ -11,7 +11,7 @@ from albert.app.quickstart import checks
 from albert.app.quickstart.go_on import find_own_name, format_commands
 from albert.app.quickstart.pretraining import _is_exact
 from albert.training.pretrain import pretrain
-from albert.training.pretrain_facts import read_pretrain_run
+from albert.training.run_folder import read_pretrain_run
 from tests.app.quickstart.conftest import (
     FEW_EVALUATIONS,
     SIZES,

@@ -12,7 +12,7 @@ from albert.study.agreement import lexicon
 from albert.study.agreement.pairs import Pair, format_pairs, generate_pairs
 from albert.study.agreement.phenomena import PHENOMENA
 from albert.study.agreement.settings import AgreementSettings
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 
 SETTINGS = AgreementSettings()
 # One noun besides the subject stands before the verb or the pronoun.

@@ -20,7 +20,7 @@ from albert.study.steps.memory import MemorySettings, run_memory
 from albert.study.steps.memory_page import build_memory_page
 from albert.study.steps.memory_results import Case, Growth, MemoryPoint, ShapeMemory
 from albert.study.steps.step_process import Footprint
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 
 from .toy_pair import TOY, count_by_hand
 

@@ -16,7 +16,7 @@ from albert.study.steps.speed_exchange import Network, find_exchange_share, pred
 from albert.study.steps.speed_page import build_speed_page
 from albert.study.steps.speed_results import ShapeSpeed, SpeedRound, read_model, read_optimizer, read_step
 from albert.study.steps.step_process import DoesNotFitError, Footprint
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 
 from .toy_pair import TOY, count_by_hand
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from albert.model.beam_span_head import SpanBeam
+from albert.model.heads import SpanBeam
 from albert.model.tokens import Tokens
 from albert.tasks.kinds.span_places import SpanPlaces, mark_allowed
 from albert.tasks.kinds.span_search import PlacedSpan, list_beam, search_spans

@@ -50,12 +50,11 @@ def _evaluate(
     from albert.corpus.corpus import open_corpus
     from albert.examples.settings import ExampleSettings
     from albert.model.runtime import select_device
-    from albert.pretrained.folder import check_vocabulary, load_model
-    from albert.pretrained.vocabulary import load_vocabulary
+    from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary
     from albert.settings import build_settings
     from albert.training.evaluation import evaluate_pretraining
-    from albert.training.evaluation_settings import HeldOutSettings
-    from albert.training.pretrain_data import open_data
+    from albert.training.pretrain_job import open_data
+    from albert.training.settings import HeldOutSettings
 
     found = load_model(model, revision=revision, device=select_device(device))
     tokenizer = load_vocabulary(found.path)
@@ -100,8 +99,7 @@ def _evaluate(
 
 def _find_run(model: Path) -> Any:
     """The settings that a model was trained with, where its run folder is still around it."""
-    from albert.training.pretrain_facts import read_pretrain_run
-    from albert.training.run_folder import has_run
+    from albert.training.run_folder import has_run, read_pretrain_run
 
     for folder in (model, model.resolve().parent):
         if has_run(folder):

@@ -33,7 +33,7 @@ def quickstart(
     from albert.app.quickstart.run import run_quickstart
     from albert.app.quickstart.settings import QuickstartSettings
     from albert.settings import add_seed, build_settings
-    from albert.training.job import StoppedError
+    from albert.training.loop import StoppedError
 
     chosen = build_settings(
         QuickstartSettings,

@@ -9,10 +9,9 @@ from albert.app.doctor.reading import FinetuneRun, PretrainRun
 from albert.app.doctor.run import Run
 from albert.corpus.remote import is_url
 from albert.errors import AlbertError
-from albert.pretrained.file_names import CONFIG_NAME
+from albert.pretrained.huggingface import CONFIG_NAME
 from albert.training.metrics import METRICS_NAME
-from albert.training.pretrain_facts import identify_corpus
-from albert.training.run_folder import BEST_DIR, MODEL_DIR, RUN_NAME, SETTINGS_NAME
+from albert.training.run_folder import BEST_DIR, MODEL_DIR, RUN_NAME, SETTINGS_NAME, identify_corpus
 
 if TYPE_CHECKING:
     from albert.training.checkpoints import CheckpointFolder
@@ -95,7 +94,7 @@ def check_records(run: Run) -> Finding | None:
 
 def check_corpus(run: PretrainRun) -> Finding | None:
     """The corpus, opened as resuming would: missing, cut, or another one."""
-    from albert.training.pretrain_data import open_data
+    from albert.training.pretrain_job import open_data
 
     data = run.facts.data
     severity: Severity = "note" if run.is_finished else "serious"
@@ -155,8 +154,7 @@ def check_data(run: FinetuneRun) -> Finding | None:
 
 def check_weights(run: PretrainRun) -> Finding | None:
     """The model that was written, and that of the best step, opened as fine-tuning would."""
-    from albert.pretrained.folder import check_vocabulary, load_model
-    from albert.pretrained.vocabulary import load_vocabulary
+    from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary
 
     def load(place: Path) -> None:
         check_vocabulary(load_model(place).config, load_vocabulary(place))

@@ -12,8 +12,14 @@ from albert.errors import InputError
 from albert.files import is_held, read_json
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.training.metrics import METRICS_NAME, iter_records
-from albert.training.pretrain_facts import PretrainFacts, read_pretrain_run
-from albert.training.run_folder import LOCK_NAME, RUN_NAME, SETTINGS_NAME, has_run
+from albert.training.run_folder import (
+    LOCK_NAME,
+    RUN_NAME,
+    SETTINGS_NAME,
+    PretrainFacts,
+    has_run,
+    read_pretrain_run,
+)
 from albert.training.settings import PretrainSettings
 
 if TYPE_CHECKING:  # what is known of a task brings torch along

@@ -8,9 +8,9 @@ from typing import Any
 
 from albert.app.doctor.curves import Curve, read_curve
 from albert.app.doctor.findings import Figure
-from albert.training.loop_settings import LoopSettings
 from albert.training.metrics import parse_record
 from albert.training.run_folder import RunFacts
+from albert.training.settings import LoopSettings
 
 Record = dict[str, Any]
 MIN_RECORDS = 8  # fewer say nothing about a direction

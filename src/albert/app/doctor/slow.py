@@ -9,7 +9,7 @@ from albert.app.doctor.curves import read_curve
 from albert.app.doctor.findings import Figure, Finding, Severity
 from albert.app.doctor.reading import AnyRun, PretrainRun
 from albert.app.doctor.run import MIN_RECORDS, Record, Run
-from albert.training.health import count_cores
+from albert.training.metrics import count_cores
 
 _MAX_SWAP_MB = 1.0
 _MAX_FAULTS = 10.0  # pages from the disk in a second: each takes a millisecond or several

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from albert.app.quickstart.result import QuickstartResult
-from albert.inference.answers import Candidate
+from albert.inference.predictor import Candidate
 from albert.report.content import Cell, Column, Table
 from albert.study.cells import MISSING, text_cell
 

@@ -41,8 +41,7 @@ def check_data(data: Path, out: Path) -> None:
 
 def _find_model(name: str) -> Path | AlbertError:
     """Where the model lies; of the released one, why it is not there. Any other must be there."""
-    from albert.pretrained.hub import resolve_source
-    from albert.pretrained.released import find_released
+    from albert.pretrained.hub import find_released, resolve_source
 
     try:
         # By its name it is the one of the package, whatever a folder here is called.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from albert.app.quickstart.result import QuickstartResult
 from albert.app.quickstart.settings import RELEASED
-from albert.pretrained.released import find_released
+from albert.pretrained.hub import find_released
 from albert.training.run_folder import SETTINGS_NAME
 
 

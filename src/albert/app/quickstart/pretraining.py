@@ -11,7 +11,7 @@ from albert.errors import AlbertError, InputError
 from albert.reporting import Reporter
 
 if TYPE_CHECKING:
-    from albert.training.pretrain_data import PretrainData
+    from albert.training.pretrain_job import PretrainData
 
 _STAGE = "pretrain"  # what the loop calls its progress
 _STOP_SHARE = 0.4
@@ -98,9 +98,7 @@ def drop_free_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_corpus(corpus_dir: Path, *, settings: QuickstartSettings, text_name: str) -> None:
     """Refuse a corpus that does not fill a batch, or has no two sentences in a document to be asked about."""
-    from albert.training.pretrain_data import open_data
-    from albert.training.pretrain_job import PretrainJob
-    from albert.training.pretrain_model import build_pretrain_model, resolve_model
+    from albert.training.pretrain_job import PretrainJob, build_pretrain_model, open_data, resolve_model
 
     resolved = _resolve(settings)
     objective = resolved.examples.objective
@@ -173,7 +171,7 @@ def _read_result(corpus_dir: Path, run_dir: Path, outcome: Any) -> PretrainingRe
     """What a finished run has written down, and what its model knew before it began."""
     from albert.model.parameters import count_parameters
     from albert.training.metrics import iter_records
-    from albert.training.pretrain_facts import read_pretrain_run
+    from albert.training.run_folder import read_pretrain_run
 
     settings, facts = read_pretrain_run(run_dir)
     assert settings.model is not None, "a begun run knows its shape"
@@ -234,9 +232,7 @@ def _ask_untrained(corpus_dir: Path, settings: Any) -> Point:
     """The figures of the model that the run began with, on the same held-out text."""
     import torch
 
-    from albert.training.pretrain_data import open_data
-    from albert.training.pretrain_job import PretrainJob
-    from albert.training.pretrain_model import build_pretrain_model
+    from albert.training.pretrain_job import PretrainJob, build_pretrain_model, open_data
 
     objective = settings.examples.objective
     data = open_data(corpus_dir, settings.held_out, objective=objective, share=settings.data_share)

@@ -11,7 +11,7 @@ from albert.app.quickstart.hashing import find_share
 
 if TYPE_CHECKING:
     from albert.corpus.corpus import Corpus
-    from albert.inference.answers import Candidate
+    from albert.inference.predictor import Candidate
     from albert.text.tokenizer import Tokenizer
 
 MASK = "[MASK]"

@@ -85,7 +85,7 @@ def has_begun_teaching(tables: Path) -> bool:
 def _teach(
     model: Path, tables: Path, run_dir: Path, *, settings: QuickstartSettings, reporter: Reporter
 ) -> None:
-    from albert.pretrained.file_names import CONFIG_NAME
+    from albert.pretrained.huggingface import CONFIG_NAME
     from albert.tasks.finetune import finetune
     from albert.training.run_folder import MODEL_DIR, has_run
 

@@ -47,7 +47,7 @@ from albert.reporting import Reporter, format_seconds
 
 if TYPE_CHECKING:
     from albert.corpus.units import PrepareSettings
-    from albert.training.pretrain_data import PretrainData
+    from albert.training.pretrain_job import PretrainData
 
 _NUM_STAGES = 6
 _NUM_SAMPLES = 200
@@ -150,7 +150,7 @@ class Stages:
         if found.reviews is None or found.model is None:
             self.tell(4, "fine-tuning is left out")
             return None
-        from albert.pretrained.untrained import save_untrained
+        from albert.pretrained.folder import save_untrained
         from albert.training.recipes import read_recipe
 
         self.tell(4, f"fine-tuning {settings.model} on reviews, and the same model untrained")
@@ -233,8 +233,8 @@ def _choose_settings(text: TextSource) -> "PrepareSettings":
 
 def open_data(folder: QuickstartFolder) -> "PretrainData":
     """What the run learned from, and what was kept from it."""
-    from albert.training.pretrain_data import open_data as open_corpus_data
-    from albert.training.pretrain_facts import read_pretrain_run
+    from albert.training.pretrain_job import open_data as open_corpus_data
+    from albert.training.run_folder import read_pretrain_run
 
     settings, _ = read_pretrain_run(folder.path(RUN))
     return open_corpus_data(

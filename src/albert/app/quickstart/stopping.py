@@ -30,6 +30,6 @@ class StopOnce:
 
 def _is_awaited() -> bool:
     """Whether a run waits for the signal; where none does it would end the whole command."""
-    from albert.training.signals import StopRequest
+    from albert.training.loop import StopRequest
 
     return isinstance(getattr(signal.getsignal(signal.SIGTERM), "__self__", None), StopRequest)

@@ -22,8 +22,7 @@ from statistics import fmean
 import torch
 
 from albert.errors import InputError
-from albert.inference.batching import iter_batches
-from albert.inference.predictor import MAX_BATCH_TOKENS
+from albert.inference.predictor import MAX_BATCH_TOKENS, iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.tokens import Tokens
 from albert.study.agreement.pairs import Pair, generate_pairs

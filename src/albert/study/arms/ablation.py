@@ -31,7 +31,7 @@ from albert.study.arms.settings import resolve_arm
 from albert.study.arms.watching import WatchedUnit, watch
 from albert.study.asking import Ask, StudyOutcome
 from albert.study.steps.step_process import Footprint, measure_footprint
-from albert.training.health import count_cores
+from albert.training.metrics import count_cores
 
 _LOCK_NAME = ".lock"
 _FOOTPRINTS_DIR = "footprints"

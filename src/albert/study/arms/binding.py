@@ -15,8 +15,8 @@ from albert.study.arms.results import Unit
 from albert.study.arms.settings import find_start, list_task_overrides, resolve_arm
 from albert.tasks.assignment import open_assignment
 from albert.tasks.finetune_recipes import choose_recipe, read_finetune_recipe
-from albert.training.pretrain_data import open_data
-from albert.training.pretrain_facts import identify_corpus
+from albert.training.pretrain_job import open_data
+from albert.training.run_folder import identify_corpus
 from albert.training.settings import PretrainSettings
 
 _PLACE = re.compile(rf"\{{({'|'.join(get_args(Dimension))})\}}")  # in a label

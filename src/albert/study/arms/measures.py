@@ -13,7 +13,7 @@ from albert.text.tokenizer import Tokenizer
 from albert.training.evaluation import Score, build_held_out_source, evaluate_pass, evaluate_pretraining
 from albert.training.losses import list_heads
 from albert.training.metrics import list_records
-from albert.training.pretrain_data import PretrainData
+from albert.training.pretrain_job import PretrainData
 
 _MAX_TOKENS = 4096
 

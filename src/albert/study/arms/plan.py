@@ -13,7 +13,7 @@ from albert.settings import Settings, apply_overrides, build_settings
 from albert.study.arms.figures import FIGURES
 from albert.tasks.catalogue import TASKS
 from albert.tasks.own_tasks import OWN_TASKS
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 
 SHELF = RecipeShelf("study")
 Dimension = Literal["hidden_size", "embedding_size", "num_hidden_layers"]

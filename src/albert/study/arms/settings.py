@@ -8,8 +8,7 @@ from albert.model.parameters import count_parameters
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import ArmSettings, list_overrides
 from albert.study.arms.results import PRETRAIN_DIR, Unit
-from albert.training.pretrain_data import open_data
-from albert.training.pretrain_model import resolve_model
+from albert.training.pretrain_job import open_data, resolve_model
 from albert.training.recipes import read_recipe
 from albert.training.run_folder import MODEL_DIR
 from albert.training.settings import PretrainSettings

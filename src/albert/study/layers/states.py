@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from albert.inference.batching import iter_batches
+from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.tokens import Tokens
 from albert.study.layers.shape import Course, Floats, compare_thirds, find_roughness, find_turn, name_course

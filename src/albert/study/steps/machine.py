@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from albert.errors import InputError
-from albert.training.health import MEMORY_PATH, STATUS_PATH, read_amounts
+from albert.training.metrics import MEMORY_PATH, STATUS_PATH, read_amounts
 
 _CLEAR_PATH = Path("/proc/self/clear_refs")
 _CPU_PATH = Path("/proc/cpuinfo")

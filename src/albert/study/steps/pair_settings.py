@@ -8,7 +8,7 @@ from albert.errors import InputError
 from albert.model.config import ModelConfig
 from albert.settings import Settings
 from albert.study.steps.equal_shapes import Family, Shape, build_pair
-from albert.training.loop_settings import OptimizerName
+from albert.training.settings import OptimizerName
 
 
 class PairSettings(Settings):

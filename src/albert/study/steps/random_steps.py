@@ -12,10 +12,9 @@ from albert.examples.masking import NO_SPANS
 from albert.model.config import ModelConfig
 from albert.model.runtime import autocast
 from albert.study.steps.equal_shapes import MASKED_SHARE
-from albert.training.guard import Guard
-from albert.training.loop_settings import GuardSettings
 from albert.training.losses import count_terms
-from albert.training.step import Objective, StepTaker
+from albert.training.settings import GuardSettings
+from albert.training.step import Guard, Objective, StepTaker
 from albert.training.world import World
 
 PAIR_HEAD = "sop"

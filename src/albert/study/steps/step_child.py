@@ -21,9 +21,9 @@ from albert.settings import build_settings
 from albert.study.steps.machine import PeakMemory, limit_memory
 from albert.study.steps.random_steps import HEADS, PAIR_HEAD, build_random_batch, build_step_taker
 from albert.study.steps.step_process import Footprint, StepRequest
-from albert.training.loop_settings import OptimizerSettings
 from albert.training.losses import PretrainLosses, build_tokens
 from albert.training.optimizers import build_optimizer
+from albert.training.settings import OptimizerSettings
 from albert.training.world import World
 
 _LEARNING_RATE = 1e-6

@@ -16,7 +16,7 @@ from albert.fresh_process import build_command
 from albert.model.config import ModelConfig
 from albert.model.parameters import count_parameters
 from albert.study.steps.machine import read_available_bytes
-from albert.training.loop_settings import OptimizerName
+from albert.training.settings import OptimizerName
 
 CHILD = "albert.study.steps.step_child"
 # Weights, their gradients and two moments, each in float32: what a training step takes before any text comes

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from albert.model.beam_span_head import SpanBeam
+from albert.model.heads import SpanBeam
 from albert.model.tokens import Tokens
 from albert.tasks.kinds.span_places import SpanPlaces, mark_range, pad_rows
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from albert.model.albert_model import AlbertModel, Heads
-from albert.model.beam_span_head import BeamSpanHead
+from albert.model.heads import BeamSpanHead
 from albert.model.tokens import Tokens
 from albert.tasks.batches import TaskBatch, lay_out
 from albert.tasks.encoding.windows import MAX_QUESTION, STRIDE, Window, iter_encoded_questions
