@@ -35,7 +35,6 @@ class ExampleSource:
 
     @property
     def order(self) -> ExampleOrder:
-        """In which order an epoch takes them."""
         return ExampleOrder(self.num_examples, self.seed)
 
     def build(self, numbers: Ints, *, epoch: int) -> PretrainingBatch:

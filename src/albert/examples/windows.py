@@ -26,7 +26,6 @@ class Windows:
 
     @property
     def num_sentences(self) -> Ints:
-        """Sentences in each window."""
         return self.end - self.start
 
 

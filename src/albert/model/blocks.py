@@ -132,7 +132,6 @@ class FeedForwardBlock(nn.Module):
         self.dropout = config.hidden_dropout_prob
 
     def forward(self, x_TD: Tensor) -> Tensor:
-        """Transform each token by itself."""
         y_TD = self.output(self._activate(self.inner(x_TD)))
         result: Tensor = self.norm(x_TD + F.dropout(y_TD, self.dropout, self.training))
         return result

@@ -113,7 +113,6 @@ class Encoder(nn.Module):
         )
 
     def select_layers(self, depth: int | None = None) -> tuple[Layer, ...]:
-        """The layers that a run of this depth passes through."""
         return select_layers(self.table, depth=depth, is_fully_shared=self.config.is_fully_shared)
 
     @opaque

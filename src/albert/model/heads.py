@@ -51,7 +51,6 @@ class PairHead(nn.Module):
         self.linear = nn.Linear(config.hidden_size, 2)
 
     def forward(self, pooled_BD: Tensor) -> Tensor:
-        """Logits [B, 2]."""
         return _apply_exactly(self.linear, pooled_BD)
 
 
@@ -95,7 +94,6 @@ class SpanHead(nn.Module):
         self.linear = nn.Linear(config.hidden_size, 2)
 
     def forward(self, x_TD: Tensor) -> tuple[Tensor, Tensor]:
-        """Start logits [T] and end logits [T]."""
         start_T, end_T = self.linear(x_TD).unbind(-1)
         return start_T, end_T
 

@@ -69,12 +69,10 @@ class Layout:
 
     @property
     def run_sizes(self) -> list[int]:
-        """Tokens in each run."""
         return [run.count * run.length for run in self.runs]
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """The lengths in the computed order."""
         return tuple(length for run in self.runs for length in [run.length] * run.count)
 
     @property

@@ -31,7 +31,6 @@ class ParameterCount:
 
     @property
     def total(self) -> int:
-        """Everything."""
         return self.backbone + self.heads
 
 

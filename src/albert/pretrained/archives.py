@@ -140,7 +140,6 @@ def _fetch_with_pip(name: str, version: str, path: Path) -> int | str:
         """A command of pip with the options that `pip download` finds in its settings."""
 
         def run(self, options: Any, args: list[str]) -> int:
-            """Find the link and copy what it leads to."""
             with self._build_session(options) as session:
                 found = self._build_package_finder(options, session).find_all_candidates(name)
                 links = [each.link for each in found if str(each.version) == version]

@@ -59,7 +59,6 @@ class Pretrained:
 
     @property
     def config(self) -> ModelConfig:
-        """The model's shape."""
         return self.model.config
 
 

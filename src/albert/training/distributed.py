@@ -95,14 +95,12 @@ class Processes(World):
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
 
     def exchange(self, values: Sequence[float]) -> list[list[float]]:
-        """Gather equally long lists of numbers of all processes, in the order of ranks."""
         mine = torch.tensor(values, dtype=torch.float64, device=self.device)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
         dist.all_gather(rows, mine)
         return [row.tolist() for row in rows]
 
     def gather(self, value: Any) -> list[Any]:
-        """Gather any value of all processes, in the order of ranks."""
         found: list[Any] = [None] * self.size
         dist.all_gather_object(found, value)
         return found
@@ -120,7 +118,6 @@ class Processes(World):
         return cast(nn.Module, fully_shard(network, reshard_after_forward=False))
 
     def accumulate(self, network: nn.Module, *, is_last: bool) -> AbstractContextManager[Any]:
-        """The context of one micro-batch: gradients are exchanged in the last one only."""
         if isinstance(network, DistributedDataParallel):
             return nullcontext() if is_last else network.no_sync()
         assert isinstance(network, FSDPModule)
@@ -134,13 +131,11 @@ class Processes(World):
         return float(self.size)
 
     def clip(self, network: nn.Module, limit: float) -> float:
-        """Clip the norm of the gradient, over all processes, and return what it was."""
         norm = torch.nn.utils.clip_grad_norm_(network.parameters(), limit)
         return float(self.fetch(norm))
 
     @contextmanager
     def whole(self, network: nn.Module) -> Iterator[None]:
-        """A context in which each process holds all weights."""
         if isinstance(network, FSDPModule):
             network.unshard()
         yield
@@ -148,11 +143,9 @@ class Processes(World):
             network.reshard()
 
     def fetch(self, tensor: Tensor) -> Tensor:
-        """Gather a tensor that may be sharded; every process must call this."""
         return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
     def place(self, tensor: Tensor, *, like: Tensor) -> Tensor:
-        """Copy a whole tensor to the device of another one and shard it in the same way."""
         if isinstance(like, DTensor):
             return distribute_tensor(tensor.to(self.device), like.device_mesh, like.placements)
         return super().place(tensor, like=like)

@@ -96,7 +96,6 @@ class MetricsLog:
                         self._board.add_scalar(f"{kind}/{name}", value, step)
 
     def close(self) -> None:
-        """Flush and close the files."""
         for held in (self._file, self._board):
             with self._surviving():
                 if held is not None:
@@ -139,7 +138,6 @@ class LogWindow:
         self.seconds += seconds
 
     def clear(self) -> None:
-        """Start a new window."""
         self.reports.clear()
         self.num_tokens, self.waited, self.seconds = 0, 0.0, 0.0
 

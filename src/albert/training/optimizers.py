@@ -69,7 +69,6 @@ class Lamb(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Update every weight that has a gradient."""
         assert closure is None, "a loss that is computed again is for line searches"
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight.grad is not None]
@@ -141,7 +140,6 @@ class Muon(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Update every weight that has a gradient."""
         assert closure is None, "a loss that is computed again is for line searches"
         *others, maps = self.param_groups
         self.param_groups = others

@@ -170,22 +170,18 @@ class PretrainJob:
 
     @property
     def num_steps(self) -> int:
-        """The number of steps."""
         return self.settings.num_steps
 
     @property
     def pair_head(self) -> str | None:
-        """The head of the sentence objective."""
         return self.settings.examples.pair_objective
 
     @cached_property
     def curriculum(self) -> Curriculum:
-        """The shape of every step."""
         return self.settings.build_curriculum(self.model.config)
 
     @cached_property
     def objective(self) -> Objective[PretrainingBatch]:
-        """The losses of a batch."""
         table = build_piece_table(self.data.tokenizer)
         return Objective(
             names=tuple(list_heads(pair_head=self.pair_head)),
@@ -194,7 +190,6 @@ class PretrainJob:
         )
 
     def build_network(self) -> PretrainLosses:
-        """The model with its losses."""
         return PretrainLosses(self.model, pair_head=self.pair_head)
 
     def build_optimizer(self) -> torch.optim.Optimizer:
@@ -206,11 +201,9 @@ class PretrainJob:
         return optimizer
 
     def find_options(self, step: int) -> dict[str, Any]:
-        """The depth of a step."""
         return {"depth": self.curriculum.find(step).depth}
 
     def build_source(self, length: int) -> ExampleSource:
-        """The training examples of a length."""
         settings = self.settings
         examples = settings.examples.model_copy(update={"max_length": length})
         return build_source(self.data.train, self.data.tokenizer, settings=examples, seed=settings.seed)
@@ -249,11 +242,9 @@ class PretrainJob:
             step = end
 
     def count_tokens(self, batch: PretrainingBatch) -> int:
-        """Count the tokens of a batch."""
         return len(batch.ids_T)
 
     def is_new_stage(self, step: int) -> bool:
-        """Whether depth or length change here."""
         return step > 0 and self.curriculum.find_end(step - 1) == step
 
     def find_cost(self, step: int) -> float:
@@ -268,7 +259,6 @@ class PretrainJob:
         )
 
     def describe(self, step: int) -> dict[str, float]:
-        """Depth, length and batch size."""
         shape = self.curriculum.find(step)
         return {"depth": shape.depth, "length": shape.length, "batch_size": shape.batch_size}
 
@@ -304,7 +294,6 @@ class PretrainJob:
         )
 
     def score(self, figures: dict[str, float]) -> float:
-        """The masked language modeling loss."""
         return figures[f"{WORDS}_loss"]
 
     def check(self) -> float:

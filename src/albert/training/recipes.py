@@ -84,7 +84,6 @@ class RecipeShelf:
     fit: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = lambda below, _: below
 
     def list_names(self) -> list[str]:
-        """List the names of the recipes."""
         home = resources.files("albert") / "recipes" / self.job
         return sorted(
             entry.name.removesuffix(".yaml") for entry in home.iterdir() if entry.name.endswith(".yaml")

@@ -47,7 +47,6 @@ class StepReport:
 
     @property
     def loss(self) -> float:
-        """The sum of the losses, which is minimized."""
         return sum(self.losses.values())
 
 

@@ -45,11 +45,9 @@ class RecipeCost:
 
     @property
     def step_seconds(self) -> float:
-        """The mean seconds of a step."""
         return sum(shape.share * shape.seconds for shape in self.shapes)
 
     def describe(self) -> str:
-        """Format the cost of each shape."""
         pairs = zip(self.names, self.shapes, strict=True)
         return ", ".join(f"{shape.seconds:.3g} s a step of {name}" for name, shape in pairs)
 

@@ -1,11 +1,14 @@
 """Questions and what models said to them come in; tables that a person reads go out."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from albert.app.quickstart.result import QuickstartResult
-from albert.inference.predictor import Candidate
 from albert.report.content import Cell, Column, Table
 from albert.study.cells import MISSING, text_cell
+
+if TYPE_CHECKING:
+    from albert.inference.predictor import Candidate
 
 
 def tabulate_masks(result: QuickstartResult) -> Table:
@@ -25,7 +28,7 @@ def tabulate_masks(result: QuickstartResult) -> Table:
     )
 
 
-def _show_guesses(guesses: Sequence[Sequence[Candidate]] | None, number: int, word: str) -> Cell:
+def _show_guesses(guesses: "Sequence[Sequence[Candidate]] | None", number: int, word: str) -> Cell:
     if guesses is None:
         return MISSING
     shown = (
