@@ -88,8 +88,7 @@ def test_the_index_says_what_is_stored_where():
     assert entries["a/float64"].shape == (2, 2, 2)
     assert entries["c/scalar"].shape == ()
     assert entries["a/empty"].shape == (0, 5)
-    assert entries["a/float32"].data_path(SHARDS_PREFIX).name == "model.ckpt-7.data-00000-of-00002"
-    assert entries["c/int32"].data_path(SHARDS_PREFIX).name == "model.ckpt-7.data-00001-of-00002"
+    assert (entries["a/float32"].shard, entries["c/int32"].shard) == (0, 1)
 
 
 def test_the_index_is_read_without_the_data(tmp_path):
@@ -222,8 +221,8 @@ def test_the_tables_made_here_are_sound():
     ("table", "reason"),
     [
         (table_of({b"": HEADER}, compression=1), "is compressed with Snappy"),
-        (table_of({b"": HEADER}, compression=9), "is compressed in an unknown way (type 9)"),
-        (table_of({b"": HEADER + b"\x10\x01"}), "written on a big-endian machine"),
+        (table_of({b"": HEADER}, compression=9), "is compressed in an unknown way"),
+        (table_of({b"": HEADER + b"\x10\x01"}), "was written on a big-endian machine"),
         (table_of({b"x": b"\x08\x01"}), "is a table without the header of a checkpoint"),
         (table_of({b"": HEADER, b"x": b"\x08\x01\x18\x01"}), "x is said to lie in data file 1 of 1"),
         (table_of({b"": HEADER, b"\xff": b""}), "'utf-8' codec can't decode"),

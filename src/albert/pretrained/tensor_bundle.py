@@ -125,11 +125,10 @@ def read_tensor(prefix: Path, entry: TensorEntry) -> Array:
             f"{index_path}: {entry.name} is of {entry.dtype}, not one of {', '.join(_STORED)}; "
             f"{_SAVE_AGAIN}, without it"
         )
-    # numpy has at most 32 dimensions; an empty tensor of more may claim any size.
-    if (
-        len(entry.shape) > 32
-        or entry.size != math.prod(entry.shape) * np.dtype(_STORED[entry.dtype]).itemsize
-    ):
+    itemsize = np.dtype(_STORED[entry.dtype]).itemsize
+    # An empty tensor may claim any other dimensions: numpy's limits apply.
+    is_possible = len(entry.shape) <= 32 and math.prod(filter(None, entry.shape)) * itemsize < 1 << 63
+    if not is_possible or entry.size != math.prod(entry.shape) * itemsize:
         raise FileFormatError(
             f"{index_path}: {entry.name} of {entry.dtype} {list(entry.shape)} cannot take {entry.size} "
             "bytes; fetch the checkpoint again"
