@@ -1,4 +1,4 @@
-"""Examples by number: an epoch and example numbers come in, the same batch always goes out."""
+"""Examples by number: the same epoch and numbers always give the same batch."""
 
 from dataclasses import dataclass
 
@@ -65,7 +65,7 @@ class ExampleSource:
 def build_source(
     corpus: Corpus, tokenizer: Tokenizer, *, settings: ExampleSettings | None = None, seed: int = 0
 ) -> ExampleSource:
-    """Refuse a corpus of another vocabulary, an empty one, and NSP over a single document."""
+    """Build a source; raise an InputError for another vocabulary, an empty corpus, or NSP on one document."""
     settings = settings or ExampleSettings()
     if corpus.manifest.vocabulary != tokenizer.fingerprint:
         raise InputError(
@@ -83,7 +83,7 @@ def build_source(
 
 
 def build_piece_table(tokenizer: Tokenizer) -> PieceTable:
-    """Look at every piece once."""
+    """Collect what masking needs to know of a vocabulary."""
     special = tokenizer.special_ids
     ids = range(tokenizer.vocab_size)
     return PieceTable(

@@ -1,4 +1,4 @@
-"""Where examples lie: example numbers come in, ranges of sentences inside one document go out.
+"""Windows: ranges of sentences inside one document, by example number.
 
 Example i begins at the sentence that holds piece i·target + a jitter of the epoch: arithmetic on offsets that
 the corpus has anyway, so nothing is written down and memory does not grow with the corpus.

@@ -118,7 +118,10 @@ class Predictor:
             raise InputError("this model has type_vocab_size 1 and cannot tell two texts apart; load another")
         if not isinstance(pairs, Iterable):
             raise InputError(f"the pairs are {pairs!r}; give a list of pairs of texts")
-        checked = [_as_pair(pair, number) for number, pair in enumerate(pairs, start=1)]
+        checked = [_as_texts(pair) for pair in pairs]
+        for number, pair in enumerate(checked, start=1):
+            if len(pair) != 2:
+                raise InputError(f"pair {number} has {len(pair)} texts; give two")
         sequences = [self._frame(*self.tokenizer.encode_batch(pair)) for pair in checked]
 
         def read_order(tokens: Tokens, last_TD: Tensor) -> list[OrderAnswer]:
@@ -153,7 +156,15 @@ class Predictor:
             return list(pooled_BD.float())
 
         if len(listed) > _MAX_TEXTS:
-            self._refuse_long(listed)
+            # Find texts that are too long before the work for all others is done. A text of few characters
+            # has no more tokens than that, except for the rarest characters.
+            limit = self.model.config.max_position_embeddings - 2  # [CLS] and [SEP]
+            long = [place for place, text in enumerate(listed) if len(text) > limit]
+            for start in range(0, len(long), _MAX_TEXTS):
+                places = long[start : start + _MAX_TEXTS]
+                encodings = self.tokenizer.encode_batch([listed[place] for place in places])
+                for place, encoding in zip(places, encodings, strict=True):
+                    self._check_lengths([self._frame_text(encoding)], start=place)
         found = [np.zeros((0, self.model.config.hidden_size), np.float32)]
         for start in range(0, len(listed), _MAX_TEXTS):
             encodings = self.tokenizer.encode_batch(listed[start : start + _MAX_TEXTS])
@@ -177,12 +188,9 @@ class Predictor:
         # A table may have more rows than the vocabulary has pieces.
         best = probabilities_MV[:, : self.tokenizer.vocab_size].topk(top)
         return [
-            [self._candidate(i, p) for i, p in zip(ids, values, strict=True)]
+            [Candidate(self.tokenizer.decode([i]), i, p) for i, p in zip(ids, values, strict=True)]
             for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
-
-    def _candidate(self, piece_id: int, probability: float) -> Candidate:
-        return Candidate(self.tokenizer.decode([piece_id]), piece_id, probability)
 
     def _frame(self, first: Encoding, second: Encoding | None = None) -> InputSequence:
         return self.tokenizer.build_sequence(first, second)
@@ -214,19 +222,6 @@ class Predictor:
                 answers.update(zip(batch, read(tokens, last_TD), strict=True))
         return [answers[i] for i in range(len(sequences))]
 
-    def _refuse_long(self, texts: Sequence[str]) -> None:
-        """Refuse what is too long before the first vector is made: the work for all others would be lost.
-
-        A text of few characters has no more pieces than that, but for the rarest signs; it is not looked at.
-        """
-        limit = self.model.config.max_position_embeddings - 2  # [CLS] and [SEP]
-        long = [place for place, text in enumerate(texts) if len(text) > limit]
-        for start in range(0, len(long), _MAX_TEXTS):
-            places = long[start : start + _MAX_TEXTS]
-            encodings = self.tokenizer.encode_batch([texts[place] for place in places])
-            for place, encoding in zip(places, encodings, strict=True):
-                self._check_lengths([self._frame_text(encoding)], start=place)
-
     def _check_lengths(self, sequences: Sequence[InputSequence], *, start: int) -> None:
         limit = self.model.config.max_position_embeddings
         for number, sequence in enumerate(sequences, start=start + 1):
@@ -248,13 +243,6 @@ def _as_texts(texts: Iterable[str]) -> list[str]:
         if not isinstance(text, str):
             raise InputError(f"text {number} is {text!r}; give texts (str)")
     return listed
-
-
-def _as_pair(pair: Iterable[str], number: int) -> list[str]:
-    texts = _as_texts(pair)
-    if len(texts) != 2:
-        raise InputError(f"pair {number} has {len(texts)} texts; give two")
-    return texts
 
 
 def iter_batches(lengths: Sequence[int], *, max_tokens: int) -> Iterator[list[int]]:

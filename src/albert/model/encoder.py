@@ -48,7 +48,7 @@ class Embeddings(nn.Module):
         self.dropout = config.hidden_dropout_prob
 
     def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor) -> Tensor:
-        """Look up, add, normalise, drop, widen. Refused: two texts, by a model with one kind of segment."""
+        """Look up, add, normalize, drop, widen; raise an InputError for two segments if the model has one."""
         if self.segment.num_embeddings == 1 and bool(segments_T.any()):
             raise InputError("this model has type_vocab_size 1 and cannot tell two texts apart; load another")
         x_TE = self.word(ids_T) + self.segment(segments_T) + self.position(positions_T)
@@ -86,9 +86,9 @@ class Encoder(nn.Module):
     ) -> EncoderOutput:
         """Run `depth` layers (all of them by default) over the batch.
 
-        Where only some tokens are wanted at the end, as for masked words, `places_P` names them, each once:
-        the last layer then computes nothing else, and `last_TD` has a row for each, in that order. With
-        `first_only` they are the first tokens of all sequences, which takes next to no work.
+        If only some tokens are needed, as for masked tokens, `places_P` lists them without repetition: the
+        last layer computes only these, and `last_TD` has a row for each, in that order. With `first_only`
+        they are the first tokens of all sequences, which takes next to no work.
         """
         assert places_P is None or not first_only, "they are one way or the other"
         if first_only:
@@ -117,7 +117,7 @@ class Encoder(nn.Module):
 
     @opaque
     def lay_out(self, tokens: Tokens) -> Layout:
-        """The order in which the batch is computed; a sequence that is too long is refused."""
+        """Compute the layout of a batch; raise an InputError if a sequence is too long."""
         longest, limit = max(tokens.lengths), self.config.max_position_embeddings
         if longest > limit:
             raise InputError(
@@ -127,7 +127,7 @@ class Encoder(nn.Module):
         return build_layout(tokens.lengths, tokens.ids_T.device)
 
     def embed(self, tokens: Tokens, layout: Layout) -> Tensor:
-        """What the first layer reads, in the computed order."""
+        """Embed the tokens, in the computed order."""
         x_TD: Tensor = self.embeddings(
             layout.sort(tokens.ids_T), layout.sort(tokens.segments_T), layout.sort(tokens.positions_T)
         )
@@ -141,7 +141,7 @@ class Encoder(nn.Module):
         wanted: Wanted | None = None,
         probabilities: list[list[Tensor]] | None = None,
     ) -> Tensor:
-        """One layer, in the computed order; where some tokens are `wanted`, for those alone."""
+        """Run one layer in the computed order, for the `wanted` tokens alone if given."""
         if self.gradient_checkpointing and torch.is_grad_enabled() and probabilities is None:
             result: Tensor = checkpoint(
                 self._apply_blocks, x_TD, layer, layout, None, wanted, use_reentrant=False

@@ -37,12 +37,12 @@ def opaque(function: Callable[P, T]) -> Callable[P, T]:
         if disabled is None:
             if "torch._dynamo" not in sys.modules:
                 return function(*args, **kwargs)
-            torch._dynamo.eval_frame.skip_code(call.__code__)  # this wrapper is not compiled either
+            torch._dynamo.eval_frame.skip_code(wrapper.__code__)  # the wrapper is not compiled either
             disabled = torch.compiler.disable(function)
         return disabled(*args, **kwargs)
 
-    marked: Any = call
-    marked._torchdynamo_disable = True  # nor inlined
+    wrapper: Any = call
+    wrapper._torchdynamo_disable = True  # nor inlined
     return call
 
 

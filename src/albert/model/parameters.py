@@ -1,4 +1,4 @@
-"""How large is it? A configuration comes in, exact parameter counts by closed formula go out. No torch."""
+"""Exact parameter counts from a config. No torch."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A batch without padding: lists of ids come in, flat tensors and the lengths of the sequences go out.
+"""A batch without padding: flat tensors and the lengths of the sequences.
 
 Shapes: T tokens of the whole batch, B sequences, L the longest of them.
 """

@@ -1,4 +1,4 @@
-"""Heads that look for the same word: an encoder comes in; some of its heads are made, and held, to it.
+"""Attention heads that are kept to attending to the same word.
 
 To compare two texts a model must first see which words they share. A head whose queries and keys are the same
 map of the word alone, wherever it stands, sees just that: it looks at itself and at every other occurrence,

@@ -170,21 +170,6 @@ def fill_model(
         if any(name.startswith(f"{part}.") for name in expected)
         and not any(name.startswith(f"{part}.") for name in kept)
     )
-    _check(kept, expected, new_parts, source)
-    generator = torch.Generator().manual_seed(seed)
-    for part in new_parts:
-        module = model.get_submodule(part).to_empty(device="cpu")
-        init_weights(module, std=model.config.initializer_range, generator=generator)
-    model.load_state_dict(kept, strict=False, assign=True)
-    for parameter in model.parameters():
-        parameter.requires_grad_(True)
-    return new_parts
-
-
-def _check(
-    kept: Mapping[str, Tensor], expected: Mapping[str, Tensor], new_parts: tuple[str, ...], source: str
-) -> None:
-    """Refuse what is missing, left over or of another shape, by name."""
     fresh = tuple(f"{part}." for part in new_parts)
     missing = sorted(name for name in expected if name not in kept and not name.startswith(fresh))
     if missing:
@@ -193,16 +178,24 @@ def _check(
             "config.json: fetch both again"
         )
     for name, tensor in kept.items():
-        if name not in expected:
-            raise WeightsError(
-                f"{source}: {name} has no place in this model; it is of another shape than its config.json: "
-                "fetch both again"
+        shape = list(expected[name].shape) if name in expected else None
+        if list(tensor.shape) != shape:
+            problem = (
+                "has no place in this model"
+                if shape is None
+                else f"is {list(tensor.shape)} instead of {shape}"
             )
-        if tensor.shape != expected[name].shape:
             raise WeightsError(
-                f"{source}: {name} is {list(tensor.shape)} and config.json asks for "
-                f"{list(expected[name].shape)}; the two are not of one model: fetch both again"
+                f"{source}: {name} {problem}; weights and config.json are not of one model: fetch both again"
             )
+    generator = torch.Generator().manual_seed(seed)
+    for part in new_parts:
+        module = model.get_submodule(part).to_empty(device="cpu")
+        init_weights(module, std=model.config.initializer_range, generator=generator)
+    model.load_state_dict(kept, strict=False, assign=True)
+    for parameter in model.parameters():
+        parameter.requires_grad_(True)
+    return new_parts
 
 
 def save_model(
@@ -218,7 +211,7 @@ def save_model(
 ) -> None:
     """Write a folder that `transformers` opens: configuration, weights, tokenizer, card; all or nothing.
 
-    A model folder at `path` is replaced; a folder that holds anything else is refused.
+    A model folder at `path` is replaced; any other folder raises an InputError.
     """
     path = Path(path)
     refuse_other_content(path, MODEL_FILES, doing="saving a model there")
@@ -299,7 +292,7 @@ def load_vocabulary(path: Path) -> Tokenizer:
 
 
 def check_vocabulary(config: ModelConfig, tokenizer: Tokenizer) -> None:
-    """Refuse a vocabulary that is not the one of the embedding table; a table may be a little longer."""
+    """Raise a WeightsError if vocabulary and embedding table do not fit; the table may be a little longer."""
     pieces, rows = tokenizer.vocab_size, config.vocab_size
     # Tables are often rounded up to a multiple of 64 or 128; the Italian BERTs have a thousand rows to spare.
     if pieces > rows or rows - pieces >= max(128, rows // 20):

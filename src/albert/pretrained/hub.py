@@ -37,12 +37,10 @@ _DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.ERO
 
 
 def resolve_source(source: str | Path, *, revision: str | None = None) -> Path:
-    """Return the path of a local folder or file, of a released model, or of the hub's, fetched if need be.
+    """Return the path of a local folder or file, of a released model, or of a model on the hub.
 
-    What exists here wins over a released model's name, and that over a name on the hub. Of a model on the
-    hub only the files that are read are fetched; huggingface_hub's own variables (HF_HOME, HF_ENDPOINT,
-    HF_HUB_OFFLINE, HF_TOKEN) apply. Refused: a path that does not exist, a name the hub does not know or
-    does not hand out, a revision of a local path or a released model.
+    Local paths come first, then released models, then the hub. Only the files that are read are downloaded;
+    huggingface_hub's variables (HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE, HF_TOKEN) apply.
     """
     local = _find_local(source)
     released = find_released(str(source)) if local is None else None
@@ -58,7 +56,7 @@ def resolve_source(source: str | Path, *, revision: str | None = None) -> Path:
 
 
 def find_released(name: str) -> Path | None:
-    """The folder of a released model; None for any other name. Refused: a package that was built without."""
+    """Return the folder of a released model, or None for any other name."""
     folder = RELEASED.get(name)
     if folder is not None and not (folder / CONFIG_NAME).exists():
         raise InputError(
@@ -69,7 +67,7 @@ def find_released(name: str) -> Path | None:
 
 
 def find_vocabulary_place(place: str) -> Path:
-    """Where a vocabulary lies: a file, its folder, or the folder that any way of naming a model leads to."""
+    """Find a vocabulary: a file, its folder, or the folder of a model."""
     path = Path(place).expanduser()
     if path.is_file() or has_tokenizer(path):
         return path
@@ -83,13 +81,13 @@ def find_vocabulary_place(place: str) -> Path:
 
 
 def stamp_model(place: Path) -> list[list[str]]:
-    """The files of a model by their content, as JSON keeps them: whether it is still the same."""
+    """List the files of a model with their hashes."""
     files = sorted(place.iterdir()) if place.is_dir() else [place]
     return [[file.name, hash_file(file)] for file in files if file.is_file()]
 
 
 def _find_local(source: str | Path) -> Path | None:
-    """The existing path that `source` means, or None for what can only be a name."""
+    """Return the existing path of `source`, or None if it can only be a name."""
     text = str(source)
     if not text.strip():
         raise InputError("the model's name is empty; give a folder or a name such as nano")
@@ -102,7 +100,7 @@ def _find_local(source: str | Path) -> Path | None:
 
 
 def _find_in_run(path: Path) -> Path | None:
-    """The model that a run folder stands for: the one trained in it, or the best of several seeds."""
+    """Return the model of a run folder: the one trained in it, or the best of several seeds."""
     if (path / CONFIG_NAME).exists():
         return None
     seeds = path / "seeds.json"
@@ -148,7 +146,7 @@ def _has_vocabulary(folder: Path) -> bool:
 
 
 def _snapshot(name: str, *, revision: str | None, weights: str) -> Path:
-    """Bring one commit's `weights` and their companions into the hub's cache and return its folder there."""
+    """Download one commit's `weights` and the files beside them; return the folder in the cache."""
     from huggingface_hub import snapshot_download
 
     try:
@@ -163,7 +161,7 @@ def _snapshot(name: str, *, revision: str | None, weights: str) -> Path:
 
 
 def _explain(name: str, revision: str | None, error: Exception) -> str:
-    """What follows the model's name in an error: why the hub did not hand it out, and the cure."""
+    """Explain why a model could not be downloaded, and the fix."""
     from huggingface_hub import errors as hub
 
     # Behind "not in the cache" stands why the hub itself could not be asked.

@@ -57,7 +57,7 @@ _CLASSIFIERS = {
 
 @dataclass(frozen=True)
 class FolderConfig:
-    """What a config.json says: the shape, the other side's layout of names, and the labels of its head."""
+    """The content of a config.json: the config, the layout of weight names, and the labels of its head."""
 
     model: ModelConfig
     layout: NameLayout
@@ -68,7 +68,7 @@ class FolderConfig:
 
 
 def parse_config(values: Any, *, source: Path) -> FolderConfig:
-    """Translate a config.json; a key that is missing or means something else than we compute is refused."""
+    """Parse a config.json; raise a FileFormatError if a key is missing or not supported."""
     if not isinstance(values, dict):
         raise FileFormatError(f"{source}: holds no object of keys; is it a model's config.json?")
     layout = _find_layout(values, source)
@@ -141,12 +141,12 @@ def _find_classifier(values: dict[str, Any]) -> str | None:
 
 
 def choose_layout(config: ModelConfig) -> NameLayout:
-    """Nothing shared and no factorised embedding is BERT to them; everything else is ALBERT."""
+    """Choose BERT for models without sharing and factorized embeddings, ALBERT for all others."""
     return "bert" if config.is_bert else "albert"
 
 
 def format_config(folder: FolderConfig, *, heads: set[str]) -> dict[str, Any]:
-    """The config.json of a folder with these heads."""
+    """Format the config.json of a folder with these heads."""
     model, layout = folder.model, folder.layout
     family = "Albert" if layout == "albert" else "Bert"
     ending = next(name for needed, name, known in _ARCHITECTURES if needed <= heads and layout in known)
