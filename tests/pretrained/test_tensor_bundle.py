@@ -52,12 +52,6 @@ def refusal(prefix: Path) -> str:
     return str(refused.value)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder that the examples of a hypothesis share, each writing over the one before."""
-    return tmp_path_factory.mktemp("examples")
-
-
 # What is read
 
 

