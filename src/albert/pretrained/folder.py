@@ -178,15 +178,15 @@ def fill_model(
             "config.json: fetch both again"
         )
     for name, tensor in kept.items():
-        shape = list(expected[name].shape) if name in expected else None
-        if list(tensor.shape) != shape:
-            problem = (
-                "has no place in this model"
-                if shape is None
-                else f"is {list(tensor.shape)} instead of {shape}"
-            )
+        if name not in expected:
             raise WeightsError(
-                f"{source}: {name} {problem}; weights and config.json are not of one model: fetch both again"
+                f"{source}: {name} has no place in this model; it is of another shape than its config.json: "
+                "fetch both again"
+            )
+        if tensor.shape != expected[name].shape:
+            raise WeightsError(
+                f"{source}: {name} is {list(tensor.shape)} and config.json asks for "
+                f"{list(expected[name].shape)}; the two are not of one model: fetch both again"
             )
     generator = torch.Generator().manual_seed(seed)
     for part in new_parts:
