@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from albert.examples.order import ExampleOrder
+from albert.examples.randomness import ExampleOrder
 from albert.model.albert_model import build_model
 from albert.model.presets import build_preset
 from albert.reporting import Silence
@@ -27,7 +27,6 @@ from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.texts import TextKind
 from albert.training.loop import TrainingLoop
-from albert.training.optimizers import build_optimizer
 from bench.against_transformers import THREADS, build_theirs
 from bench.sentiment import MAX_LENGTH, Row
 
@@ -98,16 +97,7 @@ def train_ours(rounds: Sequence[list[Row]], *, batch_size: int) -> None:
     rows = [row for part in rounds for row in part]
     job = build_job(rows, num_steps=num_steps * len(rounds), batch_size=batch_size, log_every=num_steps)
     with tempfile.TemporaryDirectory() as name:
-        loop = TrainingLoop(
-            job,
-            model=job.model,
-            network=job.build_network(),
-            optimizer=build_optimizer(job.model, job.settings.optimizer),
-            settings=job.settings,
-            run_dir=Path(name),
-            seed=0,
-            reporter=Silence(),
-        )
+        loop = TrainingLoop(job, run_dir=Path(name), reporter=Silence())
         job.turns.begin()
         loop.run()
 

@@ -23,13 +23,12 @@ from albert.examples.source import build_source
 from albert.model.albert_model import build_model
 from albert.model.presets import build_preset
 from albert.study.step_child import HEADS, PAIR_HEAD, PeakMemory, build_step_taker
-from albert.training.evaluation_settings import HeldOutSettings
-from albert.training.loop_settings import OptimizerSettings
 from albert.training.losses import PretrainLosses
 from albert.training.metrics import list_records
 from albert.training.optimizers import build_optimizer
 from albert.training.pretrain import pretrain
-from albert.training.pretrain_data import open_data
+from albert.training.pretrain_job import open_data
+from albert.training.settings import HeldOutSettings, OptimizerSettings
 from albert.training.world import World
 from bench.plain_loop import PlainLoop, pad_batches
 from bench.timing import ratio

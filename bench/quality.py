@@ -20,10 +20,10 @@ from albert.files import write_json
 from albert.model.albert_model import AlbertModel
 from albert.model.config import ModelConfig
 from albert.pretrained.folder import load_model
-from albert.training.budget import parse_duration
 from albert.training.evaluation import build_held_out_source, evaluate_pass
-from albert.training.pretrain_data import PretrainData, open_data
+from albert.training.pretrain_job import PretrainData, open_data
 from albert.training.recipes import read_recipe
+from albert.training.timing import parse_duration
 from bench.plain_loop import PlainLoop, pad_batches
 
 NUM_EXAMPLES = 2000

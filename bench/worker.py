@@ -31,13 +31,11 @@ from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.model.albert_model import build_model
 from albert.study.step_child import HEADS, PAIR_HEAD, build_random_batch, build_step_taker
 from albert.study.step_costs import Family, build_pair
-from albert.training.checkpoints import CheckpointFolder
-from albert.training.distributed import join_processes
-from albert.training.distributed_checkpoints import AsyncSaver
-from albert.training.loop_settings import OptimizerSettings
+from albert.training.checkpoints import CheckpointFolder, Saver, list_tensors
+from albert.training.distributed import AsyncSaver, join_processes
 from albert.training.losses import PretrainLosses
 from albert.training.optimizers import build_optimizer
-from albert.training.state import Saver, list_tensors
+from albert.training.settings import OptimizerSettings
 from albert.training.world import World
 from bench.sockets import count_loopback, count_traffic
 

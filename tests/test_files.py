@@ -377,6 +377,29 @@ def test_a_wait_ends_when_the_other_is_done(tmp_path):
     assert order == ["first", "second"]
 
 
+def test_locks_share_one_fork_handler_and_children_do_not_keep_them(tmp_path, monkeypatch):
+    registered = []
+    register = os.register_at_fork
+    monkeypatch.setattr(os, "register_at_fork", lambda **words: registered.append(words) or register(**words))
+    for number in range(3):
+        with hold(tmp_path / f"lock-{number}", busy="busy"):
+            pass
+    assert len(registered) <= 1
+    read_end, write_end = os.pipe()
+    with hold(tmp_path / "lock", busy="busy"):
+        child = os.fork()
+        if not child:
+            os.write(write_end, b"!")
+            time.sleep(30)
+            os._exit(0)
+        os.read(read_end, 1)
+    try:
+        assert not is_held(tmp_path / "lock")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
 def test_a_lock_is_seen_from_outside_while_it_is_held_and_looking_changes_nothing(tmp_path):
     lock = tmp_path / "lock"
     assert not is_held(lock)

@@ -14,9 +14,9 @@ from albert.files import write_text
 from albert.pretrained.hub import resolve_source
 from albert.reporting import Reporter
 from albert.tasks.catalogue import find_task
-from albert.training.budget import parse_duration
-from albert.training.job import StoppedError
+from albert.training.loop import StoppedError
 from albert.training.recipes import read_recipe
+from albert.training.timing import parse_duration
 from bench.downstream.ensembles import Ensemble, measure_ensemble
 from bench.downstream.facts import ENSEMBLES, LARGE
 from bench.downstream.plan import list_tasks, make_plan, parse_cuts

@@ -18,7 +18,7 @@ from albert.tasks.examples import Example
 from albert.tasks.finetune import finetune
 from albert.tasks.finetune_settings import read_finetune_run
 from albert.tasks.readers.published import read_split
-from albert.training.job import StoppedError
+from albert.training.loop import StoppedError
 from albert.training.run_folder import CHECKPOINTS_DIR, has_run
 from bench.baselines.score import score_baseline
 from bench.downstream.subsets import find_other_split

@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from albert.errors import InputError
 from albert.files import read_json, write_json
-from albert.model.fresh_start import PUBLISHED_START, FreshStart
-from albert.pretrained.folder import load_model
-from albert.pretrained.untrained import save_untrained
+from albert.model.config import FreshStart
+from albert.pretrained.folder import load_model, save_untrained
 from albert.tasks.catalogue import find_task
 from albert.tasks.finetune import identify_weights
 from bench.downstream.facts import OFFICIAL_SIZES
@@ -43,7 +42,7 @@ class Workshop:
     out: Path
     max_train: Mapping[str, int]
     overrides: tuple[str, ...] = ()
-    start: FreshStart = PUBLISHED_START
+    start: FreshStart = field(default_factory=FreshStart)
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from albert.files import write_json
-from albert.inference.answers import Candidate
-from albert.inference.predictor import Predictor
+from albert.inference.predictor import Candidate, Predictor
 from albert.reporting import Reporter
 from albert.settings import Settings, read_settings
 from albert.tasks.task_predictor import load

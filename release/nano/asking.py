@@ -8,13 +8,11 @@ from typing import Any
 from albert.data.corpus import Corpus, open_corpus
 from albert.examples.settings import ExampleSettings
 from albert.model.albert_model import AlbertModel
-from albert.pretrained.folder import check_vocabulary, load_model
+from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary
 from albert.pretrained.hub import resolve_source
-from albert.pretrained.vocabulary import load_vocabulary
 from albert.text.tokenizer import Tokenizer
 from albert.training.evaluation import Score, evaluate_pretraining
-from albert.training.pretrain_facts import read_pretrain_run
-from albert.training.run_folder import has_run
+from albert.training.run_folder import has_run, read_pretrain_run
 
 
 @dataclass(frozen=True)

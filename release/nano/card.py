@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from albert.files import read_json, write_text
-from albert.pretrained.file_names import CARD_NAME
+from albert.pretrained.huggingface import CARD_NAME
 from albert.report.charts import draw_chart
 from albert.report.content import Page
 from albert.report.write import FIGURES, format_markdown

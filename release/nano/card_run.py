@@ -15,9 +15,8 @@ from albert.report.content import Cell, Chart, Column, Level, Section, Series, T
 from albert.reporting import format_seconds
 from albert.training.checkpoints import STATE_NAME, CheckpointFolder
 from albert.training.metrics import iter_records
-from albert.training.pretrain_facts import PretrainFacts, read_pretrain_run
 from albert.training.recipes import read_recipe
-from albert.training.run_folder import CHECKPOINTS_DIR, FREE_KEYS
+from albert.training.run_folder import CHECKPOINTS_DIR, FREE_KEYS, PretrainFacts, read_pretrain_run
 from albert.training.settings import PretrainSettings
 
 _NUM_ROWS = 12

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from albert.errors import InputError
 from albert.files import atomic_dir
-from albert.pretrained.file_names import CARD_NAME
-from albert.pretrained.folder import MODEL_FILES, load_model
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import MODEL_FILES, load_model, load_vocabulary
+from albert.pretrained.huggingface import CARD_NAME
 from albert.report.write import FIGURES
 from albert.reporting import Reporter
 

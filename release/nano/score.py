@@ -9,8 +9,7 @@ from albert.data.corpus import Corpus
 from albert.files import read_json, write_json
 from albert.reporting import Reporter
 from albert.tasks.finetune import identify_weights
-from albert.training.pretrain_facts import read_pretrain_run
-from albert.training.run_folder import has_run
+from albert.training.run_folder import has_run, read_pretrain_run
 from release.nano.asking import Asked, open_asked, open_held_out
 
 

@@ -12,10 +12,8 @@ from albert.reporting import Reporter
 from albert.text.tokenizer import Tokenizer
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import list_records
-from albert.training.pretrain_data import open_data
-from albert.training.pretrain_facts import read_pretrain_run
-from albert.training.pretrain_model import build_pretrain_model
-from albert.training.run_folder import CHECKPOINTS_DIR, has_run
+from albert.training.pretrain_job import build_pretrain_model, open_data
+from albert.training.run_folder import CHECKPOINTS_DIR, has_run, read_pretrain_run
 from albert.training.settings import PretrainSettings
 
 PREFIX = "model-"

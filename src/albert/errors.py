@@ -1,4 +1,4 @@
-"""The errors that are a user's to mend: each is one line that names the value, the limit and the cure."""
+"""Errors that a user can fix: one line with the value, the limit and the fix."""
 
 import difflib
 import errno
@@ -9,7 +9,7 @@ NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class AlbertError(Exception):
-    """A mistake in what was asked for or handed in; the command line prints it and exits with 2."""
+    """A mistake in the input or the arguments; the command line prints it and exits with 2."""
 
 
 class SettingsError(AlbertError):
@@ -25,7 +25,7 @@ class WeightsError(AlbertError):
 
 
 class EchoError(AlbertError):
-    """A mistake that another process of the same job has told already."""
+    """An error that another process of the same job has already reported."""
 
 
 class InputError(AlbertError):
@@ -33,10 +33,7 @@ class InputError(AlbertError):
 
 
 class WriteError(AlbertError, OSError):
-    """A place that cannot be written to, by the name that was given: the system's error, in one line.
-
-    Without a `cure`, another place is one; and where the disk is full, room.
-    """
+    """A path that cannot be written to, as the user gave it; `cure` says how to fix it."""
 
     def __init__(self, number: int | None, reason: str, place: str, *, cure: str | None = None) -> None:
         super().__init__(number, reason, place)
@@ -48,33 +45,33 @@ class WriteError(AlbertError, OSError):
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM where Ctrl-C is answered: whoever lets the one pass lets the other pass."""
+    """SIGTERM, raised where Ctrl-C raises KeyboardInterrupt."""
 
 
 def first_line(error: BaseException) -> str:
-    """What another library's error says, short enough to be quoted in one of ours."""
+    """Shorten the error of another library to one line."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].strip()[:200]
 
 
 def one_line(told: object) -> str:
-    """All that an error or a text says, without its line breaks."""
+    """Remove the line breaks of an error or a text."""
     return " ".join(str(told).split())
 
 
 def name_install(extra: str) -> str:
-    """The command that installs what an optional part needs."""
+    """Format the command that installs an extra."""
     return f"pip install -c constraints.txt '.[{extra}]'"
 
 
 def explain(error: Exception) -> str:
-    """Any error in one line: ours as it is, another with its kind."""
+    """Format any error in one line: ours as it is, others with their type."""
     text = one_line(error)
     return text if isinstance(error, AlbertError) else f"{type(error).__name__}: {text}"
 
 
 def suggest(name: str, known: Iterable[str], *, lead: str = "there are", more: str = "") -> str:
-    """The known name that was perhaps meant, else all of them and what `more` there is to give."""
+    """Suggest the closest known name, else list all of them and what `more` there is."""
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {close[0]}?" if close else f"{lead} {', '.join(names)}{more}"

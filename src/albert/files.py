@@ -1,4 +1,4 @@
-"""Files in, files out: whatever is written appears whole or not at all."""
+"""Read and write files; what is written appears whole or not at all."""
 
 import ctypes
 import errno
@@ -9,11 +9,11 @@ import re
 import shutil
 import sys
 import tempfile
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from albert.errors import NO_ROOM, FileFormatError, InputError, WriteError, first_line
 
@@ -25,15 +25,16 @@ except ImportError:  # no such locks on Windows
 
 # The longest field that `csv` can be told to read where a C long has 32 bits.
 MAX_CSV_FIELD = 2**31 - 1
-# What mkstemp makes of `.NAME.`: so a file is called that is being written, or that a killed process left.
+# The names that mkstemp makes from `.NAME.`: files that are being written, or that a killed process left.
 ASIDE_PATTERN = re.compile(r"\..+\.[a-z0-9_]{8}")
+_held: set[TextIO] = set()  # the lock files of this process
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to; it takes the name `path` when the block ends well.
+    """Yield a path beside `path` to write to; it is renamed to `path` when the block ends without an error.
 
-    The content is on the disk before the name is: a crash leaves the old file or the new one.
+    The content is synced before it is renamed: a crash leaves the old file or the new one.
     """
     with _naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +45,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         with _naming(path, aside=aside):
             yield aside
         with _naming(path):
-            # mkstemp makes files for the owner's eyes only; a result is as readable as the user's others.
+            # mkstemp makes files that only the owner can read; a result is as readable as the user's others.
             aside.chmod(0o666 & ~_umask())
             sync(aside)
             os.replace(aside, path)
@@ -55,7 +56,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def open_output(path: Path) -> Iterator[BinaryIO]:
-    """What a result is written to: a file that takes its name when all is well, or a device as it is."""
+    """Open a file for a result, written atomically; a device or a pipe is written to as it is."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give --out the name of a file")
     if path.exists() and not path.is_file():  # a device or a pipe is written to and never replaced
@@ -69,12 +70,11 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def atomic_dir(path: Path) -> Iterator[Path]:
-    """Yield a new folder beside `path`, which is no file; it replaces `path` when the block ends well.
+    """Yield a new folder beside `path`; it replaces `path` when the block ends without an error.
 
-    An empty folder that cannot be replaced, such as a mount point or the one where this process stands, is
-    filled instead.
+    An empty folder that cannot be replaced (a mount point, the current directory) is filled instead.
     """
-    asked, path = path, Path(path).resolve()  # of a link, what it leads to is replaced
+    asked, path = path, Path(path).resolve()  # the target of a link is replaced
     require_folder(path, cure="choose another path")
     is_filled = _must_be_filled(path)
     if not is_filled and _is_stood_in(path):
@@ -92,7 +92,7 @@ def atomic_dir(path: Path) -> Iterator[Path]:
         with _naming(asked):
             aside.chmod(0o777 & ~_umask())
             for file in aside.rglob("*"):
-                if file.is_file():  # some libraries write for the owner's eyes only, too
+                if file.is_file():  # some libraries write files that only the owner can read
                     file.chmod(0o666 & ~_umask())
                 sync(file)
             (_fill_dir if is_filled else _replace_dir)(aside, path)
@@ -103,9 +103,9 @@ def atomic_dir(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _naming(path: Path, *, aside: Path | None = None) -> Iterator[None]:
-    """Tell the system's refusals to write by the name that was asked for, never by that of a file aside.
+    """Raise a WriteError with the path that was asked for instead of the OSError of a temporary file.
 
-    With `aside`, only those of writing there: a block may read other files, too.
+    With `aside`, only errors of writing there are replaced: the block may read other files.
     """
     try:
         yield
@@ -114,7 +114,7 @@ def _naming(path: Path, *, aside: Path | None = None) -> Iterator[None]:
         is_full = place is None and error.errno in NO_ROOM
         if aside is not None and not is_full and not (place is not None and place.is_relative_to(aside)):
             raise
-        # What is in the way of a folder is a file; the system says only that it is there.
+        # A file is in the way of a folder; the system says only that it exists.
         number = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
         reason = os.strerror(number) if number is not None else error.strerror or str(error)
         raise WriteError(number, reason, str(path)) from error
@@ -122,7 +122,7 @@ def _naming(path: Path, *, aside: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def writing_to(place: Path | str, *, cure: str) -> Iterator[None]:
-    """Tell whatever the system refuses in the block as a refusal to write to `place`, with its cure."""
+    """Raise a WriteError about `place`, with a `cure`, for any OSError in the block."""
     try:
         yield
     except OSError as error:
@@ -131,7 +131,7 @@ def writing_to(place: Path | str, *, cure: str) -> Iterator[None]:
 
 
 def _must_be_filled(path: Path) -> bool:
-    """Whether this is an empty folder that no other can take the place of."""
+    """Whether this is an empty folder that cannot be replaced."""
     if not path.is_dir() or any(path.iterdir()):
         return False
     is_fixed = os.path.ismount(path) or not os.access(path.parent, os.W_OK | os.X_OK)
@@ -139,7 +139,7 @@ def _must_be_filled(path: Path) -> bool:
 
 
 def _is_stood_in(path: Path) -> bool:
-    """Whether this process works in that folder, or below it: replaced, it would be gone under its feet."""
+    """Whether the current directory is that folder, or below it."""
     try:
         here = Path.cwd()
     except OSError:  # it is gone already
@@ -148,7 +148,7 @@ def _is_stood_in(path: Path) -> bool:
 
 
 def _fill_dir(new: Path, path: Path) -> None:
-    """Move what is in `new` into the folder around it, all or nothing; a model is one by its config.json."""
+    """Move the content of `new` into the folder around it, all or nothing, config.json last."""
     moved: list[Path] = []
     try:
         for entry in sorted(new.iterdir(), key=lambda entry: entry.name == "config.json"):
@@ -161,16 +161,15 @@ def _fill_dir(new: Path, path: Path) -> None:
 
 
 def _replace_dir(new: Path, path: Path) -> None:
-    """Put `new` at `path`; what was there goes away afterwards."""
+    """Rename `new` to `path`; remove what was there afterwards."""
     if not path.exists():
         os.replace(new, path)
-    elif not _exchange(new, path):  # where it worked, the old folder now stands at `new` and is removed there
-        # Without an exchange in one call the old folder steps aside first: a crash between the two leaves
-        # it there, whole, under a hidden name.
+    elif not _exchange(new, path):  # after an exchange the old folder is at `new` and is removed there
+        # A crash between the two renames leaves the old folder under a hidden name.
         old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
         try:
             os.replace(path, old)
-        except OSError:  # a mount point that is in use, say
+        except OSError:  # such as a mount point that is in use
             old.rmdir()
             raise
         try:
@@ -182,7 +181,7 @@ def _replace_dir(new: Path, path: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two folders' names in one step, where the system can (Linux); else say so."""
+    """Swap the names of two folders in one step and return True, where the system can (Linux)."""
     rename = (
         getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
     )
@@ -193,7 +192,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def require_folder(path: Path, *, cure: str = "choose another --out") -> list[str]:
-    """The names in a folder that is to be written, none where it is not there yet; refused: a file."""
+    """List the names in a folder that is to be written; raise an InputError if it is a file."""
     if not path.exists():
         return []
     if not path.is_dir():
@@ -202,7 +201,7 @@ def require_folder(path: Path, *, cure: str = "choose another --out") -> list[st
 
 
 def refuse_foreign(folder: Path, others: Sequence[str], *, what: str) -> None:
-    """Refuse to begin a `what` in a folder that holds others' files, if there are any."""
+    """Raise an InputError if a folder for a new `what` holds other files."""
     if others:
         raise InputError(
             f"{folder}: holds {', '.join(others[:3])}, which is no {what}; choose an empty --out"
@@ -210,7 +209,7 @@ def refuse_foreign(folder: Path, others: Sequence[str], *, what: str) -> None:
 
 
 def refuse_other_content(folder: Path, names: Collection[str], *, doing: str) -> None:
-    """Refuse to replace a folder as a whole where it holds more than what is called by these `names`."""
+    """Raise an InputError if a folder that is to be replaced holds more than `names`."""
     if not folder.is_dir():
         return
     others = sorted(entry.name for entry in folder.iterdir() if entry.name not in names)
@@ -222,12 +221,12 @@ def refuse_other_content(folder: Path, names: Collection[str], *, doing: str) ->
 
 
 def default_cache_dir() -> Path:
-    """The folder for what was fetched: $ALBERT_CACHE, or ~/.cache/albert."""
+    """Return the cache folder: $ALBERT_CACHE, or ~/.cache/albert."""
     return Path(os.environ.get("ALBERT_CACHE") or "~/.cache/albert").expanduser()
 
 
 def hash_file(path: Path) -> str:
-    """The SHA-256 of a file's content, in hexadecimal digits."""
+    """Compute the SHA-256 of a file, in hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -236,7 +235,7 @@ def hash_file(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Have the system put a file's or a folder's content on the disk."""
+    """Flush a file or a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -246,9 +245,9 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def hold(path: Path, *, busy: str | None) -> Iterator[None]:
-    """Keep other processes out while the block lasts, by a lock on `path`; a killed one holds nothing.
+    """Hold a lock on `path` while the block lasts; the lock ends with the process.
 
-    Where another has it, the error is `busy`; without one, its end is waited for.
+    If another process holds it, raise an InputError with the message `busy`, or wait if `busy` is None.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
@@ -261,13 +260,22 @@ def hold(path: Path, *, busy: str | None) -> Iterator[None]:
                 raise InputError(
                     f"{path}: cannot be locked ({error.strerror}); choose a folder on a disk that has locks"
                 ) from error
-            # A forked worker would hold it on when this process is killed.
-            os.register_at_fork(after_in_child=file.close)
-        yield
+            _close_locks_in_children()
+        _held.add(file)
+        try:
+            yield
+        finally:
+            _held.discard(file)
+
+
+@cache
+def _close_locks_in_children() -> None:
+    """Register one fork handler: a forked worker must not keep a lock when this process is killed."""
+    os.register_at_fork(after_in_child=lambda: [file.close() for file in _held])
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process keeps others out by a lock on this file; read only, so that nothing is changed."""
+    """Whether a process holds a lock on this file, which is opened for reading only."""
     if fcntl is None or not path.exists():
         return False
     try:
@@ -280,39 +288,34 @@ def is_held(path: Path) -> bool:
     return False
 
 
-_ASKING_UMASK = threading.Lock()
-
-
 def _umask() -> int:
     try:
         with open("/proc/self/status", encoding="ascii") as file:
             return int(next(line for line in file if line.startswith("Umask:")).split()[1], 8)
-    except (OSError, StopIteration):
-        # Asking for it changes it for a moment: two threads that ask at once would leave it changed.
-        with _ASKING_UMASK:
-            current = os.umask(0)
-            os.umask(current)
+    except (OSError, StopIteration):  # not on Linux: os.umask can only be read by setting it
+        current = os.umask(0)
+        os.umask(current)
         return current
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file atomically."""
     with atomic_path(Path(path)) as aside:
         aside.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, whole or not at all."""
+    """Write a value as indented JSON, atomically."""
     write_text(path, format_json(value))
 
 
 def format_json(value: Any) -> str:
-    """A value as the indented JSON that all our files hold."""
+    """Format a value as indented JSON."""
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
 def dump_json(value: Any, **options: Any) -> str:
-    """`json.dumps`, with null where a number is none that JSON has: NaN and the infinities."""
+    """Call `json.dumps` with null instead of NaN and infinities."""
     try:
         return json.dumps(value, allow_nan=False, **options)
     except ValueError:
@@ -321,7 +324,7 @@ def dump_json(value: Any, **options: Any) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Read a UTF-8 text file; refuse a missing or undecodable one by name."""
+    """Read a UTF-8 text file; raise a FileFormatError if it is missing or not UTF-8."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -331,7 +334,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file; refuse a missing or broken one by name and line."""
+    """Read a JSON file; raise a FileFormatError with the line if it is not valid."""
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:

@@ -1,30 +1,30 @@
-"""Words about long work: protocols for whoever shows them come in; a silent one and readable times go out."""
+"""Progress of long work: the protocol of a reporter, and a silent one."""
 
 from typing import Protocol
 
 
 class Reporter(Protocol):
-    """Where words about long work go."""
+    """Receives messages and progress."""
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line."""
 
     def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
-        """How far a stage is; the next call takes this one's place."""
+        """Show the progress of a stage; the next call replaces it."""
 
 
 class Silence:
-    """Says nothing."""
+    """A reporter that prints nothing."""
 
     def say(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def format_seconds(seconds: float) -> str:
-    """`75` as `1m 15s`."""
+    """Format 75 as `1m 15s`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -1,4 +1,4 @@
-"""Settings: a YAML file and `a.b=c` overrides come in, a frozen, checked pydantic object goes out."""
+"""Settings: frozen pydantic models, read from YAML and changed by `a.b=c` overrides."""
 
 import json
 import re
@@ -21,22 +21,22 @@ _NO_PLAIN_NAME = re.compile(r"""(null)?|\[.*\]|"[^"]*"|'[^']*'""", re.DOTALL)
 
 
 class Settings(BaseModel):
-    """What every room's settings class derives from: frozen, strict about types, closed to unknown keys."""
+    """The base class of settings: frozen, strict about types, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants")
 
     def to_yaml(self) -> str:
-        """The settings as a YAML text that `build_settings` reads back to an equal object."""
+        """Format the settings as YAML that `build_settings` reads back to an equal object."""
         values = self.model_dump(mode="json")
         return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML whose floats are those of everyone else: `1e-4` is a number, not a text."""
+    """YAML in which `1e-4` is a number."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML that the loader above reads back: a text that looks like its numbers is quoted."""
+    """YAML that the loader above reads back: strings that look like its numbers are quoted."""
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -55,7 +55,7 @@ for _side in (_Loader, _Dumper):
 
 @dataclass(frozen=True)
 class Change:
-    """A key in which two dumped settings differ, with the keys above it, and both values in words."""
+    """A key in which two dumped settings differ, with the keys above it, and both values."""
 
     key: str
     before: str
@@ -66,10 +66,7 @@ class Change:
 
 
 def find_change(before: Any, after: Any, *, key: str = "") -> Change | None:
-    """The first difference of two dumped settings, in the order of their keys; None where they are equal.
-
-    `key` is where they stand in something larger.
-    """
+    """Find the first difference of two dumped settings, or None; `key` is the prefix of their keys."""
     if isinstance(before, dict) and isinstance(after, dict):
         for each in {**before, **after}:
             inner = f"{key}.{each}" if key else str(each)
@@ -116,7 +113,7 @@ def read_settings(cls: type[S], path: Path, *, overrides: Iterable[str] = ()) ->
 
 
 def parse_yaml(text: str, *, source: str) -> Any:
-    """Parse YAML with plain scientific notation; refuse what is not YAML by its line."""
+    """Parse YAML with plain scientific notation; raise a SettingsError with the line if it is not valid."""
     try:
         return yaml.load(text, Loader=_Loader)  # a SafeLoader
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2020-13-45
@@ -152,7 +149,7 @@ def apply_overrides(
 
 
 def add_seed(overrides: Iterable[str], seed: int | None, *, key: str = "seed") -> list[str]:
-    """The overrides with what `--seed` says, if it was given; a seed that is told in two ways is refused."""
+    """Add `--seed` to the overrides; raise a SettingsError if the seed is given twice."""
     given = list(overrides)
     if seed is None:
         return given
@@ -162,7 +159,7 @@ def add_seed(overrides: Iterable[str], seed: int | None, *, key: str = "seed") -
 
 
 def _explain(cls: type[BaseModel], error: ValidationError) -> str:
-    """One line for all that is wrong: each key, the value it has, and what it should be."""
+    """Explain a validation error in one line: each key, its value, and what it should be."""
     return one_line("; ".join(_explain_one(cls, detail) for detail in error.errors(include_url=False)))
 
 
@@ -180,7 +177,7 @@ def _explain_one(cls: type[BaseModel], detail: Any) -> str:
 
 
 def _known_keys(cls: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
-    """The field names of the settings class that lies at `path` below `cls`."""
+    """List the fields of the settings class at `path` below `cls`."""
     for part in path:
         field = cls.model_fields.get(str(part))
         # What is no field is a place in a list or a table of sections: the class stays.
@@ -189,7 +186,7 @@ def _known_keys(cls: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
 
 
 def _iter_sections(kind: Any) -> Iterator[type[BaseModel]]:
-    """The settings classes that an annotation such as `list[Section] | None` mentions."""
+    """Yield the settings classes in an annotation such as `list[Section] | None`."""
     if isinstance(kind, type) and not get_args(kind) and issubclass(kind, BaseModel):
         yield kind
     for inner in get_args(kind):

@@ -18,7 +18,7 @@ from albert.app import cli
 from albert.app.results import CommandResult
 from albert.errors import InputError
 from albert.files import open_output
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 
 NAMES = [command.name for command in cli.COMMANDS]
 

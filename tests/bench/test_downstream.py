@@ -11,13 +11,12 @@ import pytest
 
 from albert.errors import AlbertError
 from albert.files import hold, read_json
-from albert.model.fresh_start import FreshStart
-from albert.pretrained.folder import load_model
-from albert.pretrained.untrained import save_untrained
+from albert.model.config import FreshStart
+from albert.pretrained.folder import load_model, save_untrained
 from albert.reporting import Silence
 from albert.tasks.catalogue import find_task
 from albert.tasks.readers.published import read_split
-from albert.training.job import StoppedError
+from albert.training.loop import StoppedError
 from bench.downstream.__main__ import build_parser, compare, main
 from bench.downstream.ensembles import Ensemble, measure_ensemble
 from bench.downstream.facts import DataFacts

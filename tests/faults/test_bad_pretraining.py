@@ -10,10 +10,10 @@ import torch
 from albert.errors import FileFormatError, InputError, WriteError
 from albert.training import pretrain_job
 from albert.training.checkpoints import CheckpointFolder
-from albert.training.guard import TrainingStoppedError
 from albert.training.losses import PretrainLosses
 from albert.training.metrics import iter_records
 from albert.training.pretrain import pretrain
+from albert.training.step import TrainingStoppedError
 from tests.faults.finetuning.test_no_room import no_room_for
 from tests.training.conftest import Listener, one_thread, recipe, story_corpus
 

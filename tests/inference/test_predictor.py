@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import albert
 from albert.errors import AlbertError, InputError, SettingsError
 from albert.inference import predictor as predictor_module
-from albert.inference.answers import OrderAnswer
-from albert.inference.predictor import Predictor
+from albert.inference.predictor import OrderAnswer, Predictor, iter_batches
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.model.tokens import Tokens
@@ -322,3 +323,21 @@ def test_many_texts_are_read_some_at_a_time_and_named_by_their_place(tiny, monke
     assert np.allclose(tiny.embed(TEXTS), expected, atol=1e-6)
     with pytest.raises(InputError, match="text 4 has 102 pieces"):
         tiny.embed(["the sea"] * 3 + ["the " * 100])
+
+
+@given(lengths=st.lists(st.integers(1, 60), max_size=40), budget=st.integers(1, 100))
+def test_every_sequence_is_in_one_batch_and_batches_keep_the_budget(lengths, budget):
+    batches = list(iter_batches(lengths, max_tokens=budget))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or sum(lengths[index] for index in batch) <= budget
+
+
+@given(lengths=st.lists(st.integers(1, 60), max_size=40), budget=st.integers(1, 100))
+def test_batches_go_from_short_to_long(lengths, budget):
+    order = [lengths[index] for batch in iter_batches(lengths, max_tokens=budget) for index in batch]
+    assert order == sorted(lengths)
+
+
+def test_a_batch_is_filled_before_the_next_begins():
+    assert list(iter_batches([4, 4, 4, 9, 2], max_tokens=10)) == [[4, 0, 1], [2], [3]]

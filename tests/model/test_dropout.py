@@ -7,7 +7,7 @@ from torch import nn
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.attention import attend_visibly
 from albert.model.blocks import AttentionBlock, FeedForwardBlock
-from albert.model.embeddings import Embeddings
+from albert.model.encoder import Embeddings
 from albert.model.heads import ClassificationHead, PairHead
 from albert.model.layout import build_layout
 from albert.model.presets import build_preset

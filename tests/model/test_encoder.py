@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.errors import InputError
-from albert.model.activations import gelu_tanh, gelu_tanh_in_place
 from albert.model.albert_model import build_model
+from albert.model.blocks import gelu_tanh, gelu_tanh_in_place
 from albert.model.layout import build_layout
 from albert.model.padded import PaddedModel
 from albert.model.presets import build_preset
@@ -154,20 +154,24 @@ def test_a_new_pattern_of_lengths_is_no_recompilation():
     assert counters["stats"]["unique_graphs"] == before
 
 
-def test_who_never_compiles_never_waits_for_the_compiler(tiny_folder):
-    """Its import takes as long as that of torch; what it must not look into is told to it when it comes."""
+def test_the_compiler_is_not_imported_without_torch_compile(tiny_folder):
+    """Its import takes as long as that of torch; imported later, it still compiles once for all lengths."""
     program = f"""
 import sys
+import torch
 import albert
-from albert.model.attention import attend
-from albert.model.layout import Layout
+from albert.model.tokens import Tokens
 model = albert.load({str(tiny_folder)!r})
 before = model.embed(["the dog was big ."])
 assert "torch._dynamo" not in sys.modules
-import torch._dynamo
-from albert.model import attention, blocks
-assert attention.attend is not attend and blocks.attend is attention.attend
-assert attention.attend._torchdynamo_disable and Layout.sort._torchdynamo_disable
+compiled = torch.compile(model.model, backend="eager", dynamic=True)
+from torch._dynamo.utils import counters
+num_graphs = []
+with torch.no_grad():
+    for lengths in ([5, 9, 3], [4, 4, 8, 11], [20, 2], [3, 3, 3, 7, 7]):
+        compiled(Tokens.from_lists([[5] * length for length in lengths]))
+        num_graphs.append(counters["stats"]["unique_graphs"])
+assert 0 < num_graphs[0] == num_graphs[-1], num_graphs
 assert (model.embed(["the dog was big ."]) == before).all()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)

@@ -5,9 +5,8 @@ import torch
 
 from albert.errors import InputError
 from albert.model.albert_model import build_model
-from albert.model.config import ModelConfig
+from albert.model.config import BlockIds, ModelConfig, build_sharing_table, count_blocks
 from albert.model.presets import build_preset
-from albert.model.sharing import BlockIds, build_sharing_table, count_blocks
 from albert.model.tokens import Tokens
 from albert.settings import build_settings
 

@@ -5,8 +5,7 @@ import torch
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, build_model
-from albert.model.config import ModelConfig
-from albert.model.fresh_start import FreshStart
+from albert.model.config import FreshStart, ModelConfig
 from albert.model.tokens import Tokens
 from albert.model.word_matching import WordMatching
 

@@ -12,7 +12,7 @@ from albert.model.albert_model import AlbertModel
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model
 from albert.pretrained.huggingface import FolderConfig
-from albert.pretrained.translate import to_theirs
+from albert.pretrained.names import to_theirs
 
 # Largest absolute difference of hidden states and logits, in float32.
 TOLERANCE = 2e-5

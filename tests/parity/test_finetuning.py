@@ -14,9 +14,9 @@ import transformers
 from torch import Tensor
 
 from albert.data.problems import Problems
-from albert.examples.order import ExampleOrder
-from albert.pretrained.translate import to_theirs
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.examples.randomness import ExampleOrder
+from albert.pretrained.folder import load_vocabulary
+from albert.pretrained.names import to_theirs
 from albert.reporting import Silence
 from albert.tasks.catalogue import find_task
 from albert.tasks.encoding.texts import EncodedText
@@ -28,7 +28,6 @@ from albert.tasks.readers.published import iter_glue
 from albert.text.folder import load_tokenizer
 from albert.training.loop import TrainingLoop
 from albert.training.metrics import iter_records
-from albert.training.optimizers import build_optimizer
 from tests.conftest import WORDS
 from tests.real_data import find_vocabulary, unpack
 
@@ -121,16 +120,7 @@ def learn_ours(
     """The loss of each step of our loop."""
     texts = [TextExample(item.id, "", None, item.label) for item in items[:8]]
     job = FinetuneJob(pair.ours, kind, settings, train=items, dev=items[:8], dev_examples=texts)
-    loop = TrainingLoop(
-        job,
-        model=pair.ours,
-        network=job.build_network(),
-        optimizer=build_optimizer(pair.ours, settings.optimizer),
-        settings=settings,
-        run_dir=out,
-        seed=0,
-        reporter=Silence(),
-    )
+    loop = TrainingLoop(job, run_dir=out, reporter=Silence())
     assert loop.run().is_finished
     return [record["loss"] for record in iter_records(out) if record["kind"] == "train"]
 

@@ -8,7 +8,7 @@ from transformers.models.xlm.modeling_xlm import XLMSQuADHead
 
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_vocabulary
 from tests.conftest import WORDS
 from tests.tasks.kinds.questions import build_kind, write_questions
 

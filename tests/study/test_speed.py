@@ -21,7 +21,7 @@ from albert.study.speed import (
     run_speed,
 )
 from albert.study.step_costs import DoesNotFitError, Footprint, build_pair
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 
 from .toy_pair import TOY, count_by_hand
 

@@ -4,9 +4,8 @@ import warnings
 from pathlib import Path
 
 from albert.files import format_json
-from albert.pretrained.file_names import TASK_NAME
-from albert.pretrained.folder import load_model, save_model
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_model, load_vocabulary, save_model
+from albert.pretrained.huggingface import TASK_NAME
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.tasks.task_folder import PROBLEM_TYPES
 

@@ -3,9 +3,8 @@
 import pytest
 
 from albert.errors import InputError
-from albert.pretrained.file_names import TASK_NAME
-from albert.pretrained.folder import save_model
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_vocabulary, save_model
+from albert.pretrained.huggingface import TASK_NAME
 from albert.tasks.examples import TextExample
 from albert.tasks.exit_curve import ExitCurve, ExitPoint, measure_folder
 from albert.tasks.kinds.texts import ExitTextKind

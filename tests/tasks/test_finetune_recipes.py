@@ -9,7 +9,7 @@ from albert.tasks.examples import TextExample, TokenExample
 from albert.tasks.finetune import complete_facts, count_class_weights
 from albert.tasks.finetune_settings import FinetuneSettings, choose_recipe, read_finetune_recipe
 from albert.tasks.task_facts import TaskFacts
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 
 RECIPES = RecipeShelf("finetune").list_names()
 # Table 14 of the paper, for xxlarge: learning rate, batch size, dropout of the encoder and of the classifier,

@@ -11,8 +11,7 @@ import albert
 from albert.errors import AlbertError, InputError
 from albert.files import format_json
 from albert.model.albert_model import build_model
-from albert.pretrained.folder import load_model
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_model, load_vocabulary
 from albert.tasks.metrics.classification import find_entities
 from albert.tasks.predicted import FoundEntity, Tagging, read_words
 from albert.tasks.task_facts import TaskFacts, build_kind

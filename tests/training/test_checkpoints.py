@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from albert.training.checkpoints import Checkpoint, CheckpointFolder
-from albert.training.loop_settings import OptimizerSettings
+from albert.training.checkpoints import Checkpoint, CheckpointFolder, list_tensors, restore_tensors
 from albert.training.optimizers import build_optimizer
-from albert.training.state import list_tensors, restore_tensors
+from albert.training.settings import OptimizerSettings
 from albert.training.world import World
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from albert.errors import SettingsError
 from albert.settings import build_settings
-from albert.training.budget import ShapeCost, fit_steps, parse_duration
 from albert.training.curriculum import Curriculum, Stage
 from albert.training.settings import PretrainSettings
+from albert.training.timing import ShapeCost, fit_steps, parse_duration
 
 
 def stages(*pairs):

@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from albert.data.corpus import open_corpus
-from albert.examples.order import ExampleOrder, share_step
+from albert.examples.randomness import ExampleOrder, share_step
 from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.pretrained.folder import load_model

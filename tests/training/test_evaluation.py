@@ -9,8 +9,8 @@ from albert.pretrained.folder import load_model
 from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.training.evaluation import build_held_out_source, evaluate_pass
 from albert.training.pretrain import pretrain
-from albert.training.pretrain_data import open_data
-from albert.training.pretrain_facts import read_pretrain_run
+from albert.training.pretrain_job import open_data
+from albert.training.run_folder import read_pretrain_run
 from tests.conftest import WORDS, write_vocabulary
 from tests.examples.conftest import write_corpus
 from tests.training.conftest import tell_stories

@@ -4,7 +4,7 @@ import threading
 
 from torch._C._distributed_c10d import HashStore, Store
 
-from albert.training.meeting import meet
+from albert.training.distributed import meet
 
 
 def meet_all(store: HashStore, size: int) -> list[Store]:

@@ -1,8 +1,17 @@
 """The records of a run, read again: by their kind, and what of them was learned."""
 
 import json
+import os
 
-from albert.training.metrics import METRICS_NAME, keep_figures, list_records
+from albert.training.metrics import (
+    METRICS_NAME,
+    STATUS_PATH,
+    count_cores,
+    keep_figures,
+    list_records,
+    measure_health,
+    read_amounts,
+)
 
 RECORDS = (
     {"kind": "start", "step": 0},
@@ -23,3 +32,25 @@ def test_the_records_of_a_kind_are_listed_in_order_without_lines_that_are_none(t
 def test_figures_are_losses_and_accuracies_that_are_numbers():
     assert keep_figures(RECORDS[2]) == {"mlm_loss": 6.0, "sop_accuracy": 0.5}
     assert keep_figures(RECORDS[3]) == {}
+
+
+def test_amounts_of_memory_are_bytes_and_what_is_none_is_passed_over(tmp_path):
+    path = tmp_path / "status"
+    path.write_text("Name:\tpython\nUmask:\t0022\nVmHWM:\t    2048 kB\nHugePages_Total:  0\nVmSwap: ? kB\n")
+    assert read_amounts(path) == {"VmHWM": 2048 * 1024}
+    assert read_amounts(tmp_path / "nothing") == {}
+
+
+def test_the_peak_of_this_process_is_told_in_megabytes():
+    found = measure_health()
+    assert found["peak_mb"] > 10
+    if STATUS_PATH.exists():
+        assert found["peak_mb"] >= round(read_amounts(STATUS_PATH)["VmRSS"] / 1024**2, 1)
+
+
+def test_cores_are_those_that_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 7}, raising=False)
+    assert count_cores() == 2
+    monkeypatch.delattr(os, "sched_getaffinity")  # macOS has none
+    assert count_cores() == 64

@@ -4,10 +4,22 @@ import pytest
 import torch
 from torch import nn
 
+from albert.errors import SettingsError
 from albert.model.albert_model import build_model
+from albert.model.config import ModelConfig
 from albert.model.presets import build_preset
-from albert.training.loop_settings import OptimizerSettings
-from albert.training.optimizers import Lamb, build_optimizer, group_parameters
+from albert.model.tokens import Tokens
+from albert.settings import build_settings
+from albert.training.optimizers import (
+    NUM_ITERATIONS,
+    QUINTIC,
+    Lamb,
+    Muon,
+    build_optimizer,
+    group_parameters,
+    orthogonalize,
+)
+from albert.training.settings import LoopSettings, OptimizerSettings
 
 
 def lamb_by_hand(weight, grads, *, lr, decay, is_adapted, beta1=0.9, beta2=0.999, eps=1e-6):
@@ -85,3 +97,114 @@ def test_adamw_is_torchs_with_the_published_constants():
     assert isinstance(optimizer, torch.optim.AdamW)
     group = optimizer.param_groups[0]
     assert (group["betas"], group["eps"], group["fused"]) == ((0.9, 0.999), 1e-6, True)
+
+
+class Small(nn.Module):
+    """A table, a map, vectors and an answer of two numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Embedding(50, 64)
+        self.map = nn.Linear(64, 48)
+        self.answer = nn.Linear(48, 2)
+
+    def forward(self, ids):
+        return self.answer(torch.tanh(self.map(self.table(ids))))
+
+
+def build(**changes):
+    return Muon(Small(), **{"lr": 0.01, "betas": (0.9, 0.98), "eps": 1e-6, "weight_decay": 0.1, **changes})
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (32, 128), (128, 32)])
+def test_all_directions_are_made_equal(shape):
+    torch.manual_seed(1)
+    left, _, right = torch.linalg.svd(torch.randn(shape), full_matrices=False)
+    uneven = left @ torch.diag(torch.logspace(0, -1.5, min(shape))) @ right  # 30 to 1
+    turned = orthogonalize(uneven)
+    sizes = torch.linalg.svdvals(turned)
+    assert sizes.min() > 0.6
+    assert sizes.max() < 1.3
+    assert torch.dist(turned, left @ right) < 0.3 * torch.linalg.norm(left @ right)
+
+
+@pytest.mark.parametrize("smallest", [-1.0, -4.0])
+@pytest.mark.parametrize("is_tall", [False, True])
+def test_a_wide_map_is_turned_as_its_square_tells(smallest, is_tall):
+    torch.manual_seed(4)
+    left, _, right = torch.linalg.svd(torch.randn(64, 256), full_matrices=False)
+    wide = left @ torch.diag(torch.logspace(0, smallest, 64)) @ right
+    expected = wide.double() / wide.double().norm()
+    for _ in range(NUM_ITERATIONS):
+        gram = expected @ expected.T
+        expected = QUINTIC[0] * expected + (QUINTIC[1] * gram + QUINTIC[2] * gram @ gram) @ expected
+    turned = orthogonalize(wide.T).T if is_tall else orthogonalize(wide)
+    torch.testing.assert_close(turned.double(), expected, atol=1e-4, rtol=1e-3)
+
+
+def test_a_map_takes_nesterovs_step_scaled_to_adamws_and_decays():
+    optimizer = build()
+    weight = optimizer.param_groups[-1]["params"][0]
+    before, mean = weight.detach().clone(), torch.zeros_like(weight)
+    for seed in range(3):
+        grad = torch.randn(weight.shape, generator=torch.Generator().manual_seed(seed))
+        weight.grad = grad.clone()
+        optimizer.step()
+        mean = 0.95 * mean + 0.05 * grad
+        turned = orthogonalize(0.05 * grad + 0.95 * mean)
+        before = before * (1 - 0.01 * 0.1) - 0.01 * 0.2 * 64**0.5 * turned
+    torch.testing.assert_close(weight.detach(), before, atol=1e-6, rtol=1e-5)
+
+
+def test_only_maps_are_turned_and_each_weight_is_trained_once():
+    optimizer = build()
+    tables, vectors, maps = (group["params"] for group in optimizer.param_groups)
+    assert [tuple(weight.shape) for weight in maps] == [(48, 64)]
+    assert [tuple(weight.shape) for weight in tables] == [(50, 64), (2, 48)]
+    assert all(weight.ndim == 1 for weight in vectors)
+    assert optimizer.param_groups[1]["weight_decay"] == 0.0
+
+
+def test_the_rest_moves_as_under_adamw():
+    torch.manual_seed(2)
+    models = [Small(), Small()]
+    ids = torch.randint(50, (16,))
+    settings = OptimizerSettings(name="adamw", learning_rate=0.01, weight_decay=0.1, beta2=0.98)
+    optimizers = [
+        build_optimizer(models[0], settings),
+        build_optimizer(models[1], settings.model_copy(update={"name": "muon"})),
+    ]
+    for model, optimizer in zip(models, optimizers, strict=True):
+        model(ids).square().sum().backward()
+        optimizer.step()
+    plain, muon = models
+    assert torch.equal(plain.table.weight, muon.table.weight)
+    assert torch.equal(plain.answer.weight, muon.answer.weight)
+    assert torch.equal(plain.map.bias, muon.map.bias)
+    assert not torch.equal(plain.map.weight, muon.map.weight)
+
+
+def test_spread_matrices_are_refused():
+    with pytest.raises(SettingsError, match="muon needs whole matrices.*take strategy ddp"):
+        build_settings(
+            LoopSettings, values={"strategy": "fsdp", "optimizer": {"name": "muon"}}, source="recipe"
+        )
+
+
+def test_places_that_a_curriculum_has_not_come_to_do_not_fade():
+    config = ModelConfig(
+        vocab_size=50, embedding_size=32, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=64,
+    )  # fmt: skip
+    model = build_model(config, heads={}, seed=0)
+    optimizer = Muon(model, lr=0.01, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.1)
+    tables = model.encoder.embeddings
+    places, words = tables.position.weight.detach().clone(), tables.word.weight.detach().clone()
+    for _ in range(3):
+        optimizer.zero_grad()
+        model.encoder(Tokens.from_lists([[2, 7, 8, 3]], [[0] * 4])).last_TD[:, :8].square().sum().backward()
+        optimizer.step()
+    assert torch.equal(tables.position.weight[4:], places[4:])
+    assert not torch.equal(tables.position.weight[:4], places[:4])
+    assert (tables.word.weight[20:].abs() < words[20:].abs()).all()

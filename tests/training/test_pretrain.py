@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 from unittest.mock import Mock
 
@@ -14,22 +16,18 @@ from albert.errors import InputError, SettingsError
 from albert.examples.settings import Objective
 from albert.model import encoder as encoder_module
 from albert.model.blocks import AttentionBlock
-from albert.pretrained.folder import load_model
-from albert.pretrained.hub import find_vocabulary_place
-from albert.pretrained.released import find_released
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_model, load_vocabulary
+from albert.pretrained.hub import find_released, find_vocabulary_place
 from albert.text.folder import load_tokenizer, save_tokenizer
+from albert.training import loop as loop_module
 from albert.training import pretrain as pretrain_module
 from albert.training import timing
-from albert.training.checkpoints import CheckpointFolder
+from albert.training.checkpoints import CheckpointFolder, Saver
 from albert.training.metrics import iter_records
 from albert.training.pretrain import pretrain
-from albert.training.pretrain_data import open_data
-from albert.training.pretrain_facts import read_pretrain_run
-from albert.training.pretrain_job import PretrainJob
-from albert.training.pretrain_model import build_pretrain_model, resolve_model
+from albert.training.pretrain_job import PretrainJob, build_pretrain_model, open_data, resolve_model
 from albert.training.recipes import read_recipe
-from albert.training.state import Saver
+from albert.training.run_folder import read_pretrain_run
 from albert.training.world import World
 from tests.examples.conftest import write_corpus
 from tests.training.conftest import Listener, tell_stories
@@ -128,6 +126,29 @@ def test_records_tell_of_every_stage(train, tmp_path):
     assert shapes[12] == (3, 40, 8)
     wanted = {"mlm_loss", "sop_accuracy", "grad_norm", "learning_rate", "tokens_per_second", "waited_seconds"}
     assert wanted <= set(records[0])
+
+
+def test_the_seconds_of_a_run_are_those_of_its_records(train, tmp_path, monkeypatch):
+    ticks = itertools.count()  # every look at the clock takes a second
+    clock = SimpleNamespace(perf_counter=lambda: next(ticks), monotonic=time.monotonic, time=time.time)
+    monkeypatch.setattr(loop_module, "time", clock)
+    progress = train().outcome.progress
+    records = [each for each in iter_records(tmp_path / "run") if each["kind"] in ("train", "evaluate")]
+    assert progress.seconds == sum(record["seconds"] for record in records)
+
+
+def test_resume_starts_a_run_where_there_is_none(train, tmp_path):
+    assert train(resume=True).outcome.is_finished
+    assert train(out="new").outcome.is_finished
+    assert weights(tmp_path / "run") == weights(tmp_path / "new")
+
+
+def test_the_launch_file_of_an_earlier_version_is_ignored(train, tmp_path):
+    train(reporter=Listener(stop_at=10))
+    (tmp_path / "run" / ".launch.json").write_text('{"launchers": ["here/1/2"]}')
+    with pytest.raises(InputError):
+        train()
+    assert train(resume=True).outcome.is_finished
 
 
 def test_tensorboard_events_hold_the_curves(train, tmp_path):

@@ -5,8 +5,7 @@ import pytest
 from albert.errors import InputError, SettingsError
 from albert.model.parameters import count_parameters
 from albert.model.presets import build_preset
-from albert.training.recipe_shelf import RecipeShelf
-from albert.training.recipes import read_recipe, rescale
+from albert.training.recipes import RecipeShelf, read_recipe, rescale
 
 
 @pytest.mark.parametrize("name", RecipeShelf("pretrain").list_names())

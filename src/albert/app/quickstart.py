@@ -45,8 +45,8 @@ from albert.settings import Settings, find_change
 
 if TYPE_CHECKING:
     from albert.text.tokenizer import Tokenizer
-    from albert.training.job import LoopOutcome, Progress
-    from albert.training.pretrain_data import PretrainData
+    from albert.training.loop import LoopOutcome, Progress
+    from albert.training.pretrain_job import PretrainData
 
 OVERRIDES: dict[str, dict[str, Any]] = {
     # The text is small: more of it than usual is held out, so that the scores mean something.
@@ -290,10 +290,8 @@ def summarize_run(
 
     from albert.model.parameters import count_parameters
     from albert.training.metrics import keep_figures, list_records
-    from albert.training.pretrain_data import open_data
-    from albert.training.pretrain_facts import read_pretrain_run
-    from albert.training.pretrain_job import PretrainJob
-    from albert.training.pretrain_model import build_pretrain_model
+    from albert.training.pretrain_job import PretrainJob, build_pretrain_model, open_data
+    from albert.training.run_folder import read_pretrain_run
 
     settings, facts = read_pretrain_run(run)
     assert settings.model is not None
@@ -377,7 +375,7 @@ def finetune_models(
     model: Path, folder: Path, *, settings: QuickstartSettings, reporter: Reporter
 ) -> tuple[dict[str, Any], Section]:
     """Fine-tune the model and one of its shape with random weights, and compare them with the baselines."""
-    from albert.pretrained.untrained import save_untrained
+    from albert.pretrained.folder import save_untrained
     from albert.tasks.assignment import open_assignment
     from albert.tasks.baselines import list_baselines
     from albert.tasks.metrics.intervals import bootstrap_mean

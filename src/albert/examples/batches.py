@@ -1,4 +1,4 @@
-"""Pairs of piece ranges come in, one flat masked batch goes out.
+"""Build a flat masked batch from pairs of segments.
 
 Shapes: T tokens, B sequences, M masked places.
 """

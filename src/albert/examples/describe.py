@@ -1,4 +1,4 @@
-"""An example as a person wants to see it: a number comes in; its segments, spans and answer go out."""
+"""Show an example as text: its segments, masked spans and label."""
 
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ class ExampleView:
 def describe_example(
     source: ExampleSource, tokenizer: Tokenizer, number: int, *, epoch: int = 0
 ) -> ExampleView:
-    """Make the example and spell it out; a number outside the epoch, or a dropped example, is refused."""
+    """Build an example and decode it."""
     if not 0 <= number < source.num_examples:
         raise InputError(f"example {number} is not there; an epoch has 0 to {source.num_examples - 1}")
     batch = source.build(np.array([number]), epoch=epoch)

@@ -1,6 +1,6 @@
-"""Batches ahead of time: a source and steps come in, their batches in order go out, made by other processes.
+"""Load batches ahead of time in worker processes.
 
-What is made ahead is nobody's state: the cursor of a run is the step that was consumed.
+Prefetched batches are no state: the cursor of a run is the step that was consumed.
 """
 
 import os
@@ -92,7 +92,7 @@ def _begin_worker(worker: int) -> None:
     # So does SIGTERM where a scheduler sends it to the whole group.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    # A main process that is killed ends nobody, and a full pipe would be waited for for ever.
+    # A killed main process does not end its workers, which would wait for a full pipe forever.
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""What is to be predicted: rows of pieces come in, spans of whole words go out, and pieces to put there.
+"""N-gram masking: draw spans of whole words, and what replaces them.
 
 A row is one segment of one example: spans never leave it, so they never touch [CLS] or [SEP].
 """

@@ -34,7 +34,6 @@ class Ranges:
 
     @property
     def length(self) -> Ints:
-        """Pieces in each."""
         return self.end - self.start
 
     def select(self, other: "Ranges", where: NDArray[np.bool_]) -> "Ranges":
@@ -73,11 +72,9 @@ class _Growth:
     is_backward: NDArray[np.bool_]
 
     def select(self, places: Ints) -> "_Growth":
-        """That of some examples."""
         return _Growth(self.targets[places], self.is_backward[places])
 
     def grow(self, corpus: Corpus, anchors: Anchors) -> Windows:
-        """The windows around the anchors."""
         return grow_windows(corpus, anchors, targets=self.targets, is_backward=self.is_backward)
 
 

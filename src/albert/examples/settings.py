@@ -1,4 +1,4 @@
-"""What pretraining examples are made of: the settings of this room."""
+"""The settings of pretraining examples."""
 
 from typing import Annotated, Literal, get_args
 
@@ -13,7 +13,7 @@ PAIR_OBJECTIVES = tuple(name for name in get_args(Objective) if name != "none")
 
 
 class ExampleSettings(Settings):
-    """What pretraining examples are made of.
+    """The settings of pretraining examples.
 
     The defaults are the paper's: segments, sentence order, n-gram masking of 15%. `max_length` counts [CLS]
     and both [SEP]. `objective` none makes ordered pairs without a sentence label, so that an ablation differs

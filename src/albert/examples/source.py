@@ -1,4 +1,4 @@
-"""Examples by number: an epoch and example numbers come in, the same batch always goes out."""
+"""Examples by number: the same epoch and numbers always give the same batch."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,8 @@ from albert.data.corpus import Corpus
 from albert.errors import InputError
 from albert.examples.batches import PretrainingBatch, build_batch
 from albert.examples.masking import PieceTable
-from albert.examples.order import ExampleOrder, share_step
 from albert.examples.pairs import build_pairs
-from albert.examples.randomness import Stream, below, derive, seed_key
+from albert.examples.randomness import ExampleOrder, Stream, below, derive, seed_key, share_step
 from albert.examples.settings import ExampleSettings
 from albert.examples.windows import Ints
 from albert.text.tokenizer import Tokenizer
@@ -36,7 +35,6 @@ class ExampleSource:
 
     @property
     def order(self) -> ExampleOrder:
-        """In which order an epoch takes them."""
         return ExampleOrder(self.num_examples, self.seed)
 
     def build(self, numbers: Ints, *, epoch: int) -> PretrainingBatch:
@@ -67,7 +65,7 @@ class ExampleSource:
 def build_source(
     corpus: Corpus, tokenizer: Tokenizer, *, settings: ExampleSettings | None = None, seed: int = 0
 ) -> ExampleSource:
-    """Refuse a corpus of another vocabulary, an empty one, and NSP over a single document."""
+    """Build a source; raise an InputError for another vocabulary, an empty corpus, or NSP on one document."""
     settings = settings or ExampleSettings()
     if corpus.manifest.vocabulary != tokenizer.fingerprint:
         raise InputError(
@@ -85,7 +83,7 @@ def build_source(
 
 
 def build_piece_table(tokenizer: Tokenizer) -> PieceTable:
-    """Look at every piece once."""
+    """Collect what masking needs to know of a vocabulary."""
     special = tokenizer.special_ids
     ids = range(tokenizer.vocab_size)
     return PieceTable(

@@ -1,4 +1,4 @@
-"""Where examples lie: example numbers come in, ranges of sentences inside one document go out.
+"""Windows: ranges of sentences inside one document, by example number.
 
 Example i begins at the sentence that holds piece i·target + a jitter of the epoch: arithmetic on offsets that
 the corpus has anyway, so nothing is written down and memory does not grow with the corpus.
@@ -26,7 +26,6 @@ class Windows:
 
     @property
     def num_sentences(self) -> Ints:
-        """Sentences in each window."""
         return self.end - self.start
 
 

@@ -1,9 +1,10 @@
-"""A loaded folder that answers: texts come in, filled masks, orders and vectors go out.
+"""Predict with a loaded model: filled masks, sentence order and embeddings of texts.
 
 Shapes: T tokens, B sequences, M masks, D hidden width, V vocabulary.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
@@ -14,8 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from albert.errors import InputError
-from albert.inference.answers import Candidate, OrderAnswer
-from albert.inference.batching import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, autocast, select_device
 from albert.model.tokens import Tokens
@@ -29,6 +28,27 @@ Pooling = Literal["mean", "cls", "pooler"]
 MAX_BATCH_TOKENS = 4096
 _MAX_TEXTS = 4096  # at a time: what is known of each is more than its vector
 _MAX_MASKS = 512  # at a time: each has a row as long as the vocabulary
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A piece that may stand at a mask: its text, its id, and how likely the model finds it."""
+
+    text: str
+    id: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class OrderAnswer:
+    """How likely it is that the two texts stand in their original order."""
+
+    in_order: float
+
+    @property
+    def is_swapped(self) -> bool:
+        """Whether the model thinks that the second text came first."""
+        return self.in_order < 0.5
 
 
 class Predictor:
@@ -98,7 +118,10 @@ class Predictor:
             raise InputError("this model has type_vocab_size 1 and cannot tell two texts apart; load another")
         if not isinstance(pairs, Iterable):
             raise InputError(f"the pairs are {pairs!r}; give a list of pairs of texts")
-        checked = [_as_pair(pair, number) for number, pair in enumerate(pairs, start=1)]
+        checked = [_as_texts(pair) for pair in pairs]
+        for number, pair in enumerate(checked, start=1):
+            if len(pair) != 2:
+                raise InputError(f"pair {number} has {len(pair)} texts; give two")
         sequences = [self._frame(*self.tokenizer.encode_batch(pair)) for pair in checked]
 
         def read_order(tokens: Tokens, last_TD: Tensor) -> list[OrderAnswer]:
@@ -133,7 +156,15 @@ class Predictor:
             return list(pooled_BD.float())
 
         if len(listed) > _MAX_TEXTS:
-            self._refuse_long(listed)
+            # Find texts that are too long before the work for all others is done. A text of few characters
+            # has no more tokens than that, except for the rarest characters.
+            limit = self.model.config.max_position_embeddings - 2  # [CLS] and [SEP]
+            long = [place for place, text in enumerate(listed) if len(text) > limit]
+            for start in range(0, len(long), _MAX_TEXTS):
+                places = long[start : start + _MAX_TEXTS]
+                encodings = self.tokenizer.encode_batch([listed[place] for place in places])
+                for place, encoding in zip(places, encodings, strict=True):
+                    self._check_lengths([self._frame_text(encoding)], start=place)
         found = [np.zeros((0, self.model.config.hidden_size), np.float32)]
         for start in range(0, len(listed), _MAX_TEXTS):
             encodings = self.tokenizer.encode_batch(listed[start : start + _MAX_TEXTS])
@@ -157,12 +188,9 @@ class Predictor:
         # A table may have more rows than the vocabulary has pieces.
         best = probabilities_MV[:, : self.tokenizer.vocab_size].topk(top)
         return [
-            [self._candidate(i, p) for i, p in zip(ids, values, strict=True)]
+            [Candidate(self.tokenizer.decode([i]), i, p) for i, p in zip(ids, values, strict=True)]
             for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
-
-    def _candidate(self, piece_id: int, probability: float) -> Candidate:
-        return Candidate(self.tokenizer.decode([piece_id]), piece_id, probability)
 
     def _frame(self, first: Encoding, second: Encoding | None = None) -> InputSequence:
         return self.tokenizer.build_sequence(first, second)
@@ -194,19 +222,6 @@ class Predictor:
                 answers.update(zip(batch, read(tokens, last_TD), strict=True))
         return [answers[i] for i in range(len(sequences))]
 
-    def _refuse_long(self, texts: Sequence[str]) -> None:
-        """Refuse what is too long before the first vector is made: the work for all others would be lost.
-
-        A text of few characters has no more pieces than that, but for the rarest signs; it is not looked at.
-        """
-        limit = self.model.config.max_position_embeddings - 2  # [CLS] and [SEP]
-        long = [place for place, text in enumerate(texts) if len(text) > limit]
-        for start in range(0, len(long), _MAX_TEXTS):
-            places = long[start : start + _MAX_TEXTS]
-            encodings = self.tokenizer.encode_batch([texts[place] for place in places])
-            for place, encoding in zip(places, encodings, strict=True):
-                self._check_lengths([self._frame_text(encoding)], start=place)
-
     def _check_lengths(self, sequences: Sequence[InputSequence], *, start: int) -> None:
         limit = self.model.config.max_position_embeddings
         for number, sequence in enumerate(sequences, start=start + 1):
@@ -230,8 +245,18 @@ def _as_texts(texts: Iterable[str]) -> list[str]:
     return listed
 
 
-def _as_pair(pair: Iterable[str], number: int) -> list[str]:
-    texts = _as_texts(pair)
-    if len(texts) != 2:
-        raise InputError(f"pair {number} has {len(texts)} texts; give two")
-    return texts
+def iter_batches(lengths: Sequence[int], *, max_tokens: int) -> Iterator[list[int]]:
+    """Yield indices, shortest sequences first, at most `max_tokens` tokens together.
+
+    A sequence longer than the budget gets a batch of its own.
+    """
+    batch: list[int] = []
+    total = 0
+    for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if batch and total + lengths[index] > max_tokens:
+            yield batch
+            batch, total = [], 0
+        batch.append(index)
+        total += lengths[index]
+    if batch:
+        yield batch

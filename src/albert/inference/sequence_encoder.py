@@ -1,4 +1,4 @@
-"""For those who build on the encoder: lists of ids come in, the hidden states of each go out."""
+"""An encoder as a torch module: lists of ids → hidden states."""
 
 import operator
 from collections.abc import Iterable, Sequence

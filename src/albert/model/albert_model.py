@@ -1,8 +1,9 @@
-"""The whole model: a configuration and the names of heads come in, one module with all of them goes out.
+"""The whole model: the encoder, the pooler and the heads, with freshly initialized weights.
 
 Shapes: T tokens, P of them, B sequences, M masked places, D hidden width, V vocabulary.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -10,19 +11,28 @@ import torch
 from torch import Tensor, nn
 
 from albert.errors import InputError
-from albert.model.beam_span_head import BeamSpanHead
 from albert.model.config import ModelConfig
 from albert.model.encoder import Encoder, EncoderOutput
-from albert.model.heads import ChoiceHead, ClassificationHead, ExitHeads, PairHead, SpanHead, WordHead
-from albert.model.init import init_weights
+from albert.model.heads import (
+    BeamSpanHead,
+    ChoiceHead,
+    ClassificationHead,
+    ExitHeads,
+    PairHead,
+    SpanHead,
+    WordHead,
+)
 from albert.model.tokens import Tokens
+
+# The share of a normal distribution below −2 deviations.
+_TAIL = (1 + math.erf(-2 / math.sqrt(2))) / 2
 
 
 @dataclass(frozen=True)
 class HeadKind:
-    """How a head is built, how many outputs it has (None: the user's choice), whether it reads the pooler.
+    """How a head is built, its number of outputs (None: the user's choice), whether it reads the pooler.
 
-    Where the number is open, `counted` is the tensor that has a row for each output.
+    `counted` is the tensor with a row for each output.
     """
 
     build: Callable[[ModelConfig, int], nn.Module]
@@ -65,7 +75,7 @@ class AlbertModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie, and what is asked must lie, too."""
+        """The device of the weights."""
         return self.encoder.embeddings.word.weight.device
 
     def forward(
@@ -78,10 +88,10 @@ class AlbertModel(nn.Module):
         places_P: Tensor | None = None,
         first_only: bool = False,
     ) -> EncoderOutput:
-        """The encoder's output; heads are asked afterwards, with the places they need.
+        """Run the encoder; heads are applied to its output.
 
-        Who knows the places before names them in `places_P`, and the last layer computes no others; the
-        first tokens of all sequences are `first_only`.
+        If only some positions are needed, `places_P` (or `first_only` for the first tokens of all sequences)
+        saves the last layer the others.
         """
         output: EncoderOutput = self.encoder(
             tokens,
@@ -94,17 +104,17 @@ class AlbertModel(nn.Module):
         return output
 
     def pool(self, last_TD: Tensor, tokens: Tokens) -> Tensor:
-        """The vector of each sequence: its first token, mapped and squashed."""
+        """Pool each sequence: map its first token and apply tanh."""
         return self.pool_first(last_TD[tokens.first_B])
 
     def pool_first(self, first_BD: Tensor) -> Tensor:
-        """The same, from the states of the first tokens."""
+        """Pool from the hidden states of the first tokens."""
         if self.pooler is None:
             raise InputError("this model has no pooler; load it with a head that reads one, such as sop")
         return torch.tanh(self.pooler(first_BD))
 
     def head(self, name: str) -> nn.Module:
-        """A head by name; one that the model lacks is refused with those it has."""
+        """Return a head by name; raise an InputError if the model does not have it."""
         if name not in self.heads:
             raise InputError(
                 f"this model has no {name} head; it has {', '.join(self.heads) or 'none'}. "
@@ -113,24 +123,24 @@ class AlbertModel(nn.Module):
         return self.heads[name]
 
     def word_logits(self, last_TD: Tensor, places_M: Tensor) -> Tensor:
-        """Logits [M, V] of the words at the given places of the flat batch, and nowhere else."""
+        """Compute logits [M, V] at the given positions of the flat batch."""
         return self.predict_words(last_TD.index_select(0, places_M))
 
     def predict_words(self, x_MD: Tensor) -> Tensor:
-        """The same, from the states of the masked places."""
+        """Compute logits [M, V] from the hidden states of the masked positions."""
         logits_MV: Tensor = self.head("mlm")(x_MD, self.encoder.embeddings.word.weight)
         return logits_MV
 
 
 def check_head(name: str) -> str:
-    """The name itself, if there is such a head."""
+    """Return the name if there is such a head; raise an InputError otherwise."""
     if name not in HEADS:
         raise InputError(f"unknown head {name!r}; there are {', '.join(HEADS)}")
     return name
 
 
 def resolve_outputs(name: str, count: int | None) -> int:
-    """The number of outputs of a head: fixed by its kind, or the user's."""
+    """Return the number of outputs of a head: fixed by its type, or `count`."""
     fixed = HEADS[check_head(name)].num_outputs
     if fixed is not None:
         return fixed
@@ -148,7 +158,7 @@ def build_model(
     device: torch.device | str = "cpu",
     gradient_checkpointing: bool = False,
 ) -> AlbertModel:
-    """A model with fresh weights, in evaluation mode. On the meta device it has shapes and no memory."""
+    """Build a model with fresh weights, in evaluation mode. On the meta device it takes no memory."""
     with torch.device("meta"):
         model = AlbertModel(config, heads=heads, has_pooler=has_pooler)
     model.encoder.gradient_checkpointing = gradient_checkpointing
@@ -159,3 +169,40 @@ def build_model(
         init_weights(model, std=config.initializer_range, generator=generator)
         model.to(device)
     return model.eval()
+
+
+@torch.no_grad()
+def init_weights(module: nn.Module, *, std: float, generator: torch.Generator | None = None) -> None:
+    """Initialize with a normal distribution truncated at two deviations; biases 0, norms the identity.
+
+    Tensors are drawn in the order of the modules, so that one seed gives one model.
+    """
+    for part in module.modules():
+        if isinstance(part, nn.LayerNorm):
+            nn.init.ones_(part.weight)
+        elif isinstance(part, nn.Linear | nn.Embedding):
+            _draw_truncated_normal(part.weight, std, generator)
+        bias = getattr(part, "bias", None)
+        if isinstance(bias, Tensor):
+            nn.init.zeros_(bias)
+
+
+def _draw_truncated_normal(tensor: Tensor, std: float, generator: torch.Generator | None) -> None:
+    """Draw by the inverse of the distribution function; torch's own rejection takes twenty times as long."""
+    tensor.uniform_(2 * _TAIL - 1, 1 - 2 * _TAIL, generator=generator)
+    tensor.erfinv_().mul_(std * math.sqrt(2)).clamp_(-2 * std, 2 * std)
+
+
+@torch.no_grad()
+def spread_positions(weight_LE: Tensor, *, std: float) -> None:
+    """Initialize position embeddings as sinusoids.
+
+    A shift is then one linear map at every position, so that attending to a neighbor, which takes a model off
+    the plateau, is learned once and not anew for each position. They are trained like any others.
+    """
+    length, width = weight_LE.shape
+    place_L1 = torch.arange(length, dtype=torch.float64)[:, None]
+    rate_H = torch.exp(torch.arange(width // 2, dtype=torch.float64) * (-math.log(10_000.0) / (width / 2)))
+    angle_LH = place_L1 * rate_H
+    wave_LE = torch.cat([angle_LH.sin(), angle_LH.cos()], dim=1) * (std * math.sqrt(2.0))
+    weight_LE[:, : wave_LE.shape[1]] = wave_LE.to(weight_LE)

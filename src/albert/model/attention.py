@@ -1,12 +1,12 @@
-"""Attention inside each sequence of a flat batch: queries, keys and values come in, mixed values go out.
+"""Attention inside each sequence of a flat batch.
 
 Shapes: T tokens, N heads, H width of a head, R sequences in a run, L length of a run's sequences,
 B sequences in all, D hidden width.
 
-The way was chosen by measurement (bench/attention.py, docs/benchmarks.md): sequences of equal length
-together, each run a view of the flat tensors and one call of the fused kernel. On the CPU it is about as
-fast as a loop over single sequences on long ragged batches and nearly twice as fast on many short ones;
-padding the batch costs up to five times as much, nested tensors far more.
+Chosen by measurement (bench/attention.py, docs/benchmarks.md): sequences of equal length are one view of the
+flat tensors and one call of the fused kernel. On the CPU it is about as fast as a loop over single sequences
+on long ragged batches and nearly twice as fast on many short ones; padding the batch costs up to five times
+as much, nested tensors far more.
 """
 
 import math
@@ -15,8 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from albert.model.layout import Layout
-from albert.model.opaque import opaque
+from albert.model.layout import Layout, opaque
 
 
 @opaque

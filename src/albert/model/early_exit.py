@@ -1,6 +1,6 @@
-"""Patience-based early exit: a flat batch comes in, each sequence leaves when enough layers agree on it.
+"""Patience-based early exit: each sequence leaves the batch when enough layers agree on it.
 
-PABEE (Zhou et al., 2020), in batches: what has left is computed no further, and nobody waits for others.
+PABEE (Zhou et al., 2020), in batches: sequences that have left are computed no further.
 
 Shapes: T tokens, B sequences of the batch, S of them still in it, D hidden width, K labels.
 """
@@ -16,7 +16,6 @@ from torch import Tensor
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
 from albert.model.layout import Bools, Layout, Wanted, gather_rows
-from albert.model.sharing import Layer
 from albert.model.tokens import Tokens
 
 Places = NDArray[np.int64]
@@ -26,7 +25,7 @@ Agreement = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class EarlyAnswers:
-    """The logits with which each sequence left, and how many layers it took."""
+    """The logits of each sequence and the number of layers that it took."""
 
     logits_BK: Tensor
     num_layers: Places
@@ -57,7 +56,7 @@ def classify_every_layer(model: AlbertModel, tokens: Tokens, *, depth: int | Non
 
 @dataclass(frozen=True)
 class _Remaining:
-    """The sequences that are still in the batch, in the computed order, and what was said of each."""
+    """The sequences that are still in the batch, in the computed order, and their last logits."""
 
     x_TD: Tensor
     layout: Layout
@@ -66,7 +65,6 @@ class _Remaining:
     logits_SK: Tensor | None = None  # what the last of them said
 
     def keep(self, is_kept: Bools) -> "_Remaining":
-        """Those sequences alone."""
         if is_kept.all():
             return self
         layout, rows_T = self.layout.keep(is_kept)
@@ -74,27 +72,38 @@ class _Remaining:
         x_TD = self.x_TD.index_select(0, rows_T)
         return _Remaining(x_TD, layout, self.places[is_kept], self.num_same[is_kept], logits_SK)
 
+    def compare(self, logits_SK: Tensor, agree: Agreement) -> Bools:
+        """Find the sequences for which a layer agrees with the layer before it."""
+        if self.logits_SK is None:
+            return np.full(len(logits_SK), False)
+        same: Bools = agree(self.logits_SK, logits_SK).cpu().numpy()
+        return same
+
 
 def answer_early(
     model: AlbertModel, tokens: Tokens, *, patience: int, agree: Agreement, depth: int | None = None
 ) -> EarlyAnswers:
-    """What is said of each sequence once a layer agrees with the `patience` layers before it.
+    """Classify each sequence as soon as a layer agrees with the `patience` layers before it.
 
-    Where that never happens, it is what the last layer says, of `depth` or of all.
+    Where that never happens, the last layer decides (of `depth`, or of all).
     """
     if patience < 1:
         raise InputError(f"patience is {patience}; it must be at least 1")
-    layers = model.encoder.select_layers(depth)
-    rest = _enter(model, tokens)
+    encoder = model.encoder
+    layers, layout = encoder.select_layers(depth), encoder.lay_out(tokens)
+    first_places = layout.find(tokens.first_B).argsort().cpu().numpy()
+    rest = _Remaining(encoder.embed(tokens, layout), layout, first_places, np.zeros_like(first_places))
     places, answers, nums_layers = [], [], []
     for number, layer in enumerate(layers, start=1):
         is_last = number == len(layers)
         may_leave = (rest.num_same >= patience) | is_last
         if may_leave.any():
-            # Asked at their first tokens alone: who leaves costs next to nothing of this layer.
+            # This layer is computed for the first tokens alone, to see who leaves.
             asked = rest.keep(may_leave)
-            logits_SK = _look_ahead(model, asked, layer, num_layers=number)
-            leaves = np.full(len(logits_SK), True) if is_last else _compare(asked, logits_SK, agree)
+            first = Wanted(asked.layout.first_B, is_first=True)
+            first_SD = encoder.run_layer(asked.x_TD, layer, asked.layout, first)
+            logits_SK = classify_after(model, first_SD, num_layers=number)
+            leaves = np.full(len(logits_SK), True) if is_last else asked.compare(logits_SK, agree)
             places.append(asked.places[leaves])
             answers.append(logits_SK[torch.from_numpy(leaves)])
             nums_layers.append(np.full(leaves.sum(), number))
@@ -102,37 +111,10 @@ def answer_early(
             rest = rest.keep(~may_leave)
         if not len(rest.places):
             break
-        rest = _run_layer(model, rest, layer, num_layers=number, agree=agree)
+        x_TD = encoder.run_layer(rest.x_TD, layer, rest.layout)
+        first_SD = x_TD.index_select(0, rest.layout.first_B)
+        logits_SK = classify_after(model, first_SD, num_layers=number)
+        num_same = np.where(rest.compare(logits_SK, agree), rest.num_same + 1, 1)
+        rest = replace(rest, x_TD=x_TD, num_same=num_same, logits_SK=logits_SK)
     order = np.concatenate(places).argsort()
     return EarlyAnswers(torch.cat(answers)[torch.from_numpy(order)], np.concatenate(nums_layers)[order])
-
-
-def _enter(model: AlbertModel, tokens: Tokens) -> _Remaining:
-    layout = model.encoder.lay_out(tokens)
-    places = layout.find(tokens.first_B).argsort().cpu().numpy()
-    return _Remaining(model.encoder.embed(tokens, layout), layout, places, np.zeros_like(places))
-
-
-def _look_ahead(model: AlbertModel, asked: _Remaining, layer: Layer, *, num_layers: int) -> Tensor:
-    """What the next layer says, which is read off the first tokens: no others are computed to the end."""
-    first = Wanted(asked.layout.first_B, is_first=True)
-    first_SD = model.encoder.run_layer(asked.x_TD, layer, asked.layout, first)
-    return classify_after(model, first_SD, num_layers=num_layers)
-
-
-def _run_layer(
-    model: AlbertModel, rest: _Remaining, layer: Layer, *, num_layers: int, agree: Agreement
-) -> _Remaining:
-    """The layer over all that remains, and what it says."""
-    x_TD = model.encoder.run_layer(rest.x_TD, layer, rest.layout)
-    logits_SK = classify_after(model, x_TD.index_select(0, rest.layout.first_B), num_layers=num_layers)
-    num_same = np.where(_compare(rest, logits_SK, agree), rest.num_same + 1, 1)
-    return replace(rest, x_TD=x_TD, num_same=num_same, logits_SK=logits_SK)
-
-
-def _compare(rest: _Remaining, logits_SK: Tensor, agree: Agreement) -> Bools:
-    """Of whom the layer says what the layer before it said; of nobody, where it is the first."""
-    if rest.logits_SK is None:
-        return np.full(len(logits_SK), False)
-    same: Bools = agree(rest.logits_SK, logits_SK).cpu().numpy()
-    return same

@@ -1,21 +1,19 @@
-"""The encoder: a flat batch comes in, the hidden state of every token goes out.
+"""The encoder: factorized embeddings and the layers.
 
-Shapes: T tokens, P of them, D hidden width.
+Shapes: T tokens, P of them, E embedding width, D hidden width.
 """
 
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from albert.errors import InputError
 from albert.model.blocks import AttentionBlock, FeedForwardBlock
-from albert.model.config import ModelConfig
-from albert.model.embeddings import Embeddings
-from albert.model.layout import Layout, Wanted, build_layout
-from albert.model.opaque import opaque
-from albert.model.sharing import Layer, build_sharing_table, count_blocks, select_layers
+from albert.model.config import Layer, ModelConfig, build_sharing_table, count_blocks, select_layers
+from albert.model.layout import Layout, Wanted, build_layout, opaque
 from albert.model.tokens import Tokens
 
 
@@ -30,6 +28,37 @@ class EncoderOutput:
     last_TD: Tensor
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[tuple[Tensor, ...], ...] | None = None
+
+
+class Embeddings(nn.Module):
+    """Three small tables of width E, one norm, and a map from E to D (paper, section 3.1).
+
+    V·E + E·D parameters instead of V·D: words are looked up in a narrow space and widened once. There is
+    no map where E = D, unless a loaded folder brought one.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        width = config.embedding_size
+        self.word = _build_table(config.vocab_size, width)
+        self.position = _build_table(config.max_position_embeddings, width)
+        self.segment = _build_table(config.type_vocab_size, width)
+        self.norm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
+        self.map = nn.Linear(config.embedding_size, config.hidden_size) if config.maps_embeddings else None
+        self.dropout = config.hidden_dropout_prob
+
+    def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor) -> Tensor:
+        """Look up, add, normalize, drop, widen; raise an InputError for two segments if the model has one."""
+        if self.segment.num_embeddings == 1 and bool(segments_T.any()):
+            raise InputError("this model has type_vocab_size 1 and cannot tell two texts apart; load another")
+        x_TE = self.word(ids_T) + self.segment(segments_T) + self.position(positions_T)
+        x_TE = F.dropout(self.norm(x_TE), self.dropout, self.training)
+        return x_TE if self.map is None else self.map(x_TE)
+
+
+def _build_table(num_rows: int, width: int) -> nn.Embedding:
+    """A table of zeros, to be drawn with all weights: torch would import its compiler to draw mere shapes."""
+    return nn.Embedding(num_rows, width, _weight=torch.zeros(num_rows, width))
 
 
 class Encoder(nn.Module):
@@ -57,9 +86,9 @@ class Encoder(nn.Module):
     ) -> EncoderOutput:
         """Run `depth` layers (all of them by default) over the batch.
 
-        Where only some tokens are wanted at the end, as for masked words, `places_P` names them, each once:
-        the last layer then computes nothing else, and `last_TD` has a row for each, in that order. With
-        `first_only` they are the first tokens of all sequences, which takes next to no work.
+        If only some tokens are needed, as for masked tokens, `places_P` lists them without repetition: the
+        last layer computes only these, and `last_TD` has a row for each, in that order. With `first_only`
+        they are the first tokens of all sequences, which takes next to no work.
         """
         assert places_P is None or not first_only, "they are one way or the other"
         if first_only:
@@ -84,12 +113,11 @@ class Encoder(nn.Module):
         )
 
     def select_layers(self, depth: int | None = None) -> tuple[Layer, ...]:
-        """The layers that a run of this depth passes through."""
         return select_layers(self.table, depth=depth, is_fully_shared=self.config.is_fully_shared)
 
     @opaque
     def lay_out(self, tokens: Tokens) -> Layout:
-        """The order in which the batch is computed; a sequence that is too long is refused."""
+        """Compute the layout of a batch; raise an InputError if a sequence is too long."""
         longest, limit = max(tokens.lengths), self.config.max_position_embeddings
         if longest > limit:
             raise InputError(
@@ -99,7 +127,7 @@ class Encoder(nn.Module):
         return build_layout(tokens.lengths, tokens.ids_T.device)
 
     def embed(self, tokens: Tokens, layout: Layout) -> Tensor:
-        """What the first layer reads, in the computed order."""
+        """Embed the tokens, in the computed order."""
         x_TD: Tensor = self.embeddings(
             layout.sort(tokens.ids_T), layout.sort(tokens.segments_T), layout.sort(tokens.positions_T)
         )
@@ -113,7 +141,7 @@ class Encoder(nn.Module):
         wanted: Wanted | None = None,
         probabilities: list[list[Tensor]] | None = None,
     ) -> Tensor:
-        """One layer, in the computed order; where some tokens are `wanted`, for those alone."""
+        """Run one layer in the computed order, for the `wanted` tokens alone if given."""
         if self.gradient_checkpointing and torch.is_grad_enabled() and probabilities is None:
             result: Tensor = checkpoint(
                 self._apply_blocks, x_TD, layer, layout, None, wanted, use_reentrant=False

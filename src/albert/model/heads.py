@@ -1,16 +1,20 @@
-"""What stands on the encoder: hidden states or pooled vectors come in, logits go out.
+"""The heads: hidden states or pooled vectors → logits.
 
-Shapes: T tokens, B sequences, M masked places, D hidden width, E embedding width, V vocabulary, K labels,
-C choices.
+Shapes: T tokens, B sequences, L longest sequence, M masked positions, D hidden width, E embedding width,
+V vocabulary, K labels, C choices, S starts in the beam, Z ends of each.
 """
+
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from albert.errors import InputError
-from albert.model.activations import ACTIVATIONS
+from albert.model.blocks import ACTIVATIONS
 from albert.model.config import ModelConfig
+from albert.model.tokens import Tokens
 
 
 class WordHead(nn.Module):
@@ -47,7 +51,6 @@ class PairHead(nn.Module):
         self.linear = nn.Linear(config.hidden_size, 2)
 
     def forward(self, pooled_BD: Tensor) -> Tensor:
-        """Logits [B, 2]."""
         return _apply_exactly(self.linear, pooled_BD)
 
 
@@ -91,6 +94,120 @@ class SpanHead(nn.Module):
         self.linear = nn.Linear(config.hidden_size, 2)
 
     def forward(self, x_TD: Tensor) -> tuple[Tensor, Tensor]:
-        """Start logits [T] and end logits [T]."""
         start_T, end_T = self.linear(x_TD).unbind(-1)
         return start_T, end_T
+
+
+@dataclass(frozen=True)
+class SpanLogits:
+    """Training: start and end logits of every token (−inf where no answer can be), and answerability."""
+
+    start_T: Tensor
+    end_T: Tensor
+    unanswerable_B: Tensor
+
+
+@dataclass(frozen=True)
+class SpanBeam:
+    """Prediction: places count from the start of each sequence; −inf marks an empty slot."""
+
+    start_places_BS: Tensor
+    start_log_probs_BS: Tensor
+    end_places_BSZ: Tensor
+    end_log_probs_BSZ: Tensor
+    unanswerable_B: Tensor
+
+
+class BeamSpanHead(nn.Module):
+    """SQuAD 2.0: the end is predicted given a start, the true one in training and the best few later."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.start = nn.Linear(width, 1)
+        self.end_dense = nn.Linear(2 * width, width)
+        self.end_norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.end = nn.Linear(width, 1)
+        self.answer_dense = nn.Linear(2 * width, width)
+        self.answer = nn.Linear(width, 1, bias=False)
+        self.dropout = config.classifier_dropout_prob
+
+    def forward(
+        self, x_TD: Tensor, tokens: Tokens, *, allowed_T: Tensor, true_starts_B: Tensor
+    ) -> SpanLogits:
+        """Logits for training. `allowed_T` marks the places an answer may touch: the passage, never the
+        question or a separator; `true_starts_B` are places counted from the start of each sequence.
+        """
+        start_T = self._start_logits(x_TD, allowed_T)
+        return SpanLogits(
+            start_T=start_T,
+            end_T=self._end_logits(x_TD, tokens, allowed_T, true_starts_B),
+            unanswerable_B=self._unanswerable(x_TD, tokens, start_T),
+        )
+
+    @torch.no_grad()
+    def search(
+        self, x_TD: Tensor, tokens: Tokens, *, allowed_T: Tensor, num_starts: int = 5, num_ends: int = 5
+    ) -> SpanBeam:
+        """The best `num_starts` starts of each sequence and, for each, the best `num_ends` ends."""
+        start_T = self._start_logits(x_TD, allowed_T)
+        start_log_probs, start_places = _best(start_T, tokens, num_starts)
+        ends = [
+            _best(self._end_logits(x_TD, tokens, allowed_T, start_places[:, s]), tokens, num_ends)
+            for s in range(num_starts)
+        ]
+        return SpanBeam(
+            start_places_BS=start_places,
+            start_log_probs_BS=start_log_probs,
+            end_places_BSZ=torch.stack([places for _, places in ends], dim=1),
+            end_log_probs_BSZ=torch.stack([log_probs for log_probs, _ in ends], dim=1),
+            unanswerable_B=self._unanswerable(x_TD, tokens, start_T),
+        )
+
+    def _start_logits(self, x_TD: Tensor, allowed_T: Tensor) -> Tensor:
+        logits_T: Tensor = self.start(x_TD).squeeze(-1)
+        return logits_T.masked_fill(~allowed_T, -torch.inf)
+
+    def _end_logits(self, x_TD: Tensor, tokens: Tokens, allowed_T: Tensor, starts_B: Tensor) -> Tensor:
+        start_BD = x_TD[tokens.first_B + starts_B]
+        # [h; h_start]·W = h·W_left + h_start·W_right: the second half is the same for a whole sequence.
+        left, right = self.end_dense.weight.chunk(2, dim=1)
+        from_start_BD = F.linear(start_BD, right, self.end_dense.bias)
+        y_TD = F.linear(x_TD, left) + _spread(from_start_BD, tokens)
+        logits_T: Tensor = self.end(self.end_norm(torch.tanh(y_TD))).squeeze(-1)
+        return logits_T.masked_fill(~allowed_T, -torch.inf)
+
+    def _unanswerable(self, x_TD: Tensor, tokens: Tokens, start_T: Tensor) -> Tensor:
+        sequences = zip(start_T.split(tokens.lengths), x_TD.split(tokens.lengths), strict=True)
+        # A window without any allowed place has no expected start: its weights are zero, not NaN.
+        likely_start_BD = torch.stack([_softmax_or_zero(logits) @ x for logits, x in sequences])
+        summary = torch.cat([likely_start_BD, x_TD[tokens.first_B]], dim=-1)
+        y_BD = F.dropout(torch.tanh(self.answer_dense(summary)), self.dropout, self.training)
+        logits_B: Tensor = self.answer(y_BD).squeeze(-1)
+        return logits_B
+
+
+def _softmax_or_zero(logits_L: Tensor) -> Tensor:
+    is_somewhere = torch.isfinite(logits_L).any()
+    # Through finite numbers on both branches: a NaN that is only passed over would still spoil gradients.
+    return torch.softmax(torch.where(is_somewhere, logits_L, 0.0), 0) * is_somewhere
+
+
+def _spread(x_BD: Tensor, tokens: Tokens) -> Tensor:
+    """Each sequence's vector, once for each of its tokens."""
+    lengths_B = torch.tensor(tokens.lengths, device=x_BD.device)
+    return x_BD.repeat_interleave(lengths_B, dim=0, output_size=sum(tokens.lengths))
+
+
+def _best(logits_T: Tensor, tokens: Tokens, count: int) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and places of the `count` best tokens of each sequence."""
+    rows = [
+        torch.log_softmax(logits, 0).nan_to_num(nan=-torch.inf, neginf=-torch.inf)
+        for logits in logits_T.split(tokens.lengths)
+    ]
+    padded_BL = pad_sequence(rows, batch_first=True, padding_value=-torch.inf)
+    if padded_BL.shape[1] < count:
+        padded_BL = F.pad(padded_BL, (0, count - padded_BL.shape[1]), value=-torch.inf)
+    best = padded_BL.topk(count, dim=1)
+    # An empty slot points at the sequence's first token, so that every place lies inside its sequence.
+    return best.values, best.indices.masked_fill(best.values == -torch.inf, 0)

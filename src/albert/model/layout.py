@@ -1,21 +1,49 @@
-"""The order in which a flat batch is computed: lengths come in, runs of equal length go out.
+"""The order in which a flat batch is computed: sequences of equal length are neighbors.
+
+The lengths are new in every batch. The functions that depend on them are kept out of graphs of torch.compile,
+so that new lengths cause no recompilation.
 
 Shapes: T tokens of the whole batch, P of them, B sequences, D hidden width.
 """
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from albert.model.opaque import opaque
-
+P = ParamSpec("P")
+T = TypeVar("T")
 Bools = NDArray[np.bool_]
 _CPU = torch.device("cpu")
+
+
+def opaque(function: Callable[P, T]) -> Callable[P, T]:
+    """Apply `torch.compiler.disable` at the first call after torch's compiler was imported.
+
+    `torch.compiler.disable` imports the compiler, which takes as long as importing torch. Without the
+    compiler there is nothing to disable.
+    """
+    disabled: Callable[P, T] | None = None
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        nonlocal disabled
+        if disabled is None:
+            if "torch._dynamo" not in sys.modules:
+                return function(*args, **kwargs)
+            torch._dynamo.eval_frame.skip_code(wrapper.__code__)  # the wrapper is not compiled either
+            disabled = torch.compiler.disable(function)
+        return disabled(*args, **kwargs)
+
+    wrapper: Any = call
+    wrapper._torchdynamo_disable = True  # nor inlined
+    return call
 
 
 @dataclass(frozen=True)
@@ -41,12 +69,10 @@ class Layout:
 
     @property
     def run_sizes(self) -> list[int]:
-        """Tokens in each run."""
         return [run.count * run.length for run in self.runs]
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """The lengths in the computed order."""
         return tuple(length for run in self.runs for length in [run.length] * run.count)
 
     @property

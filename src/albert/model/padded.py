@@ -1,4 +1,4 @@
-"""For code that speaks Hugging Face's call: padded ids and a mask come in, padded hidden states go out.
+"""A module with Hugging Face's call: padded ids and a mask → padded hidden states.
 
 Shapes: T tokens, B sequences, L longest sequence, D hidden width.
 """
@@ -46,7 +46,12 @@ class PaddedModel(nn.Module):
             )
         mask_BL = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         segments_BL = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-        self._check_shapes(input_ids, attention_mask=mask_BL, token_type_ids=segments_BL)
+        for name, values in (("attention_mask", mask_BL), ("token_type_ids", segments_BL)):
+            if values.shape != input_ids.shape:
+                raise InputError(
+                    f"{name} has the shape {tuple(values.shape)} and input_ids {tuple(input_ids.shape)}; "
+                    "give equal ones"
+                )
         tokens = Tokens.from_padded(input_ids, mask_BL, segments_BL)
         self._check_numbers(tokens)
         last_TD = self.model(tokens).last_TD
@@ -54,14 +59,6 @@ class PaddedModel(nn.Module):
         padded_BLD = padded_BLD.masked_scatter(mask_BL.bool().unsqueeze(-1), last_TD)
         pooled_BD = None if self.model.pooler is None else self.model.pool(last_TD, tokens)
         return PaddedOutput(padded_BLD, pooled_BD)
-
-    def _check_shapes(self, input_ids: Tensor, **others: Tensor) -> None:
-        for name, values in others.items():
-            if values.shape != input_ids.shape:
-                raise InputError(
-                    f"{name} has the shape {tuple(values.shape)} and input_ids {tuple(input_ids.shape)}; "
-                    "give equal ones"
-                )
 
     def _check_numbers(self, tokens: Tokens) -> None:
         """At real tokens; whatever stands in the padding is not read."""

@@ -1,10 +1,9 @@
-"""How large is it? A configuration comes in, exact parameter counts by closed formula go out. No torch."""
+"""Exact parameter counts from a config. No torch."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from albert.model.config import ModelConfig
-from albert.model.sharing import count_blocks
+from albert.model.config import ModelConfig, count_blocks
 
 PRETRAINING_HEADS = ("mlm", "sop")
 
@@ -32,7 +31,6 @@ class ParameterCount:
 
     @property
     def total(self) -> int:
-        """Everything."""
         return self.backbone + self.heads
 
 

@@ -54,7 +54,7 @@ ALIASES: dict[str, str] = {
 
 
 def build_preset(name: str, *, overrides: Iterable[str] = ()) -> ModelConfig:
-    """The configuration of a preset, changed by `key=value` overrides; an unknown name is refused."""
+    """Build the config of a preset, changed by `key=value` overrides."""
     known = {**PRESETS, **ALIASES}
     if name not in known:
         raise InputError(f"unknown preset {name!r}; {suggest(name, known)}")

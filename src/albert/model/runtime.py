@@ -1,4 +1,4 @@
-"""Where and how a model runs: a `device` and a `precision` come in as words, checked torch objects go out."""
+"""Device and precision of a model, by name."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -25,12 +25,12 @@ class RuntimeSettings(Settings):
 
 
 def build_runtime(device: str, precision: str, *, source: str) -> RuntimeSettings:
-    """The settings by their names; refused: another precision than there is. `source` asked for them."""
+    """Build the settings; `source` names where the values come from in an error."""
     return build_settings(RuntimeSettings, values={"device": device, "precision": precision}, source=source)
 
 
 def select_device(name: str = "auto") -> "torch.device":
-    """The torch device of that name; `auto` takes CUDA, then MPS, then the CPU. Absent ones are refused."""
+    """Return the torch device of a name; `auto` takes CUDA, then MPS, then the CPU."""
     import torch
 
     if name == "auto":
@@ -52,7 +52,7 @@ def select_device(name: str = "auto") -> "torch.device":
 
 
 def autocast(device: "torch.device", precision: Precision = "float32") -> AbstractContextManager[Any]:
-    """The context to run a model in; bf16 is refused where the hardware would only emulate it."""
+    """Return the autocast context; raise an InputError for bf16 if the hardware only emulates it."""
     import torch
 
     if precision == "float32":
@@ -66,7 +66,7 @@ def autocast(device: "torch.device", precision: Precision = "float32") -> Abstra
 
 
 def build_autocast(runtime: RuntimeSettings) -> Callable[[], AbstractContextManager[Any]]:
-    """The context that every forward pass of a run is in; a precision that the hardware lacks is refused."""
+    """Return a function that makes the autocast context of each forward pass; raise as `autocast` does."""
     device = select_device(runtime.device)
     autocast(device, runtime.precision)
     return partial(autocast, device, runtime.precision)

@@ -1,4 +1,4 @@
-"""A batch without padding: lists of ids come in, flat tensors and the lengths of the sequences go out.
+"""A batch without padding: flat tensors and the lengths of the sequences.
 
 Shapes: T tokens of the whole batch, B sequences, L the longest of them.
 """
@@ -63,7 +63,6 @@ class Tokens:
             return (lengths_B.cumsum(0) - lengths_B).to(self.ids_T.device)
 
     def to(self, device: torch.device | str) -> "Tokens":
-        """The same batch on another device."""
         return Tokens(
             self.ids_T.to(device), self.positions_T.to(device), self.segments_T.to(device), self.lengths
         )

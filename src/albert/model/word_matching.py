@@ -1,4 +1,4 @@
-"""Heads that look for the same word: an encoder comes in; some of its heads are made, and held, to it.
+"""Attention heads that are kept to attending to the same word.
 
 To compare two texts a model must first see which words they share. A head whose queries and keys are the same
 map of the word alone, wherever it stands, sees just that: it looks at itself and at every other occurrence,
@@ -19,8 +19,7 @@ from torch import Tensor
 
 from albert.errors import InputError
 from albert.model.blocks import AttentionBlock
-from albert.model.embeddings import Embeddings
-from albert.model.encoder import Encoder
+from albert.model.encoder import Embeddings, Encoder
 
 # What a word and itself have before the softmax: against a hundred others, about half of all that is seen.
 _OWN_WORD = 5.0

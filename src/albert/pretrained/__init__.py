@@ -1,1 +1,1 @@
-"""model ↔ folder: Hugging Face's layout is ours; the original TensorFlow checkpoints come in too."""
+"""model ↔ folder: Hugging Face's layout, original TensorFlow checkpoints, the hub."""

@@ -1,4 +1,4 @@
-"""Model folders: a path or a hub name comes in, a model goes out; and a model back into a folder."""
+"""Model folders: load a model with its vocabulary, and write one with its card."""
 
 import dataclasses
 import warnings
@@ -9,27 +9,29 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from albert.errors import InputError, WeightsError
+from albert import __version__
+from albert.errors import FileFormatError, InputError, WeightsError
 from albert.files import atomic_dir, read_json, read_text, refuse_other_content, write_json, write_text
-from albert.model.albert_model import HEADS, AlbertModel, Heads, check_head
-from albert.model.config import ModelConfig
+from albert.model.albert_model import HEADS, AlbertModel, Heads, build_model, check_head, init_weights
+from albert.model.config import FreshStart, ModelConfig
 from albert.pretrained import tensorflow
-from albert.pretrained.card import format_card
-from albert.pretrained.file_names import (
+from albert.pretrained.hub import resolve_source
+from albert.pretrained.huggingface import (
     CARD_NAME,
     CONFIG_NAME,
     PICKLED_NAME,
     SAFETENSORS_NAME,
     SPECIAL_TOKENS_NAME,
     TASK_NAME,
+    FolderConfig,
+    choose_layout,
+    format_config,
+    parse_config,
 )
-from albert.pretrained.fill import fill_model, find_heads
-from albert.pretrained.hub import resolve_source
-from albert.pretrained.huggingface import FolderConfig, choose_layout, format_config, parse_config
+from albert.pretrained.names import SHARED_CLASSIFIERS, to_ours, to_theirs
 from albert.pretrained.sentence_transformers import SENTENCE_NAMES
-from albert.pretrained.translate import SHARED_CLASSIFIERS, to_ours, to_theirs
 from albert.pretrained.weights_file import find_weights, read_weights, write_weights
-from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, save_tokenizer
+from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, has_tokenizer, load_tokenizer, save_tokenizer
 from albert.text.tokenizer import Tokenizer
 
 DROPOUT_KEYS = frozenset({"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"})
@@ -40,12 +42,6 @@ MODEL_FILES = frozenset(
         SPECIAL_TOKENS_NAME, "generation_config.json", ".gitattributes", *SENTENCE_NAMES,
     }
 )  # fmt: skip
-
-
-def read_card(path: Path) -> str | None:
-    """What the folder of a model, or of its weights file, says of itself: data, scores, license."""
-    card = (path if path.is_dir() else path.parent) / CARD_NAME
-    return read_text(card) if card.is_file() else None
 
 
 class NewWeightsWarning(UserWarning):
@@ -63,7 +59,6 @@ class Pretrained:
 
     @property
     def config(self) -> ModelConfig:
-        """The model's shape."""
         return self.model.config
 
 
@@ -132,6 +127,77 @@ def _prefer_classifier(folder: FolderConfig, heads: Heads) -> FolderConfig:
     return dataclasses.replace(folder, classifier_head=asked[0])
 
 
+def find_heads(tensors: Mapping[str, Tensor]) -> dict[str, int | None]:
+    """Find the heads in the weights, with the number of outputs where that is open."""
+    names = {name.split(".")[1] for name in tensors if name.startswith("heads.")}
+    return {head: _count_outputs(head, tensors) for head in HEADS if head in names}
+
+
+def _count_outputs(head: str, tensors: Mapping[str, Tensor]) -> int | None:
+    kind, name = HEADS[head], f"heads.{head}.{HEADS[head].counted}"
+    if kind.num_outputs is not None:
+        return None
+    if name not in tensors:
+        raise WeightsError(f"the weights have a part of the {head} head but no {name}; fetch the file again")
+    return len(tensors[name])
+
+
+def fill_model(
+    model: AlbertModel, tensors: Mapping[str, Tensor], *, source: str, seed: int
+) -> tuple[str, ...]:
+    """Load the tensors into a model on the meta device; return the parts that are initialized instead.
+
+    Parts of the file that the model does not have (a head, an unused pooler) are ignored. A head with another
+    number of outputs is initialized: a task with other labels.
+    """
+    expected = dict(model.state_dict())
+    heads = find_heads(tensors)
+    parts = ("pooler", *(f"heads.{head}" for head in HEADS))
+    replaced = {
+        f"heads.{head}"
+        for head, count in heads.items()
+        if head in model.heads and count != _count_outputs(head, expected)
+    }
+    kept = {
+        name: tensor
+        for name, tensor in tensors.items()
+        if name in expected or not name.startswith(tuple(f"{part}." for part in parts))
+        if not name.startswith(tuple(f"{part}." for part in replaced))
+    }
+    new_parts = tuple(
+        part
+        for part in parts
+        if any(name.startswith(f"{part}.") for name in expected)
+        and not any(name.startswith(f"{part}.") for name in kept)
+    )
+    fresh = tuple(f"{part}." for part in new_parts)
+    missing = sorted(name for name in expected if name not in kept and not name.startswith(fresh))
+    if missing:
+        raise WeightsError(
+            f"{source}: lacks {', '.join(missing)}; the file is incomplete, or of another shape than its "
+            "config.json: fetch both again"
+        )
+    for name, tensor in kept.items():
+        if name not in expected:
+            raise WeightsError(
+                f"{source}: {name} has no place in this model; it is of another shape than its config.json: "
+                "fetch both again"
+            )
+        if tensor.shape != expected[name].shape:
+            raise WeightsError(
+                f"{source}: {name} is {list(tensor.shape)} and config.json asks for "
+                f"{list(expected[name].shape)}; the two are not of one model: fetch both again"
+            )
+    generator = torch.Generator().manual_seed(seed)
+    for part in new_parts:
+        module = model.get_submodule(part).to_empty(device="cpu")
+        init_weights(module, std=model.config.initializer_range, generator=generator)
+    model.load_state_dict(kept, strict=False, assign=True)
+    for parameter in model.parameters():
+        parameter.requires_grad_(True)
+    return new_parts
+
+
 def save_model(
     path: Path,
     model: AlbertModel,
@@ -145,7 +211,7 @@ def save_model(
 ) -> None:
     """Write a folder that `transformers` opens: configuration, weights, tokenizer, card; all or nothing.
 
-    A model folder at `path` is replaced; a folder that holds anything else is refused.
+    A model folder at `path` is replaced; any other folder raises an InputError.
     """
     path = Path(path)
     refuse_other_content(path, MODEL_FILES, doing="saving a model there")
@@ -197,8 +263,36 @@ def _check_labels(model: AlbertModel, labels: tuple[str, ...]) -> tuple[str, ...
     return labels
 
 
+def save_untrained(source: Path, out: Path, *, seed: int, start: FreshStart) -> None:
+    """Write a folder of the same config and vocabulary with fresh weights, initialized as in its recipe."""
+    config = load_model(source, heads={}).config
+    fresh = build_model(config, heads={}, has_pooler=True, seed=seed)
+    start.apply(fresh)
+    save_model(out, fresh, tokenizer=load_vocabulary(source))
+
+
+def find_vocabulary(path: Path) -> Tokenizer | None:
+    """Load the tokenizer of a folder, of the folder around a weights file, or of an original checkpoint."""
+    if tensorflow.is_tensorflow_source(path):
+        file = tensorflow.find_tensorflow_vocabulary(path)
+        return None if file is None else load_tokenizer(file)
+    directory = path if path.is_dir() else path.parent
+    return load_tokenizer(directory) if has_tokenizer(directory) else None
+
+
+def load_vocabulary(path: Path) -> Tokenizer:
+    """Load the tokenizer; raise a FileFormatError if there is none."""
+    tokenizer = find_vocabulary(path)
+    if tokenizer is None:
+        raise FileFormatError(
+            f"{path}: has no vocabulary (spiece.model, vocab.txt, symbols.txt or tokenizer.json); copy the "
+            "one it was trained with there, or use albert.load_encoder with ids"
+        )
+    return tokenizer
+
+
 def check_vocabulary(config: ModelConfig, tokenizer: Tokenizer) -> None:
-    """Refuse a vocabulary that is not the one of the embedding table; a table may be a little longer."""
+    """Raise a WeightsError if vocabulary and embedding table do not fit; the table may be a little longer."""
     pieces, rows = tokenizer.vocab_size, config.vocab_size
     # Tables are often rounded up to a multiple of 64 or 128; the Italian BERTs have a thousand rows to spare.
     if pieces > rows or rows - pieces >= max(128, rows // 20):
@@ -206,3 +300,44 @@ def check_vocabulary(config: ModelConfig, tokenizer: Tokenizer) -> None:
             f"the vocabulary has {pieces} pieces and the embedding table {rows} rows; "
             "use the vocabulary that the model was trained with"
         )
+
+
+def format_card(model: AlbertModel) -> str:
+    """Format the README.md of a model: shape, size, heads and how to open it."""
+    config = model.config
+    count = sum(parameter.numel() for parameter in model.parameters())
+    heads = ", ".join(model.heads) or "none"
+    return f"""---
+library_name: transformers
+tags:
+- {"bert" if config.is_bert else "albert"}
+---
+
+# A text encoder
+
+| | |
+|---|---|
+| parameters | {count:,} |
+| layers × width | {config.num_hidden_layers} × {config.hidden_size} |
+| sharing | {config.sharing}, {config.num_hidden_groups} group(s), {config.inner_group_num} inner block(s) |
+| embedding width | {config.embedding_size} |
+| vocabulary | {config.vocab_size:,} |
+| longest input | {config.max_position_embeddings} pieces |
+| heads | {heads} |
+
+Open it with `albert.load(folder)`, or with `AutoModel.from_pretrained(folder)` of `transformers`.
+
+Written by albert {__version__}. What else it was trained on, and its limits, only you can say: do so above
+before you share it.
+"""
+
+
+def format_rows(rows: Mapping[str, str]) -> str:
+    """Format a table of names and values for a card."""
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
+
+
+def read_card(path: Path) -> str | None:
+    """What the folder of a model, or of its weights file, says of itself: data, scores, license."""
+    card = (path if path.is_dir() else path.parent) / CARD_NAME
+    return read_text(card) if card.is_file() else None

@@ -1,13 +1,14 @@
-"""A folder, a file, a released model's name or one on the hub comes in; a path on this disk goes out."""
+"""Find a model: a local folder or file, a released model of this package, or one on the Hugging Face hub."""
 
 import difflib
 import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from albert.errors import FileFormatError, InputError, first_line
 from albert.files import hash_file, read_json
-from albert.pretrained.file_names import (
+from albert.pretrained.huggingface import (
     CARD_NAME,
     CONFIG_NAME,
     PICKLED_NAME,
@@ -15,10 +16,11 @@ from albert.pretrained.file_names import (
     SPECIAL_TOKENS_NAME,
     TASK_NAME,
 )
-from albert.pretrained.released import RELEASED, find_released, suggest_released
 from albert.pretrained.sentence_transformers import SENTENCE_NAMES
 from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, VOCABULARY_FILES, has_tokenizer
 
+RELEASED_DIR = Path(__file__).resolve().parents[1] / "released"
+RELEASED: Mapping[str, Path] = {"nano": RELEASED_DIR / "nano", "albert-nano-en": RELEASED_DIR / "nano"}
 COMPANIONS = (
     CONFIG_NAME, TASK_NAME, *TOKENIZER_FILES, ADDED_NAME, SPECIAL_TOKENS_NAME, CARD_NAME,
     *SENTENCE_NAMES, *(f"{name}/*" for name in SENTENCE_NAMES if "." not in name),
@@ -35,12 +37,10 @@ _DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.ERO
 
 
 def resolve_source(source: str | Path, *, revision: str | None = None) -> Path:
-    """Return the path of a local folder or file, of a released model, or of the hub's, fetched if need be.
+    """Return the path of a local folder or file, of a released model, or of a model on the hub.
 
-    What exists here wins over a released model's name, and that over a name on the hub. Of a model on the
-    hub only the files that are read are fetched; huggingface_hub's own variables (HF_HOME, HF_ENDPOINT,
-    HF_HUB_OFFLINE, HF_TOKEN) apply. Refused: a path that does not exist, a name the hub does not know or
-    does not hand out, a revision of a local path or a released model.
+    Local paths come first, then released models, then the hub. Only the files that are read are downloaded;
+    huggingface_hub's variables (HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE, HF_TOKEN) apply.
     """
     local = _find_local(source)
     released = find_released(str(source)) if local is None else None
@@ -55,8 +55,19 @@ def resolve_source(source: str | Path, *, revision: str | None = None) -> Path:
     return found
 
 
+def find_released(name: str) -> Path | None:
+    """Return the folder of a released model, or None for any other name."""
+    folder = RELEASED.get(name)
+    if folder is not None and not (folder / CONFIG_NAME).exists():
+        raise InputError(
+            f"{name!r} comes with the package, but this one was built without it; install a release of "
+            "albert-encoder, or give a local folder"
+        )
+    return folder
+
+
 def find_vocabulary_place(place: str) -> Path:
-    """Where a vocabulary lies: a file, its folder, or the folder that any way of naming a model leads to."""
+    """Find a vocabulary: a file, its folder, or the folder of a model."""
     path = Path(place).expanduser()
     if path.is_file() or has_tokenizer(path):
         return path
@@ -70,13 +81,13 @@ def find_vocabulary_place(place: str) -> Path:
 
 
 def stamp_model(place: Path) -> list[list[str]]:
-    """The files of a model by their content, as JSON keeps them: whether it is still the same."""
+    """List the files of a model with their hashes."""
     files = sorted(place.iterdir()) if place.is_dir() else [place]
     return [[file.name, hash_file(file)] for file in files if file.is_file()]
 
 
 def _find_local(source: str | Path) -> Path | None:
-    """The existing path that `source` means, or None for what can only be a name."""
+    """Return the existing path of `source`, or None if it can only be a name."""
     text = str(source)
     if not text.strip():
         raise InputError("the model's name is empty; give a folder or a name such as nano")
@@ -89,7 +100,7 @@ def _find_local(source: str | Path) -> Path | None:
 
 
 def _find_in_run(path: Path) -> Path | None:
-    """The model that a run folder stands for: the one trained in it, or the best of several seeds."""
+    """Return the model of a run folder: the one trained in it, or the best of several seeds."""
     if (path / CONFIG_NAME).exists():
         return None
     seeds = path / "seeds.json"
@@ -135,7 +146,7 @@ def _has_vocabulary(folder: Path) -> bool:
 
 
 def _snapshot(name: str, *, revision: str | None, weights: str) -> Path:
-    """Bring one commit's `weights` and their companions into the hub's cache and return its folder there."""
+    """Download one commit's `weights` and the files beside them; return the folder in the cache."""
     from huggingface_hub import snapshot_download
 
     try:
@@ -150,7 +161,7 @@ def _snapshot(name: str, *, revision: str | None, weights: str) -> Path:
 
 
 def _explain(name: str, revision: str | None, error: Exception) -> str:
-    """What follows the model's name in an error: why the hub did not hand it out, and the cure."""
+    """Explain why a model could not be downloaded, and the fix."""
     from huggingface_hub import errors as hub
 
     # Behind "not in the cache" stands why the hub itself could not be asked.
@@ -165,7 +176,10 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
     elif isinstance(cause, hub.RevisionNotFoundError):
         return f"has no revision {revision or 'main'!r}; check the branch, the tag or the commit"
     elif isinstance(cause, hub.RepositoryNotFoundError) or status == 404:
-        return f"is neither a folder here nor a model the hub knows; {_suggest(name)}"
+        close = difflib.get_close_matches(name, (*RELEASED, *PUBLISHED), n=1, cutoff=0.75)
+        other = "check the spelling, or log in if the model is private"
+        meant = f"did you mean {close[0]}?" if close else other
+        return f"is neither a folder here nor a model the hub knows; {meant}"
     elif status in (401, 403):
         reason = (
             "is not handed out by the hub (access refused); log in with `hf auth login` or renew HF_TOKEN"
@@ -174,10 +188,5 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
         reason = f"cannot be written to the cache ({cause.strerror}); free space there, set HF_HOME"
     else:
         reason = f"is not in the cache and the hub cannot be read ({first_line(cause)}); check the network"
-    meant = suggest_released(name)
-    return f"{reason}, or give a local folder" + ("" if meant is None else f"; did you mean {meant}?")
-
-
-def _suggest(name: str) -> str:
-    close = difflib.get_close_matches(name, (*RELEASED, *PUBLISHED), n=1, cutoff=0.75)
-    return f"did you mean {close[0]}?" if close else "check the spelling, or log in if the model is private"
+    found = difflib.get_close_matches(name, RELEASED, n=1, cutoff=0.75)
+    return f"{reason}, or give a local folder" + (f"; did you mean {found[0]}?" if found else "")

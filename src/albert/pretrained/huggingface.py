@@ -1,15 +1,22 @@
-"""Hugging Face's config.json ↔ ModelConfig; what its keys cannot say has a key of ours."""
+"""The folder layout of Hugging Face: names of files, and config.json ↔ ModelConfig."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from albert.errors import FileFormatError
 from albert.model.config import ModelConfig
-from albert.pretrained.names import NameLayout
 from albert.settings import build_settings
 
-# Their sections are closed to us, their configs are not: what their classes cannot express goes here.
+NameLayout = Literal["albert", "bert", "tensorflow"]
+# The files of a model folder; those of its tokenizer are in text/folder.py.
+CONFIG_NAME = "config.json"
+CARD_NAME = "README.md"
+SAFETENSORS_NAME = "model.safetensors"
+PICKLED_NAME = "pytorch_model.bin"
+TASK_NAME = "task.json"  # what a model was fine-tuned for
+SPECIAL_TOKENS_NAME = "special_tokens_map.json"
+# The key of config.json for what their classes cannot express.
 OUR_KEY = "albert_encoder"
 
 _SHARED_KEYS = (
@@ -50,7 +57,7 @@ _CLASSIFIERS = {
 
 @dataclass(frozen=True)
 class FolderConfig:
-    """What a config.json says: the shape, the other side's layout of names, and the labels of its head."""
+    """The content of a config.json: the config, the layout of weight names, and the labels of its head."""
 
     model: ModelConfig
     layout: NameLayout
@@ -61,7 +68,7 @@ class FolderConfig:
 
 
 def parse_config(values: Any, *, source: Path) -> FolderConfig:
-    """Translate a config.json; a key that is missing or means something else than we compute is refused."""
+    """Parse a config.json; raise a FileFormatError if a key is missing or not supported."""
     if not isinstance(values, dict):
         raise FileFormatError(f"{source}: holds no object of keys; is it a model's config.json?")
     layout = _find_layout(values, source)
@@ -75,7 +82,8 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
     ours["hidden_act"] = _ACTIVATIONS[activation]
     if layout == "bert":
         ours |= {"embedding_size": ours["hidden_size"], "sharing": "none", "has_embedding_map": False}
-        ours["classifier_dropout_prob"] = _bert_classifier_dropout(values)
+        dropouts = (values.get("classifier_dropout"), values.get("hidden_dropout_prob"))
+        ours["classifier_dropout_prob"] = next((value for value in dropouts if value is not None), 0.1)
     else:
         ours["has_embedding_map"] = True  # their class always has one, at E = H too
     own = values.get(OUR_KEY) or {}
@@ -97,11 +105,6 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
         labels=_read_labels(values.get("id2label") or {}, source),
         problem_type=problem_type,
     )
-
-
-def _bert_classifier_dropout(values: dict[str, Any]) -> Any:
-    keys = ("classifier_dropout", "hidden_dropout_prob")
-    return next((values[key] for key in keys if values.get(key) is not None), 0.1)
 
 
 def _read_labels(labels: Any, source: Path) -> tuple[str, ...]:
@@ -138,12 +141,12 @@ def _find_classifier(values: dict[str, Any]) -> str | None:
 
 
 def choose_layout(config: ModelConfig) -> NameLayout:
-    """Nothing shared and no factorised embedding is BERT to them; everything else is ALBERT."""
+    """Choose BERT for models without sharing and factorized embeddings, ALBERT for all others."""
     return "bert" if config.is_bert else "albert"
 
 
 def format_config(folder: FolderConfig, *, heads: set[str]) -> dict[str, Any]:
-    """The config.json of a folder with these heads."""
+    """Format the config.json of a folder with these heads."""
     model, layout = folder.model, folder.layout
     family = "Albert" if layout == "albert" else "Bert"
     ending = next(name for needed, name, known in _ARCHITECTURES if needed <= heads and layout in known)

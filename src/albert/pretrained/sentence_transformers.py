@@ -1,4 +1,4 @@
-"""A model's shape comes in; the files by which sentence-transformers opens its folder as embeddings go out.
+"""The files by which sentence-transformers opens a folder as an embedding model.
 
 They are written as its early versions wrote them, which the later ones read too. The vector of a text is the
 mean over all its tokens, [CLS] and [SEP] among them, at length 1.

@@ -1,4 +1,4 @@
-"""The original TensorFlow checkpoints: a folder as published comes in, configuration and tensors go out."""
+"""Original TensorFlow checkpoints: config, weights and vocabulary of a folder as published."""
 
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,7 @@ from torch import Tensor
 from albert.errors import FileFormatError
 from albert.files import read_json
 from albert.model.config import ModelConfig
-from albert.pretrained.file_names import CONFIG_NAME
-from albert.pretrained.huggingface import FolderConfig
+from albert.pretrained.huggingface import CONFIG_NAME, FolderConfig
 from albert.pretrained.tensor_bundle import read_tensor_bundle
 from albert.settings import build_settings
 
@@ -42,7 +41,7 @@ def is_tensorflow_source(path: Path) -> bool:
 
 
 def read_tensorflow_config(path: Path) -> FolderConfig:
-    """The configuration beside an original checkpoint."""
+    """Read the config beside an original checkpoint."""
     found = [file for folder in _folders(path) for file in _list(folder, _CONFIG_PATTERNS)]
     if not found:
         raise FileFormatError(f"{path}: no albert_config.json beside the checkpoint; copy it there")
@@ -65,7 +64,7 @@ def read_tensorflow_config(path: Path) -> FolderConfig:
 
 
 def read_tensorflow_weights(path: Path) -> dict[str, Tensor]:
-    """Every variable of the model under its own name; the optimiser's and the step counter stay behind."""
+    """Read the variables of the model, without the optimizer's and the step counter."""
     found = [path] if path.suffix == _INDEX else _list(path, _WEIGHT_PATTERNS)
     if not found:
         raise FileFormatError(f"{path}: no checkpoint (a file that ends in .index); is it the right folder?")

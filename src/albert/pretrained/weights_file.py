@@ -1,4 +1,4 @@
-"""Files of tensors: a safetensors or pickled file comes in, tensors by name go out; and back again."""
+"""Read and write files of tensors: safetensors, and pickles with weights only."""
 
 import os
 import re
@@ -12,11 +12,11 @@ from torch import Tensor
 
 from albert.errors import FileFormatError, first_line
 from albert.files import atomic_path
-from albert.pretrained.file_names import PICKLED_NAME, SAFETENSORS_NAME
+from albert.pretrained.huggingface import PICKLED_NAME, SAFETENSORS_NAME
 
 
 def find_weights(folder: Path) -> Path:
-    """The weights file of a folder: safetensors before pickled."""
+    """Find the weights file of a folder: safetensors before pickled."""
     for name in (SAFETENSORS_NAME, PICKLED_NAME):
         if (folder / name).is_file():
             return folder / name
@@ -28,7 +28,7 @@ def find_weights(folder: Path) -> Path:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """All tensors of a file. A locked, cut or foreign file is refused; a pickle may hold only tensors."""
+    """Read all tensors of a file; raise a FileFormatError if it is damaged or holds anything else."""
     try:
         path.open("rb").close()  # the libraries below take what cannot be read for what is damaged
     except OSError as error:
@@ -67,7 +67,7 @@ def _read_pickled(path: Path) -> dict[str, Tensor]:
 
 
 def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Write a safetensors file that `transformers` reads, whole or not at all."""
+    """Write a safetensors file that `transformers` reads, atomically."""
     # Clones: safetensors refuses tensors that share memory, which repeated ones do.
     plain = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
     with atomic_path(path) as aside:
@@ -75,7 +75,7 @@ def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], *, metadata: dict[str, str] | None = None) -> None:
-    """Write a safetensors file right there; what the system refuses is an OSError, as from any other file."""
+    """Write a safetensors file; raise an OSError where the system cannot write."""
     try:
         save_file(tensors, path, metadata=metadata)
     except SafetensorError as error:  # the system's errors come as its own, with their number at the end

@@ -31,8 +31,7 @@ from torch.nn.functional import cross_entropy
 
 from albert.errors import AlbertError, FileFormatError, InputError, WriteError, suggest
 from albert.files import write_text
-from albert.inference.batching import iter_batches
-from albert.inference.predictor import MAX_BATCH_TOKENS
+from albert.inference.predictor import MAX_BATCH_TOKENS, iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import select_device
 from albert.model.tokens import Tokens

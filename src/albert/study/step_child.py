@@ -28,12 +28,11 @@ from albert.model.config import ModelConfig
 from albert.model.runtime import autocast
 from albert.settings import build_settings
 from albert.study.step_costs import MASKED_SHARE, Footprint, StepRequest
-from albert.training.guard import Guard
-from albert.training.health import STATUS_PATH, read_amounts
-from albert.training.loop_settings import GuardSettings, OptimizerSettings
 from albert.training.losses import PretrainLosses, build_tokens, count_terms
+from albert.training.metrics import STATUS_PATH, read_amounts
 from albert.training.optimizers import build_optimizer
-from albert.training.step import Objective, StepTaker
+from albert.training.settings import GuardSettings, OptimizerSettings
+from albert.training.step import Guard, Objective, StepTaker
 from albert.training.world import World
 
 PAIR_HEAD = "sop"

@@ -10,12 +10,11 @@ from typing import Any, TypeVar
 import torch
 
 from albert.errors import InputError
-from albert.inference.batching import iter_batches
+from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, autocast, select_device
-from albert.pretrained.folder import check_vocabulary, load_model
+from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary
 from albert.pretrained.hub import resolve_source
-from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.examples import Example
 from albert.tasks.kinds.kind import AnyKind, Kind
 from albert.tasks.task_facts import TaskFacts, build_kind, read_facts

@@ -11,10 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from albert.errors import InputError
-from albert.inference.batching import iter_batches
+from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
-from albert.pretrained.folder import load_model
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_model, load_vocabulary
 from albert.tasks.encoding.texts import EncodedText
 from albert.tasks.examples import TextExample
 from albert.tasks.kinds.texts import ExitTextKind

@@ -16,8 +16,7 @@ from albert.errors import InputError
 from albert.files import write_json, writing_to
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import build_autocast, select_device
-from albert.pretrained.card import format_card, format_rows
-from albert.pretrained.folder import NewWeightsWarning, load_model
+from albert.pretrained.folder import NewWeightsWarning, format_card, format_rows, load_model
 from albert.pretrained.hub import resolve_source
 from albert.reporting import Reporter, Silence, format_seconds
 from albert.tasks.answering import ask_items
@@ -42,19 +41,17 @@ from albert.tasks.task_facts import TaskFacts, build_kind, read_facts
 from albert.tasks.task_folder import save_finetuned
 from albert.tasks.vocabulary_fit import check_known, load_own_vocabulary
 from albert.text.tokenizer import Tokenizer
-from albert.training.claim import claim_run
-from albert.training.job import LoopOutcome
-from albert.training.launch import list_launchers, open_world, run_on_main
+from albert.training.loop import LoopOutcome, fetch_weights, load_best, load_newest, run_job
 from albert.training.run_folder import (
     FREE_KEYS,
     MODEL_DIR,
     STEPS_ARE_SAVED,
+    claim_run,
     has_run,
     refuse_changes,
     write_run,
 )
-from albert.training.run_job import fetch_weights, load_best, load_newest, run_job
-from albert.training.world import World
+from albert.training.world import World, open_world, run_on_main
 
 RESULT_NAME = "result.json"
 
@@ -133,8 +130,7 @@ def finetune(
     build_autocast(settings.runtime)  # reject an unsupported precision
     with open_world(settings.strategy, settings.runtime.device) as world, ExitStack() as held:
         reporter = reporter if reporter is not None and world.is_main else Silence()
-        launchers = list_launchers(world)
-        run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume, launchers=launchers)))
+        run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume)))
         assignment = open_assignment(
             task, data, dev=dev, columns=settings.columns, dev_share=settings.dev_share
         )

@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from albert.inference.batching import iter_batches
+from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
-from albert.pretrained.folder import load_model
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_model, load_vocabulary
 from albert.reporting import Silence, format_seconds
 from albert.tasks.assignment import open_assignment
 from albert.tasks.finetune import complete_facts, load_start

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from albert.examples.order import ExampleOrder, share_step
-from albert.inference.batching import iter_batches
+from albert.examples.randomness import ExampleOrder, share_step
+from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.tasks.answering import ask_items
 from albert.tasks.examples import Example

@@ -11,8 +11,8 @@ from albert.reporting import Reporter
 from albert.tasks.finetune import FinetuneResult, FinetuneScores
 from albert.tasks.metrics.intervals import SeedSummary, summarise_seeds
 from albert.tasks.metrics.task_score import find_middle
-from albert.training.launch import find_launcher, is_first_process, is_launched
-from albert.training.run_folder import MODEL_DIR, has_run, is_same_launch
+from albert.training.run_folder import MODEL_DIR, has_run
+from albert.training.world import is_first_process
 
 SUMMARY_NAME = "seeds.json"
 _SEED_NAME = re.compile(r"seed-\d+|\..*")
@@ -64,15 +64,14 @@ def finetune_seeds(
 
 
 def _refuse_other_runs(out: Path, *, seeds: Sequence[int], resume: bool) -> None:
-    """Reject a folder of something else, and runs that exist without `resume` (or a restart by torchrun)."""
+    """Reject a folder of something else, and runs that exist without `resume`."""
     if has_run(out):
         raise InputError(f"{out}: holds a run of a single seed; choose another --out for several")
     found = require_folder(out)
     others = [name for name in found if not _SEED_NAME.fullmatch(name) and name != SUMMARY_NAME]
     refuse_foreign(out, others, what="seed")
     begun = [seed for seed in seeds if has_run(out / f"seed-{seed}")]
-    launcher = [find_launcher()] if is_launched() else []
-    if begun and not resume and not is_same_launch(out / f"seed-{begun[0]}", launcher):
+    if begun and not resume:
         raise InputError(
             f"{out}: holds the run of seed {begun[0]} already; add --resume to go on, or choose another --out"
         )

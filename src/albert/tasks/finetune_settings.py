@@ -8,10 +8,10 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from albert.settings import apply_overrides, build_settings
 from albert.tasks.task_facts import TaskFacts
-from albert.training.loop_settings import GuardSettings, LoopSettings, OptimizerSettings
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 from albert.training.run_folder import RunFacts, read_run
 from albert.training.schedules import ScheduleSettings
+from albert.training.settings import GuardSettings, LoopSettings, OptimizerSettings
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 # The paper's rates are those of wide models; narrower ones learn with higher ones, the narrowest with Muon.

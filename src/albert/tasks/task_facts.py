@@ -7,7 +7,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from albert.errors import InputError
 from albert.files import format_json, read_json
-from albert.pretrained.file_names import TASK_NAME
+from albert.pretrained.huggingface import TASK_NAME
 from albert.settings import Settings, build_settings
 from albert.tasks.kinds.logits import LabelKind
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
-from albert.pretrained.file_names import TASK_NAME
 from albert.pretrained.folder import Pretrained, save_model
+from albert.pretrained.huggingface import TASK_NAME
 from albert.pretrained.sentence_transformers import format_sentence_files
 from albert.tasks.kinds.logits import LabelKind
 from albert.tasks.task_facts import KindName, TaskFacts, describe_labels, format_facts

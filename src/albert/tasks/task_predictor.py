@@ -9,7 +9,7 @@ from albert.errors import InputError
 from albert.inference.predictor import Predictor
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, build_runtime
-from albert.pretrained.folder import load_model, read_card, save_model
+from albert.pretrained.folder import load_model, load_vocabulary, read_card, save_model
 from albert.pretrained.sentence_transformers import (
     find_other_modules,
     is_normalising,
@@ -17,7 +17,6 @@ from albert.pretrained.sentence_transformers import (
     read_pooling,
     read_sentence_files,
 )
-from albert.pretrained.vocabulary import load_vocabulary
 from albert.tasks.answering import Answerer, check_heads
 from albert.tasks.examples import Example, TokenExample
 from albert.tasks.kinds.logits import LabelKind

@@ -7,8 +7,7 @@ from typing import Any
 from albert.errors import InputError, WeightsError
 from albert.files import read_json
 from albert.model.config import ModelConfig
-from albert.pretrained.folder import check_vocabulary
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import check_vocabulary, load_vocabulary
 from albert.tasks.kinds.kind import AnyKind
 from albert.text.folder import JSON_NAME
 from albert.text.tokenizer import Tokenizer

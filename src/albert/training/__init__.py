@@ -1,1 +1,1 @@
-"""Batches come in, weights go out: losses, optimisers, schedules, checkpoints, the loop, pretraining."""
+"""batches → weights: losses, optimizers, schedules, checkpoints, the loop, pretraining."""

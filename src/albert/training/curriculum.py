@@ -1,7 +1,7 @@
-"""What a step looks like: its number comes in; its depth, length, batch size and place in the data go out.
+"""The curriculum: depth, length and batch size of every step.
 
 Because the block is shared, training may begin with few loops over it, and because examples are made on the
-fly, with short sequences; both cost less and neither needs new weights.
+fly, with short sequences. Both cost less and neither needs new weights.
 """
 
 from bisect import bisect_right
@@ -14,7 +14,7 @@ from albert.settings import Settings
 
 
 class Stage(Settings):
-    """A value that holds until that share of the steps is done."""
+    """A value that applies until a share of the steps is done."""
 
     until: Annotated[float, Field(gt=0.0, le=1.0)]
     value: Annotated[int, Field(ge=1)]
@@ -27,7 +27,7 @@ def _check_order(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     return stages
 
 
-# After the last stage, and without any, the full value holds.
+# After the last stage, and without any, the full value applies.
 Stages = Annotated[tuple[Stage, ...], AfterValidator(_check_order)]
 
 
@@ -60,7 +60,7 @@ class Curriculum:
     lengths: tuple[Stage, ...] = ()
 
     def find(self, step: int) -> StepShape:
-        """The shape of a step."""
+        """Find the shape of a step."""
         stage_depth, _, _ = self._find(self.depths, step, self.depth)
         depth = min(stage_depth, self.depth)  # a recipe's stages, when the model was made less deep
         length, stage, first_step = self._find(self.lengths, step, self.length)
@@ -69,12 +69,12 @@ class Curriculum:
         return StepShape(depth, length, batch_size, stage, first_step)
 
     def find_end(self, step: int) -> int:
-        """The first step after this one whose shape is another; the end of the run if none is."""
+        """Find the first later step with another shape, or the end of the run."""
         borders = sorted({self._border(stage) for stage in (*self.depths, *self.lengths)} | {self.num_steps})
         return next((border for border in borders if border > step), self.num_steps)
 
     def list_shapes(self) -> list[tuple[StepShape, range]]:
-        """Each shape of the run in order, with its steps."""
+        """List each shape of the run in order, with its steps."""
         found, step = [], 0
         while step < self.num_steps:
             end = self.find_end(step)
@@ -83,7 +83,7 @@ class Curriculum:
         return found
 
     def _count_steps(self, length: int, *, until: int) -> int:
-        """The steps of a length in the stages before one."""
+        """Count the steps of a length in the stages before `until`."""
         borders = [0, *map(self._border, self.lengths)]
         stages = zip(self.lengths[:until], borders, borders[1:], strict=False)
         return sum(end - start for stage, start, end in stages if stage.value == length)
@@ -92,7 +92,7 @@ class Curriculum:
         return round(stage.until * self.num_steps)
 
     def _find(self, stages: tuple[Stage, ...], step: int, full: int) -> tuple[int, int, int]:
-        """The value at a step, its stage's number, and the step at which that stage began."""
+        """Find the value at a step, the number of its stage, and the first step of that stage."""
         borders = [self._border(stage) for stage in stages]
         number = bisect_right(borders, step)
         value = stages[number].value if number < len(stages) else full

@@ -1,4 +1,4 @@
-"""Held-out evaluation: a model and a corpus come in; how well it knows words and sentences goes out."""
+"""Evaluation of pretraining on held-out text: masked language modeling and sentence pairs."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from albert.text.tokenizer import Tokenizer
 from albert.training.losses import WORDS, compute_pretraining_losses
 from albert.training.world import World
 
-# One seed for every run: what is asked is the same, whoever trained.
+# One seed for every run: all models are evaluated on the same examples.
 _SEED = 20_190_926
 _BATCH_SIZE = 64
 _MAX_COUNTED = 20_000_000  # pieces
@@ -25,7 +25,7 @@ _MAX_COUNTED = 20_000_000  # pieces
 
 @dataclass(frozen=True)
 class Score:
-    """A mean over `count` answers, and its standard error, where more than one batch was asked."""
+    """A mean over `count` predictions, and its standard error, if there was more than one batch."""
 
     mean: float
     count: int
@@ -33,7 +33,7 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95%; None where there was too little to tell."""
+        """The 95% interval, or None."""
         if self.standard_error is None:
             return None
         return self.mean - 1.96 * self.standard_error, self.mean + 1.96 * self.standard_error
@@ -41,7 +41,7 @@ class Score:
 
 @dataclass(frozen=True)
 class PassScores:
-    """One pass over examples of one objective; `pair_accuracy` where the model has a sentence head to ask."""
+    """The scores on examples of one objective; `pair_accuracy` if the model has a sentence head."""
 
     word_loss: Score
     word_accuracy: Score
@@ -49,7 +49,7 @@ class PassScores:
 
 
 def find_pair_head(model: AlbertModel) -> str | None:
-    """The head that answers the sentence question, whichever it was trained for."""
+    """Find the sentence head, whichever objective it was trained for."""
     return next((name for name in PAIR_OBJECTIVES if name in model.heads), None)
 
 
@@ -63,43 +63,47 @@ def evaluate_pass(
     advance: Callable[[int], None] | None = None,
     world: World | None = None,
 ) -> PassScores:
-    """Ask about the first examples of a source; an answer counts alike whatever its batch.
+    """Evaluate on the first examples of a source.
 
-    A head is asked any sentence question: 1 is swapped for one, random for the other, and a model of
-    either may be asked about both, as in table 5.
+    A sentence head is evaluated on either objective (label 1 is swapped for one, random for the other), as in
+    table 5.
     """
     head = find_pair_head(model)
     world = world or World()
-    loss, words, pairs = _Sum(), _Sum(), _Sum()
+    losses: list[tuple[float, int]] = []
+    words: list[tuple[float, int]] = []
+    pairs: list[tuple[float, int]] = []
     for number, batch in enumerate(iter_batches(source, num_examples=num_examples, max_tokens=max_tokens)):
         if number % world.size != world.rank:
             continue
         terms = compute_pretraining_losses(model, batch, pair_head=head, depth=depth)
         if WORDS in terms:
             term = terms[WORDS]
-            loss.add(term.total.item(), term.count)
-            words.add(term.num_correct.item(), term.count)
+            losses.append((term.total.item(), term.count))
+            words.append((term.num_correct.item(), term.count))
         if head is not None and head in terms:
-            pairs.add(terms[head].num_correct.item(), terms[head].count)
+            pairs.append((terms[head].num_correct.item(), terms[head].count))
         if advance is not None:
             advance(len(batch.lengths))
-    for found in (loss, words, pairs):
-        found.join(world.gather(found.parts))
-    if not words.count:
+    losses, words, pairs = (
+        [part for parts in world.gather(mine) for part in parts] for mine in (losses, words, pairs)
+    )
+    if not sum(count for _, count in words):
         raise InputError(f"{source.corpus.name}: no example to ask about; evaluate on more text")
-    return PassScores(loss.score(), words.score(), pairs.score() if pairs.count else None)
+    has_pairs = any(count for _, count in pairs)
+    return PassScores(_average(losses), _average(words), _average(pairs) if has_pairs else None)
 
 
 def build_held_out_source(
     corpus: Corpus, tokenizer: Tokenizer, settings: ExampleSettings, *, objective: str
 ) -> ExampleSource:
-    """The examples to be asked about: like those of training, from a stream of their own."""
+    """Build held-out examples with the settings of training."""
     changed = settings.model_copy(update={"objective": objective})
     return build_source(corpus, tokenizer, settings=changed, seed=_SEED)
 
 
 def find_unigram_loss(corpus: Corpus, source: ExampleSource, *, num_examples: int) -> float:
-    """The loss of a model that knows how frequent each piece is and nothing else: the plateau's height."""
+    """Compute the unigram loss: that of a model that predicts each token by its frequency."""
     counts = count_pieces(corpus, size=corpus.manifest.vocab_size)
     log_shares = np.log((counts + 1.0) / (counts.sum() + len(counts)))
     total, count = 0.0, 0
@@ -112,13 +116,13 @@ def find_unigram_loss(corpus: Corpus, source: ExampleSource, *, num_examples: in
 
 
 def count_asked(source: ExampleSource, *, num_examples: int) -> int:
-    """How many of so many examples are asked about: those without the two sentences of a pair are not."""
+    """Count the examples that are evaluated; those without two sentences are dropped."""
     batches = iter_batches(source, num_examples=num_examples, max_tokens=1 << 30)
     return sum(len(batch.lengths) for batch in batches)
 
 
 def count_pieces(corpus: Corpus, *, size: int) -> "np.typing.NDArray[np.int64]":
-    """How often each piece occurs; of a large corpus, in parts spread over it."""
+    """Count each token of a corpus; of a large one, in parts spread over it."""
     counts = np.zeros(size, dtype=np.int64)
     stride = max(1, corpus.num_pieces // _MAX_COUNTED)
     for number in range(0, len(corpus.parts), stride):
@@ -128,7 +132,7 @@ def count_pieces(corpus: Corpus, *, size: int) -> "np.typing.NDArray[np.int64]":
 
 
 def iter_batches(source: ExampleSource, *, num_examples: int, max_tokens: int) -> Iterator[PretrainingBatch]:
-    """The first examples of a source in its order, in batches of about so many tokens at most."""
+    """Yield the first examples of a source in batches of about `max_tokens` at most."""
     total = min(num_examples, source.num_examples)
     for start in range(0, total, _BATCH_SIZE):
         places = np.arange(start, min(start + _BATCH_SIZE, total))
@@ -136,32 +140,14 @@ def iter_batches(source: ExampleSource, *, num_examples: int, max_tokens: int) -
         yield from cut_batch(batch, max_tokens=max_tokens)
 
 
-class _Sum:
-    """Totals and counts of batches, with the spread between them."""
-
-    def __init__(self) -> None:
-        self.parts: list[tuple[float, int]] = []
-
-    def add(self, total: float, count: int) -> None:
-        self.parts.append((total, count))
-
-    def join(self, others: list[list[tuple[float, int]]]) -> None:
-        """Take the batches of all processes."""
-        self.parts = [part for parts in others for part in parts]
-
-    @property
-    def count(self) -> int:
-        return sum(count for _, count in self.parts)
-
-    def score(self) -> Score:
-        """The mean, with an error from how much batches differ: the words of one text are alike."""
-        count = self.count
-        mean = sum(total for total, _ in self.parts) / count
-        number = len(self.parts)
-        if number < 2:
-            return Score(mean, count, None)
-        squares = sum((total - size * mean) ** 2 for total, size in self.parts)
-        return Score(mean, self.count, math.sqrt(squares * number / (number - 1)) / count)
+def _average(parts: list[tuple[float, int]]) -> Score:
+    """Average totals over counts; the error comes from the differences between batches."""
+    count, number = sum(size for _, size in parts), len(parts)
+    mean = sum(total for total, _ in parts) / count
+    if number < 2:
+        return Score(mean, count, None)
+    squares = sum((total - size * mean) ** 2 for total, size in parts)
+    return Score(mean, count, math.sqrt(squares * number / (number - 1)) / count)
 
 
 @torch.inference_mode()
@@ -176,9 +162,9 @@ def evaluate_pretraining(
     depth: int | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> dict[str, Score]:
-    """Masked words on ordered pairs, then the order and the next sentence, where the model has a head.
+    """Evaluate masked language modeling, and with a sentence head also sentence order and next sentence.
 
-    Next sentences need a corpus of two documents or more; without, they are not asked about.
+    Next sentence needs a corpus of at least two documents; otherwise it is left out.
     """
     model.eval()
     objectives = ["none"]

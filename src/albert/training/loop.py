@@ -1,33 +1,38 @@
-"""The training loop: a job comes in; steps, evaluations and checkpoints happen; how it ended goes out.
+"""The training loop: steps, evaluations and checkpoints of a job, until its last step or a signal.
 
 Pretraining and fine-tuning are jobs of this one loop.
 """
 
+import signal
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, nullcontext
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from types import FrameType, TracebackType
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from albert.errors import AlbertError, EchoError, FileFormatError, InputError, one_line
 from albert.examples.randomness import derive, seed_key
+from albert.model.albert_model import AlbertModel
+from albert.model.runtime import build_autocast
 from albert.reporting import Reporter, format_seconds
-from albert.training.checkpoints import Checkpoint, CheckpointFolder
-from albert.training.guard import Guard
-from albert.training.health import count_cores
-from albert.training.job import Job, LoopOutcome, Progress
-from albert.training.launch import open_saver
-from albert.training.loop_settings import LoopSettings
-from albert.training.metrics import MetricsLog, SilentLog
+from albert.training.checkpoints import (
+    Checkpoint,
+    CheckpointFolder,
+    list_tensors,
+    open_saver,
+    restore_tensors,
+)
+from albert.training.metrics import LogWindow, MetricsLog, SilentLog, count_cores
 from albert.training.run_folder import CHECKPOINTS_DIR
 from albert.training.schedules import find_factor
-from albert.training.signals import StopRequest
-from albert.training.state import list_tensors, restore_tensors
-from albert.training.step import StepPlan, StepReport, StepTaker
-from albert.training.window import LogWindow
+from albert.training.settings import LoopSettings
+from albert.training.step import Guard, Objective, StepPlan, StepReport, StepTaker
 from albert.training.world import World
 
 B = TypeVar("B")
@@ -35,43 +40,204 @@ Log = MetricsLog | SilentLog
 _DROPOUT_STREAM = 1001  # far from the streams that make examples
 
 
-class TrainingLoop(Generic[B]):
-    """One job on its way from its first step, or from a checkpoint, to its last."""
+class Job(Protocol[B]):
+    """What is trained, on which batches, and how it is evaluated."""
 
-    def __init__(
-        self,
-        job: Job[B],
-        *,
-        model: nn.Module,
-        network: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        settings: LoopSettings,
-        run_dir: Path,
-        seed: int,
-        reporter: Reporter,
-        autocast: Any = nullcontext,
-        world: World | None = None,
+    @property
+    def name(self) -> str:
+        """The name of its progress bar."""
+
+    @property
+    def model(self) -> AlbertModel:
+        """The model that is trained."""
+
+    @property
+    def settings(self) -> LoopSettings:
+        """The settings of the loop."""
+
+    @property
+    def num_steps(self) -> int:
+        """The number of steps."""
+
+    @property
+    def objective(self) -> Objective[B]:
+        """The losses of a batch."""
+
+    def iter_batches(self, first_step: int) -> Generator[list[B], None, None]:
+        """Yield the micro-batches of each step, from `first_step` on."""
+
+    def count_tokens(self, batch: B) -> int:
+        """Count the tokens of a batch."""
+
+    def build_network(self) -> nn.Module:
+        """The model with its losses: maps a batch to summed losses and numbers of correct predictions."""
+
+    def build_optimizer(self) -> torch.optim.Optimizer:
+        """Build the optimizer, over parameters that may be sharded."""
+
+    def find_options(self, step: int) -> dict[str, Any]:
+        """Keyword arguments of the network at a step."""
+
+    def is_new_stage(self, step: int) -> bool:
+        """Whether another loss is to be expected from this step on."""
+
+    def find_cost(self, step: int) -> float:
+        """The work before a step, in any unit, for the estimate of the time left."""
+
+    def describe(self, step: int) -> dict[str, float]:
+        """Figures for the record of a step."""
+
+    def evaluate(self, step: int) -> dict[str, float]:
+        """Evaluate on held-out data; the model is in evaluation mode."""
+
+    def score(self, figures: dict[str, float]) -> float:
+        """The figure that selects the best step; lower is better."""
+
+
+@dataclass
+class Progress:
+    """Where a run is: what a checkpoint keeps besides tensors and the state of the guard.
+
+    `figures` are those of the last evaluation.
+    """
+
+    step: int = 0
+    num_tokens: int = 0
+    seconds: float = 0.0
+    best_step: int | None = None
+    best_score: float | None = None
+    num_stale: int = 0  # evaluations since the best
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+class StoppedError(Exception):
+    """A signal, by its name, has stopped a run; its state is saved, and it can be resumed."""
+
+
+@dataclass(frozen=True)
+class LoopOutcome:
+    """How a run ended; `signal` is what stopped it before its end."""
+
+    progress: Progress
+    is_finished: bool
+    signal: str | None = None
+
+    def check_finished(self) -> None:
+        """Raise a StoppedError if the run was stopped."""
+        if not self.is_finished:
+            raise StoppedError(self.signal or "a signal")
+
+
+def run_job(
+    job: Job[B], *, run_dir: Path, newest: Checkpoint | None, reporter: Reporter, world: World
+) -> LoopOutcome:
+    """Train from the newest checkpoint, or from the beginning, to the end or to a signal."""
+    loop = TrainingLoop(job, run_dir=run_dir, reporter=reporter, world=world)
+    if newest is not None:
+        loop.restore(newest)
+        newest.tensors.clear()  # they take three times the memory of the model
+        reporter.say(f"goes on at step {newest.step:,} of {job.num_steps:,}")
+    elif CheckpointFolder(run_dir / CHECKPOINTS_DIR).list_steps():
+        reporter.say("no checkpoint is whole: begins again, from the beginning")
+    return loop.run()
+
+
+def load_newest(run_dir: Path, *, reporter: Reporter, world: World) -> Checkpoint | None:
+    """Load the newest undamaged checkpoint that the first process finds, in every process."""
+    folder = CheckpointFolder(run_dir / CHECKPOINTS_DIR)
+    newest = folder.load_newest(say=reporter.say) if world.is_main else None
+    step = world.gather(None if newest is None else newest.step)[0]
+    failure = None
+    if step is not None and newest is None:
+        try:
+            newest = folder.load(step)
+        except AlbertError as error:
+            failure = str(error)
+    failures = [found for found in world.gather(failure) if found is not None]
+    if failures:
+        told = f"{failures[0]}, in one process, while another has read it; see that all reach the same folder"
+        raise FileFormatError(told) if world.is_main else EchoError(told)
+    return newest
+
+
+def fetch_weights(model: AlbertModel, world: World) -> dict[str, Tensor]:
+    """Gather the weights of a model that may be sharded, on the CPU."""
+    return {name: world.fetch(tensor).cpu() for name, tensor in model.state_dict().items()}
+
+
+def load_best(
+    run_dir: Path, step: int, *, names: Iterable[str], reporter: Reporter
+) -> dict[str, Tensor] | None:
+    """Load the weights of the best evaluation; report it and return None if its checkpoint is damaged."""
+    try:
+        tensors = CheckpointFolder(run_dir / CHECKPOINTS_DIR).load(step).tensors
+    except AlbertError as error:
+        reporter.say(f"{error}; the model of the best evaluation, step {step}, is lost")
+        return None
+    return {name: tensors[f"model.{name}"] for name in names}
+
+
+class StopRequest:
+    """While the `with` block lasts, SIGINT and SIGTERM set a flag that the loop checks between steps.
+
+    A second Ctrl-C raises KeyboardInterrupt. Outside of the main thread no handler can be set.
+    """
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> "StopRequest":
+        if threading.current_thread() is threading.main_thread():
+            numbers = (signal.SIGINT, signal.SIGTERM)
+            self._before = {number: signal.signal(number, self._note) for number in numbers}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.job, self.model, self.network, self.optimizer = job, model, network, optimizer
-        self.settings, self.world = settings, world or World()
-        self.run_dir, self.seed, self.reporter, self._autocast = run_dir, seed, reporter, autocast
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is signal.SIGINT and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal = signal.Signals(number)
+
+
+class TrainingLoop(Generic[B]):
+    """Trains one job from its first step, or from a checkpoint, to its last."""
+
+    def __init__(self, job: Job[B], *, run_dir: Path, reporter: Reporter, world: World | None = None) -> None:
+        self.job, self.model, self.settings = job, job.model, job.settings
+        self.run_dir, self.reporter, self.world = run_dir, reporter, world or World()
+        self.network = self.world.spread(job.build_network())
+        self.optimizer = job.build_optimizer()  # over the parameters as they are sharded
         self.progress = Progress()
-        self.guard = Guard(settings.guard)
-        self._checkpoints = CheckpointFolder(run_dir / CHECKPOINTS_DIR, settings.num_checkpoints)
+        self.guard = Guard(self.settings.guard)
+        self._autocast = build_autocast(self.settings.runtime)
+        self._checkpoints = CheckpointFolder(run_dir / CHECKPOINTS_DIR, self.settings.num_checkpoints)
         self._saver = open_saver(self.world, self._checkpoints)
         self._saved_step: int | None = None
         self._saved_time = time.monotonic()
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take up a checkpoint; from here on everything is as if the run had never stopped."""
+        """Load a checkpoint; training continues exactly where it was written."""
         restore_tensors(checkpoint.tensors, self.model, self.optimizer, self.world)
         self.progress = Progress(**checkpoint.state["progress"])
         self.guard.restore(checkpoint.state["guard"])
         self._saved_step = checkpoint.step
 
     def run(self) -> LoopOutcome:
-        """Train to the end, or until a signal; saved in both cases."""
-        log: Log = self._open_log() if self.world.is_main else SilentLog()
+        """Train to the end, or until a signal, and save in both cases."""
+        log: Log = SilentLog()
+        if self.world.is_main:
+            log = MetricsLog(
+                self.run_dir,
+                first_step=self.progress.step,
+                say=self.reporter.say,
+                has_tensorboard=self.settings.has_tensorboard,
+            )
         with StopRequest() as stop, closing(log):
             log.write(
                 "start",
@@ -88,19 +254,11 @@ class TrainingLoop(Generic[B]):
                 raise
             is_finished = self._is_finished
             self._save(log, is_last=True)
-            # Stopped without a signal of its own, a process was stopped by another's.
+            # A process that was stopped without a signal of its own was stopped by another one's.
             name = "SIGTERM" if stop.signal is None else stop.signal.name
-            signal = None if is_finished else name
-            log.write("end", self.progress.step, is_finished=is_finished, signal=signal)
-        return LoopOutcome(self.progress, is_finished, signal)
-
-    def _open_log(self) -> MetricsLog:
-        return MetricsLog(
-            self.run_dir,
-            first_step=self.progress.step,
-            say=self.reporter.say,
-            has_tensorboard=self.settings.has_tensorboard,
-        )
+            ended_by = None if is_finished else name
+            log.write("end", self.progress.step, is_finished=is_finished, signal=ended_by)
+        return LoopOutcome(self.progress, is_finished, ended_by)
 
     def _train(self, log: Log, stop: StopRequest) -> None:
         taker = StepTaker(
@@ -122,21 +280,23 @@ class TrainingLoop(Generic[B]):
                 plan = taker.plan(
                     micro_batches,
                     num_tokens=sum(map(self.job.count_tokens, micro_batches)),
-                    is_stopped=stop.is_set,
+                    is_stopped=stop.signal is not None,
                     is_failed=failure is not None,
-                    is_saved=self._is_save_due(),
+                    is_saved=time.monotonic() - self._saved_time > 60.0 * self.settings.save_minutes,
                 )
                 if plan.is_failed:
                     self._give_up(failure, log)
                 if plan.is_stopped:
                     return
                 report = self._step(taker, micro_batches, plan)
-                self.progress.num_tokens += plan.num_tokens
-                self.progress.seconds += time.perf_counter() - began
                 seconds = time.perf_counter() - began
+                self.progress.num_tokens += plan.num_tokens
+                self.progress.seconds += seconds
                 window.add(report, num_tokens=plan.num_tokens, waited=waited, seconds=seconds)
-                self._note(report, window, log)
-                if self._is_evaluation_due():
+                self._report(report, window, log)
+                # As many evaluations as asked for, evenly spread, the last one at the end.
+                step, total, number = self.progress.step, self.job.num_steps, self.settings.num_evaluations
+                if step * number // total > (step - 1) * number // total:
                     self._evaluate(log)
                 if plan.is_saved:
                     self._save(log)
@@ -148,34 +308,34 @@ class TrainingLoop(Generic[B]):
         return is_settled or self.progress.step >= self.job.num_steps
 
     def _fetch(self, batches: Iterator[list[B]]) -> tuple[list[B], Exception | None]:
-        """The next step's batches, or why there are none."""
+        """Fetch the batches of the next step, or the error that prevented it."""
         try:
             return next(batches), None
-        except Exception as error:  # damaged data may fail in any way; what was learned is saved first
+        except Exception as error:  # damaged data may fail in any way; the state is saved first
             return [], error
 
     def _give_up(self, error: Exception | None, log: Log) -> NoReturn:
-        """End because the data of one process failed; what was learned is saved first, by all of them."""
+        """Save and raise, because the data of one process could not be read."""
         self._save(log, is_last=True)
         if error is None:
             raise EchoError("another process could not read its data")
         if isinstance(error, AlbertError):
             raise error
         raise FileFormatError(
-            f"the data could not be read at step {self.progress.step} ({' '.join(str(error).split())}); "
+            f"the data could not be read at step {self.progress.step} ({one_line(error)}); "
             "what was learned is saved: mend the corpus and go on with --resume"
         ) from error
 
     def _step(self, taker: StepTaker[B], micro_batches: list[B], plan: StepPlan) -> StepReport:
         step = self.progress.step
         if self.job.is_new_stage(step):
-            # What was good before is no measure for what comes now.
+            # Losses of different stages cannot be compared.
             self.guard.forget()
             self.progress.best_step = self.progress.best_score = None
             self.progress.num_stale = 0
         factor = find_factor(self.settings.schedule, step, num_steps=self.job.num_steps)
-        # Dropout draws from a stream of its own at each step: nothing to keep, and nothing to go astray.
-        stream = derive(derive(seed_key(self.seed), _DROPOUT_STREAM), step)
+        # Each step seeds dropout anew: a checkpoint needs no generator state.
+        stream = derive(derive(seed_key(self.settings.seed), _DROPOUT_STREAM), step)
         if self.world.rank:
             stream = derive(stream, self.world.rank)
         torch.manual_seed(int(stream) % 2**63)
@@ -189,8 +349,9 @@ class TrainingLoop(Generic[B]):
         self.progress.step += 1
         return report
 
-    def _note(self, report: StepReport, window: LogWindow, log: Log) -> None:
-        step = self.progress.step
+    def _report(self, report: StepReport, window: LogWindow, log: Log) -> None:
+        """Log a skipped step, and the mean of the last steps every `log_every` steps."""
+        step, total = self.progress.step, self.job.num_steps
         if report.skipped is not None:
             self.reporter.say(f"step {step} left out: {report.skipped}")
             log.write("skip", step, reason=report.skipped, num_skipped=self.guard.num_skipped)
@@ -199,33 +360,16 @@ class TrainingLoop(Generic[B]):
             except AlbertError:
                 self._save(log, is_last=True)
                 raise
-        is_last = step == self.job.num_steps
-        if step % self.settings.log_every == 0 or is_last:
-            figures = window.summarise()
-            log.write(
-                "train", step, **figures, **self.job.describe(report.step), tokens=self.progress.num_tokens
-            )
-            message = f"step {step:,} of {self.job.num_steps:,}, {window.format(figures)}"
-            left = self._estimate_left(window.seconds, window.num_steps)
-            self.reporter.show(
-                self.job.name, f"{message}{left}", fraction=self.job.find_cost(step) / self._total_cost
-            )
-            window.clear()
-
-    @property
-    def _total_cost(self) -> float:
-        return self.job.find_cost(self.job.num_steps)
-
-    def _estimate_left(self, seconds: float, num_steps: int) -> str:
-        step = self.progress.step
-        recent = self.job.find_cost(step) - self.job.find_cost(step - num_steps)
-        left = seconds * (self._total_cost - self.job.find_cost(step)) / max(recent, 1e-9)
-        return f", {format_seconds(left)} left"
-
-    def _is_evaluation_due(self) -> bool:
-        # As many as were asked for, evenly spread, the last one at the end.
-        step, total, number = self.progress.step, self.job.num_steps, self.settings.num_evaluations
-        return step * number // total > (step - 1) * number // total
+        if step % self.settings.log_every and step != total:
+            return
+        figures = window.summarise()
+        log.write("train", step, **figures, **self.job.describe(report.step), tokens=self.progress.num_tokens)
+        done, all_of_it = self.job.find_cost(step), self.job.find_cost(total)
+        recent = done - self.job.find_cost(step - len(window.reports))
+        left = window.seconds * (all_of_it - done) / max(recent, 1e-9)
+        message = f"step {step:,} of {total:,}, {window.format(figures)}, {format_seconds(left)} left"
+        self.reporter.show(self.job.name, message, fraction=done / all_of_it)
+        window.clear()
 
     def _evaluate(self, log: Log) -> None:
         began = time.perf_counter()
@@ -249,43 +393,34 @@ class TrainingLoop(Generic[B]):
             progress.best_step, progress.best_score = before
             self._forget_lost_best()
 
-    def _is_save_due(self) -> bool:
-        return time.monotonic() - self._saved_time > 60.0 * self.settings.save_minutes
-
     def _save(self, log: Log, *, is_last: bool = False) -> bool:
-        """Write a checkpoint; where there is no room the run goes on and tries again, but not at its end."""
-        try:
-            self._write(log, is_last=is_last)
-        except OSError as error:
-            self._saved_step = None
-            self._forget_lost_best()
-            if is_last:  # it may be the save before this one that failed, and the next one is the last
-                return self._save_at_last(log)
-            self._explain_failed_save(error, is_last=False)
-            return False
-        return True
+        """Write a checkpoint and return whether it worked.
+
+        Where there is no room, training continues and tries again. At its end, it tries a second time (the
+        error may be that of the save before, written in the background) and raises.
+        """
+        for is_retry in (False, True):
+            try:
+                if self._saved_step != self.progress.step:
+                    self._write(log)
+                if is_last:
+                    self._saver.wait()
+                return True
+            except OSError as error:  # noqa: PERF203 - at most twice
+                self._saved_step = None
+                self._forget_lost_best()
+                if is_retry or not is_last:
+                    self._explain_failed_save(error, is_last=is_last)
+                    break
+        return False
 
     def _forget_lost_best(self) -> None:
-        """The best is one that is there; what failed to be written aside is known only at the next save."""
+        """Forget the best step if its checkpoint could not be written."""
         progress = self.progress
         if progress.best_step is not None and progress.best_step not in self._checkpoints.list_steps():
             progress.best_step = progress.best_score = None
 
-    def _save_at_last(self, log: Log) -> bool:
-        try:
-            self._write(log, is_last=True)
-        except OSError as error:
-            self._explain_failed_save(error, is_last=True)
-            return False
-        return True
-
-    def _write(self, log: Log, *, is_last: bool) -> None:
-        if self._saved_step != self.progress.step:
-            self._begin_save(log)
-        if is_last:
-            self._saver.wait()
-
-    def _begin_save(self, log: Log) -> None:
+    def _write(self, log: Log) -> None:
         began = time.perf_counter()
         self._saved_time = time.monotonic()
         state = {"progress": vars(self.progress).copy(), "guard": self.guard.state()}

@@ -1,6 +1,6 @@
-"""A model and a batch come in; each objective's summed loss, its count and its hits go out.
+"""The pretraining losses: sums over a batch, with their counts.
 
-Shapes: T tokens, B sequences, M masked places, D hidden width, V vocabulary.
+Shapes: T tokens, B sequences, M masked positions, D hidden width, V vocabulary.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,7 @@ WORDS = "mlm"
 
 @dataclass(frozen=True)
 class LossTerm:
-    """One objective over one batch: sums, so that batches of any size add up.
-
-    Whoever adds them divides once, by the count of the whole step.
-    """
+    """The summed loss of one objective over one batch; the step divides it once, by its count."""
 
     total: Tensor
     count: int
@@ -31,12 +28,12 @@ class LossTerm:
 
 
 def list_heads(*, pair_head: str | None) -> dict[str, None]:
-    """The heads that a model is pretrained with."""
+    """List the heads that a model is pretrained with."""
     return {WORDS: None} if pair_head is None else {WORDS: None, pair_head: None}
 
 
 def count_terms(batch: PretrainingBatch, *, pair_head: str | None) -> dict[str, int]:
-    """How many answers a batch holds for each objective: known before the model has run."""
+    """Count the predictions of each objective in a batch, before the model has run."""
     counts = {WORDS: len(batch.places_M)}
     if pair_head is not None and batch.has_labels:
         counts[pair_head] = len(batch.lengths)
@@ -44,7 +41,7 @@ def count_terms(batch: PretrainingBatch, *, pair_head: str | None) -> dict[str, 
 
 
 def build_tokens(batch: PretrainingBatch, device: torch.device | str = "cpu") -> Tokens:
-    """The batch as the model reads it, on its device."""
+    """Convert a batch to tensors on a device."""
     return Tokens(
         ids_T=_place(batch.ids_T, device),
         positions_T=_place(batch.positions_T, device),
@@ -56,20 +53,20 @@ def build_tokens(batch: PretrainingBatch, device: torch.device | str = "cpu") ->
 def compute_pretraining_losses(
     model: AlbertModel, batch: PretrainingBatch, *, pair_head: str | None, depth: int | None = None
 ) -> Mapping[str, LossTerm]:
-    """Masked words, and the sentence question where the model has a head for it (section 3.1).
+    """Compute the masked language modeling loss and, with a `pair_head`, the sentence loss (section 3.1).
 
-    The total loss is the sum of both means, unweighted; whoever calls divides by the counts.
+    The loss of a step is the unweighted sum of both means.
     """
     device = model.device
     tokens = build_tokens(batch, device)
     is_paired = pair_head is not None and batch.has_labels
-    # [CLS] is never masked, so no place comes twice; nothing else is read of the last layer.
+    # The last layer is computed at these positions only; [CLS] is never masked, so none is repeated.
     first_B = tokens.first_B if is_paired else tokens.first_B[:0]
     places_P = torch.cat([first_B, _place(batch.places_M, device)])
     first_BD, masked_MD = model(tokens, depth=depth, places_P=places_P).last_TD.split(
         [len(first_B), len(batch.places_M)]
     )
-    # Asked about no word, the head still takes part: of many processes each waits for every gradient.
+    # The head takes part even without a masked token: DDP waits for every gradient.
     terms = {WORDS: sum_cross_entropy(model.predict_words(masked_MD), _place(batch.targets_M, device))}
     if pair_head is not None and is_paired:
         logits_B2 = model.head(pair_head)(model.pool_first(first_BD))
@@ -78,10 +75,7 @@ def compute_pretraining_losses(
 
 
 class PretrainLosses(nn.Module):
-    """The model with its questions: one module, so that what spreads it over processes sees all of it.
-
-    A batch comes in; for each objective the summed loss and the number of hits go out.
-    """
+    """The model with its losses as one module, so that DDP and FSDP see all of it."""
 
     def __init__(self, model: AlbertModel, *, pair_head: str | None) -> None:
         super().__init__()
@@ -91,13 +85,13 @@ class PretrainLosses(nn.Module):
     def forward(
         self, batch: PretrainingBatch, *, depth: int | None = None
     ) -> dict[str, tuple[Tensor, Tensor]]:
-        """Plain tuples of tensors: a wrapper must find every tensor that a gradient flows back from."""
+        """Return plain tuples of tensors, in which DDP finds every tensor with a gradient."""
         terms = compute_pretraining_losses(self.model, batch, pair_head=self.pair_head, depth=depth)
         return {name: (term.total, term.num_correct) for name, term in terms.items()}
 
 
 def sum_cross_entropy(logits_MV: Tensor, targets_M: Tensor) -> LossTerm:
-    """Cross-entropy added up over the rows, in float32 whatever the logits are."""
+    """Sum the cross-entropy over the rows, in float32."""
     total = F.cross_entropy(logits_MV.float(), targets_M, reduction="sum")
     with torch.no_grad():
         num_correct = (logits_MV.argmax(-1) == targets_M).sum()

@@ -1,4 +1,4 @@
-"""The learning rate: a step comes in, a number goes out; pure functions, so that a resumed run follows."""
+"""The learning rate schedule: pure functions of the step, so that a resumed run follows it."""
 
 import math
 from collections.abc import Callable
@@ -12,10 +12,10 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class ScheduleSettings(Settings):
-    """How the learning rate rises and falls; `linear` is the published way.
+    """The learning rate schedule; `linear` is the published one.
 
-    Warm-up is a number of steps, or a share of all of them. `stable` stays at the peak and falls over the
-    last `decay_share` of the steps.
+    Warm-up is a number of steps or a share of them. `stable` stays at the peak and decays over the last
+    `decay_share` of the steps.
     """
 
     name: Literal["linear", "cosine", "stable", "constant"] = "linear"
@@ -33,7 +33,7 @@ class ScheduleSettings(Settings):
         return self
 
     def find_fault(self, num_steps: int) -> str | None:
-        """What is wrong with it for a run of `num_steps`: warm-up that would be all of it."""
+        """Explain what is wrong with it for a run of `num_steps`, or return None."""
         if self.warmup_steps is None or self.warmup_steps < num_steps:
             return None
         return (
@@ -42,14 +42,14 @@ class ScheduleSettings(Settings):
         )
 
     def count_warmup(self, num_steps: int) -> int:
-        """Steps of warm-up of a run of `num_steps`."""
+        """Count the warm-up steps of a run of `num_steps`."""
         if self.warmup_steps is not None:
             return self.warmup_steps
         return round((self.warmup_share or 0.0) * num_steps)
 
 
 def find_factor(settings: ScheduleSettings, step: int, *, num_steps: int) -> float:
-    """What the peak learning rate is multiplied with at a step, counted from 0; 0 when all are done."""
+    """Compute the factor of the peak learning rate at a step, counted from 0."""
     if settings.name != "constant" and step >= num_steps:
         return 0.0
     warmup = settings.count_warmup(num_steps)

@@ -1,26 +1,30 @@
-"""One step: micro-batches come in, the optimiser moves once, and what was seen on the way goes out."""
+"""One training step: accumulate the gradients of micro-batches and update the weights once."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from albert.training.guard import Guard
+from albert.errors import AlbertError
+from albert.training.settings import GuardSettings
 from albert.training.world import World
 
 B = TypeVar("B")
+_MEMORY = 0.98  # of the running mean of losses: about the last fifty steps
+_MIN_SEEN = 50  # losses before spikes are looked for
 
 
 @dataclass(frozen=True)
 class Objective(Generic[B]):
-    """What is asked of a batch.
+    """The losses of a batch.
 
-    `count` says how many answers it holds for each of the `names`, before the model has run. A process that
-    has fewer micro-batches than another runs the `placeholder` instead, whose loss counts nothing.
+    `count` gives the number of predictions of each loss in `names`, before the model has run. A process that
+    has fewer micro-batches than another one runs the `placeholder` instead, with a loss of weight 0.
     """
 
     names: tuple[str, ...]
@@ -30,7 +34,7 @@ class Objective(Generic[B]):
 
 @dataclass(frozen=True)
 class StepReport:
-    """What a step gave: means over all its micro-batches, and where its time went."""
+    """Means over all micro-batches of a step, and the time it took."""
 
     step: int
     learning_rate: float
@@ -43,7 +47,6 @@ class StepReport:
 
     @property
     def loss(self) -> float:
-        """The sum of the objectives, as it is minimised."""
         return sum(self.losses.values())
 
 
@@ -59,11 +62,77 @@ class StepPlan:
     is_saved: bool
 
 
+class TrainingStoppedError(AlbertError):
+    """Too many steps in a row were skipped; the weights before them are kept."""
+
+
+@dataclass
+class Guard:
+    """A filter for steps whose loss is not finite or a spike; its state is part of a checkpoint."""
+
+    settings: GuardSettings
+    mean: float = 0.0
+    deviation: float = 0.0
+    num_seen: int = 0
+    num_skipped: int = 0
+    num_in_a_row: int = 0
+
+    def judge(self, loss: float, grad_norm: float) -> str | None:
+        """Return why a step must be skipped, or None."""
+        limit = max(self.mean + self.settings.spike_factor * self.deviation, 1.5 * self.mean)
+        reason = None
+        if not math.isfinite(loss):
+            reason = f"the loss was {loss}"
+        elif not math.isfinite(grad_norm):
+            reason = f"the gradient norm was {grad_norm}"
+        else:
+            if self.settings.spike_factor and self.num_seen >= _MIN_SEEN and loss > limit:
+                reason = f"the loss jumped to {loss:.3g} from about {self.mean:.3g}"
+                loss = limit  # counted as the highest normal loss: repeated spikes become normal
+            self.num_seen += 1
+            weight = max(1.0 - _MEMORY, 1.0 / self.num_seen)
+            if self.num_seen > 1:
+                self.deviation += weight * (abs(loss - self.mean) - self.deviation)
+            self.mean += weight * (loss - self.mean)
+        if reason is None:
+            self.num_in_a_row = 0
+            return None
+        self.num_skipped += 1
+        self.num_in_a_row += 1
+        return reason
+
+    def check(self, step: int, reason: str, *, learning_rate: float) -> None:
+        """Raise a TrainingStoppedError after too many skipped steps in a row."""
+        if self.num_in_a_row < self.settings.max_skipped:
+            return
+        raise TrainingStoppedError(
+            f"stopped at step {step}: {self.num_in_a_row} steps in a row were left out, the last because "
+            f"{reason}; the weights before them are saved. Start a new run with half the learning rate "
+            f"({learning_rate:.2g} now) or a longer warm-up; `albert doctor` on this run shows the curve"
+        )
+
+    def forget(self) -> None:
+        """Start the running mean again, as at a new stage with another normal loss."""
+        self.mean = self.deviation = 0.0
+        self.num_seen = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {key: value for key, value in asdict(self).items() if key != "settings"}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load what a checkpoint kept."""
+        for key, value in state.items():
+            setattr(self, key, value)
+        if self.num_in_a_row >= self.settings.max_skipped:  # it stopped the run, which is now resumed
+            self.num_in_a_row = 0
+
+
 @dataclass(frozen=True)
 class StepTaker(Generic[B]):
-    """The parts of a step that stay the same from step to step.
+    """Runs training steps.
 
-    `network` takes a batch and gives, for each objective, the sum of its losses and its number of hits.
+    `network` maps a batch to the summed loss and the number of correct predictions of each objective.
     """
 
     network: nn.Module
@@ -83,10 +152,10 @@ class StepTaker(Generic[B]):
         is_failed: bool = False,
         is_saved: bool = False,
     ) -> StepPlan:
-        """Add up the counts of all micro-batches, and the tokens, of all processes.
+        """Add up the counts and the tokens of all micro-batches of all processes.
 
-        One process that is asked to stop, or that has no data, stops all; the first one's clock says when to
-        save after the step.
+        One process that was told to stop, or that has no data, stops all. The clock of the first process
+        decides whether a checkpoint follows the step.
         """
         names = self.objective.names
         mine = dict.fromkeys(names, 0)
@@ -114,13 +183,13 @@ class StepTaker(Generic[B]):
         learning_rate: float,
         options: Mapping[str, Any],
     ) -> StepReport:
-        """Add up the gradients of all micro-batches and move, unless the guard says no.
+        """Accumulate the gradients of all micro-batches and update the weights, unless the step is skipped.
 
         The counts of the whole step are known first, and each sum is divided by them once: how a step is cut
         into micro-batches and over processes changes nothing but rounding (and what dropout draws).
         """
         began = time.perf_counter()
-        if not plan.num_micro_batches:  # every example was left out: nothing to learn, and nothing moves
+        if not plan.num_micro_batches:  # every example was dropped
             return StepReport(step, learning_rate, {}, {}, 0.0, None, 0.0, 0.0)
         losses, accuracies = self._accumulate(batches, plan, options)
         between = time.perf_counter()
@@ -145,38 +214,26 @@ class StepTaker(Generic[B]):
     def _accumulate(
         self, batches: Sequence[B], plan: StepPlan, options: Mapping[str, Any]
     ) -> tuple[dict[str, float], dict[str, float]]:
+        """Run all micro-batches forward and backward; return mean losses and accuracies."""
         totals: dict[str, Tensor] = {}
-        hits: dict[str, Tensor] = {}
+        correct: dict[str, Tensor] = {}
         for number in range(plan.num_micro_batches):
             is_real = number < len(batches)
             batch = batches[number] if is_real else self.objective.placeholder()
-            is_last = number == plan.num_micro_batches - 1
-            with self.world.accumulate(self.network, is_last=is_last):
+            with self.world.accumulate(self.network, is_last=number == plan.num_micro_batches - 1):
                 with self.autocast():
                     terms = self.network(batch, **options)
-                self._backward(terms, plan.counts, weight=float(is_real))
+                parts = [total / max(plan.counts[name], 1) for name, (total, _) in terms.items()]
+                if parts:
+                    (torch.stack(parts).sum() * (float(is_real) * self.world.loss_factor)).backward()
             if is_real:
                 for name, (total, num_correct) in terms.items():
                     totals[name] = totals.get(name, 0.0) + total.detach()
-                    hits[name] = hits.get(name, 0) + num_correct
-        return self._average(totals, hits, plan.counts)
-
-    def _backward(
-        self, terms: Mapping[str, tuple[Tensor, Tensor]], counts: Mapping[str, int], *, weight: float
-    ) -> None:
-        parts = [total / max(counts[name], 1) for name, (total, _) in terms.items()]
-        if parts:
-            loss = torch.stack(parts).sum() * (weight * self.world.loss_factor)
-            loss.backward()
-
-    def _average(
-        self, totals: Mapping[str, Tensor], hits: Mapping[str, Tensor], counts: Mapping[str, int]
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """Losses and shares of right answers over all processes."""
+                    correct[name] = correct.get(name, 0) + num_correct
         names = self.objective.names
-        mine = [float(found[name]) if name in found else 0.0 for found in (totals, hits) for name in names]
+        mine = [float(found[name]) if name in found else 0.0 for found in (totals, correct) for name in names]
         sums = [sum(column) for column in zip(*self.world.exchange(mine), strict=True)]
-        asked = [name for name in names if counts[name]]
-        losses = {name: sums[names.index(name)] / counts[name] for name in asked}
-        accuracies = {name: sums[len(names) + names.index(name)] / counts[name] for name in asked}
+        counted = [name for name in names if plan.counts[name]]
+        losses = {name: sums[names.index(name)] / plan.counts[name] for name in counted}
+        accuracies = {name: sums[len(names) + names.index(name)] / plan.counts[name] for name in counted}
         return losses, accuracies

@@ -16,11 +16,9 @@ from albert.model.config import ModelConfig
 from albert.pretrained.folder import save_model
 from albert.text.folder import load_tokenizer
 from albert.training.checkpoints import TENSORS_NAME, Checkpoint, CheckpointFolder
-from albert.training.health import count_cores
-from albert.training.metrics import MetricsLog
-from albert.training.pretrain_facts import PretrainFacts, identify_corpus
+from albert.training.metrics import MetricsLog, count_cores
 from albert.training.recipes import read_recipe
-from albert.training.run_folder import write_run
+from albert.training.run_folder import PretrainFacts, identify_corpus, write_run
 from tests.conftest import WORDS, write_vocabulary
 
 TINY = ModelConfig(

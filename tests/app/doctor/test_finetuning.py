@@ -11,8 +11,7 @@ import pytest
 from albert.app.doctor import checks
 from albert.app.doctor.run import Finding, load_run
 from albert.tasks.finetune import finetune
-from albert.training.health import count_cores
-from albert.training.metrics import METRICS_NAME, iter_records
+from albert.training.metrics import METRICS_NAME, count_cores, iter_records
 from tests.tasks.tables import write_tables
 
 WORDS = (

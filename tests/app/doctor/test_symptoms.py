@@ -8,9 +8,8 @@ import pytest
 from albert.app.doctor.checks import check_learning_rate
 from albert.app.doctor.checks import diagnose as diagnose_run
 from albert.app.doctor.run import load_run
-from albert.training.health import count_cores
-from albert.training.recipe_shelf import RecipeShelf
-from albert.training.recipes import read_recipe
+from albert.training.metrics import count_cores
+from albert.training.recipes import RecipeShelf, read_recipe
 from tests.app.doctor.synthetic import EVERY, HEALTHY, UNFINISHED, UNIGRAM, diagnose, plateau
 
 

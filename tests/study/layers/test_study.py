@@ -7,14 +7,13 @@ import pytest
 
 from albert.errors import AlbertError, InputError
 from albert.model.albert_model import build_model
-from albert.pretrained.folder import load_model, save_model
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_model, load_vocabulary, save_model
 from albert.report.write import write_page
 from albert.reporting import Silence
 from albert.settings import build_settings
 from albert.study.layers import study as layers
 from albert.study.layers.study import LayersSettings, read_sequences, run_layers
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 
 
 @pytest.fixture(scope="module")

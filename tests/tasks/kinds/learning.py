@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 
 from albert.model.albert_model import AlbertModel
-from albert.pretrained.folder import load_model
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_model, load_vocabulary
 from albert.reporting import Silence
 from albert.tasks.finetune_job import FinetuneJob, Renaming
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.training.job import LoopOutcome
-from albert.training.loop import TrainingLoop
-from albert.training.optimizers import build_optimizer
+from albert.training.loop import LoopOutcome, TrainingLoop
 
 
 def load_for(kind: Any, folder: Path) -> AlbertModel:
@@ -54,14 +51,5 @@ def finetune(
         dev_examples=dev,
         renaming=Renaming.of(tokenizer, share=settings.rename_share, seed=settings.seed),
     )
-    loop = TrainingLoop(
-        job,
-        model=model,
-        network=job.build_network(),
-        optimizer=build_optimizer(model, settings.optimizer),
-        settings=settings,
-        run_dir=out,
-        seed=0,
-        reporter=Silence(),
-    )
+    loop = TrainingLoop(job, run_dir=out, reporter=Silence())
     return loop.run(), job

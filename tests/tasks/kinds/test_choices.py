@@ -10,7 +10,7 @@ import torch
 
 from albert.data.problems import BadRow
 from albert.errors import InputError
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_vocabulary
 from albert.tasks.answering import ask_items
 from albert.tasks.examples import ChoiceExample
 from albert.tasks.kinds.choices import ChoiceKind

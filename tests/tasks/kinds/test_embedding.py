@@ -13,8 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
 from albert.model.padded import PaddedModel
-from albert.pretrained.folder import load_model
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_model, load_vocabulary
 from albert.reporting import Silence
 from albert.tasks.answering import ask_items
 from albert.tasks.examples import TextExample
@@ -24,7 +23,6 @@ from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.embedding import EmbeddingKind, PairVectors, check_dropout
 from albert.tasks.task_facts import TaskFacts, build_kind
 from albert.training.loop import TrainingLoop
-from albert.training.optimizers import build_optimizer
 from albert.training.world import World
 
 NOUNS = ("dog", "man", "woman", "child", "house", "ship", "river", "road", "town")
@@ -90,16 +88,7 @@ def build_job(
 def learn(job: FinetuneJob[Any, Any], out: Path) -> tuple[float, float]:
     """The score before and after."""
     before = job.evaluate(0)["score"]
-    loop = TrainingLoop(
-        job,
-        model=job.model,
-        network=job.build_network(),
-        optimizer=build_optimizer(job.model, job.settings.optimizer),
-        settings=job.settings,
-        run_dir=out,
-        seed=0,
-        reporter=Silence(),
-    )
+    loop = TrainingLoop(job, run_dir=out, reporter=Silence())
     return before, loop.run().progress.figures["score"]
 
 

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, build_model
-from albert.model.beam_span_head import SpanBeam
 from albert.model.config import ModelConfig
+from albert.model.heads import SpanBeam
 from albert.model.tokens import Tokens
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_vocabulary
 from albert.tasks.answering import ask_items
 from albert.tasks.catalogue import find_task
 from albert.tasks.encoding.windows import Window

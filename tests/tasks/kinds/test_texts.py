@@ -13,9 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from albert.errors import InputError, WeightsError
 from albert.model.early_exit import classify_every_layer
-from albert.pretrained.file_names import TASK_NAME
-from albert.pretrained.folder import load_model, save_model
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_model, load_vocabulary, save_model
+from albert.pretrained.huggingface import TASK_NAME
 from albert.tasks.answering import ask_items
 from albert.tasks.examples import TextExample
 from albert.tasks.kinds.texts import ExitTextKind, TextKind

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from albert.errors import InputError
-from albert.pretrained.vocabulary import load_vocabulary
+from albert.pretrained.folder import load_vocabulary
 from albert.tasks.answering import ask_items
 from albert.tasks.examples import TokenExample
 from albert.tasks.kinds.logits import Floats

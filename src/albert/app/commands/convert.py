@@ -8,7 +8,7 @@ import typer
 from albert.app.options import Revision
 from albert.app.results import CommandResult
 from albert.errors import InputError
-from albert.pretrained.file_names import CONFIG_NAME, TASK_NAME
+from albert.pretrained.huggingface import CONFIG_NAME, TASK_NAME
 
 
 def convert(
@@ -25,9 +25,8 @@ def convert(
     _check_target(target, overwrite)
     import torch
 
-    from albert.pretrained.folder import load_model, read_card, save_model
+    from albert.pretrained.folder import find_vocabulary, load_model, read_card, save_model
     from albert.pretrained.sentence_transformers import find_other_modules
-    from albert.pretrained.vocabulary import find_vocabulary
 
     loaded = load_model(source, revision=revision)
     tokenizer = find_vocabulary(loaded.path)

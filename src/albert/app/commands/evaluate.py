@@ -242,12 +242,11 @@ def _evaluate_pretraining(
     from albert.data.corpus import open_corpus
     from albert.examples.settings import ExampleSettings
     from albert.model.runtime import select_device
-    from albert.pretrained.folder import check_vocabulary, load_model
-    from albert.pretrained.vocabulary import load_vocabulary
+    from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary
     from albert.settings import build_settings
     from albert.training.evaluation import evaluate_pretraining
-    from albert.training.evaluation_settings import HeldOutSettings
-    from albert.training.pretrain_data import open_data
+    from albert.training.pretrain_job import open_data
+    from albert.training.settings import HeldOutSettings
 
     if num_examples < 1:
         raise InputError(f"--examples is {num_examples}; at least 1")
@@ -306,8 +305,7 @@ def _evaluate_pretraining(
 
 def _read_run(model: Path) -> "PretrainSettings | None":
     """Read the settings of the model's pretraining run, if its folder is still around it."""
-    from albert.training.pretrain_facts import read_pretrain_run
-    from albert.training.run_folder import has_run
+    from albert.training.run_folder import has_run, read_pretrain_run
 
     for folder in (model, model.resolve().parent):
         if has_run(folder):

@@ -32,7 +32,7 @@ def quickstart(
     """Pretrain, interrupt, resume and fine-tune in about ten minutes, and write a report."""
     from albert.app.quickstart import QuickstartSettings, run_quickstart
     from albert.settings import add_seed, build_settings
-    from albert.training.job import StoppedError
+    from albert.training.loop import StoppedError
 
     chosen = build_settings(
         QuickstartSettings,

@@ -65,7 +65,7 @@ def study(
     from albert.study.asking import Ask
     from albert.study.every import run_all
     from albert.study.studies import run_study
-    from albert.training.budget import parse_duration
+    from albert.training.timing import parse_duration
 
     ask = Ask(
         out=out,

@@ -26,8 +26,8 @@ from albert.app.doctor.run import (
 )
 from albert.data.paths import is_url
 from albert.errors import AlbertError
-from albert.pretrained.file_names import CONFIG_NAME
-from albert.training.health import count_cores
+from albert.pretrained.huggingface import CONFIG_NAME
+from albert.training.metrics import count_cores
 from albert.training.run_folder import BEST_DIR, CHECKPOINTS_DIR, MODEL_DIR
 
 _PLATEAU = 0.97  # times the unigram loss; a model above it has learned token frequencies only
@@ -93,8 +93,7 @@ def check_checkpoints(run: Run) -> Iterator[Finding]:
 
 def check_model(run: AnyRun) -> Iterator[Finding]:
     """Load the model folders of a finished run."""
-    from albert.pretrained.folder import check_vocabulary, load_model
-    from albert.pretrained.vocabulary import load_vocabulary
+    from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary
     from albert.tasks.answering import load_answerer
 
     def load(folder: Path) -> None:
@@ -124,7 +123,7 @@ def check_end(run: Run) -> Iterator[Finding]:
 
 def check_corpus(run: PretrainRun) -> Iterator[Finding]:
     """Open the corpus as `--resume` would: it may be missing or damaged."""
-    from albert.training.pretrain_data import open_data
+    from albert.training.pretrain_job import open_data
 
     data = run.facts.data
     if not is_url(data) and not Path(data).is_absolute() and not Path(data).exists():

@@ -14,11 +14,17 @@ from albert.errors import InputError
 from albert.files import is_held, read_json
 from albert.report.content import Chart, Level, Series
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.training.loop_settings import LoopSettings
 from albert.training.metrics import iter_records
-from albert.training.pretrain_facts import PretrainFacts, read_pretrain_run
-from albert.training.run_folder import LOCK_NAME, RUN_NAME, SETTINGS_NAME, RunFacts, has_run
-from albert.training.settings import PretrainSettings
+from albert.training.run_folder import (
+    LOCK_NAME,
+    RUN_NAME,
+    SETTINGS_NAME,
+    PretrainFacts,
+    RunFacts,
+    has_run,
+    read_pretrain_run,
+)
+from albert.training.settings import LoopSettings, PretrainSettings
 
 if TYPE_CHECKING:  # imports torch
     from albert.tasks.finetune_settings import FinetuneFacts

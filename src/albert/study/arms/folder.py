@@ -14,8 +14,7 @@ from albert.examples.settings import ExampleSettings
 from albert.files import read_json, refuse_foreign, require_folder, write_json
 from albert.settings import Settings, build_settings, find_change
 from albert.study.arms.plan import SHELF, StudySettings
-from albert.training.pretrain_facts import identify_corpus
-from albert.training.run_folder import list_versions
+from albert.training.run_folder import identify_corpus, list_versions
 
 PLAN_NAME = "study.json"
 

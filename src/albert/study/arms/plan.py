@@ -12,7 +12,7 @@ from albert.errors import InputError, suggest
 from albert.settings import Settings, apply_overrides, build_settings
 from albert.tasks.catalogue import TASKS
 from albert.tasks.own_tasks import OWN_TASKS
-from albert.training.recipe_shelf import RecipeShelf
+from albert.training.recipes import RecipeShelf
 
 SHELF = RecipeShelf("study")
 Dimension = Literal["hidden_size", "embedding_size", "num_hidden_layers"]

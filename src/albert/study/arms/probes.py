@@ -17,7 +17,7 @@ from albert.model.albert_model import AlbertModel
 from albert.text.tokenizer import Tokenizer
 from albert.training.evaluation import Score, iter_batches
 from albert.training.losses import build_tokens
-from albert.training.pretrain_data import PretrainData
+from albert.training.pretrain_job import PretrainData
 
 MAX_TOKENS = 4096
 _SEED = 20_190_927

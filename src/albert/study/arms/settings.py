@@ -17,11 +17,9 @@ from albert.study.arms.plan import ArmSettings, Dimension, list_overrides
 from albert.study.arms.results import PRETRAIN_DIR, Unit
 from albert.tasks.assignment import open_assignment
 from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
-from albert.training.pretrain_data import open_data
-from albert.training.pretrain_facts import identify_corpus
-from albert.training.pretrain_model import resolve_model
+from albert.training.pretrain_job import open_data, resolve_model
 from albert.training.recipes import read_recipe
-from albert.training.run_folder import MODEL_DIR
+from albert.training.run_folder import MODEL_DIR, identify_corpus
 from albert.training.settings import PretrainSettings
 
 # TensorBoard files of many runs would only take room; the records are in metrics.jsonl.

@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from albert.inference.batching import iter_batches
+from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.tokens import Tokens
 from albert.tasks.metrics.intervals import Interval, iter_resamples, summarise_draws

@@ -15,9 +15,8 @@ from albert.errors import InputError
 from albert.files import read_text
 from albert.model.config import ModelConfig
 from albert.model.runtime import select_device
-from albert.pretrained.folder import load_model
+from albert.pretrained.folder import load_model, load_vocabulary
 from albert.pretrained.hub import resolve_source, stamp_model
-from albert.pretrained.vocabulary import load_vocabulary
 from albert.report.content import Page
 from albert.reporting import Reporter
 from albert.settings import Settings

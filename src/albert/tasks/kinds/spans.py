@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from albert.model.albert_model import AlbertModel, Heads
-from albert.model.beam_span_head import BeamSpanHead, SpanBeam
+from albert.model.heads import BeamSpanHead, SpanBeam
 from albert.model.tokens import Tokens
 from albert.tasks.encoding.windows import MAX_QUESTION, STRIDE, Window, iter_encoded_questions
 from albert.tasks.examples import SpanExample

@@ -1,4 +1,3 @@
-# ruff: noqa: D102 - the methods are documented in `Columns`
 """The columns of a user's table for each task type, and how its rows become examples."""
 
 import math

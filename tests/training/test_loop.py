@@ -8,11 +8,11 @@ import torch
 from albert.errors import AlbertError, EchoError, FileFormatError
 from albert.reporting import Silence
 from albert.training.checkpoints import Checkpoint, CheckpointFolder
-from albert.training.pretrain_data import open_data
-from albert.training.pretrain_facts import identify_corpus
+from albert.training.loop import load_newest
+from albert.training.pretrain import start_run
+from albert.training.pretrain_job import open_data
 from albert.training.recipes import read_recipe
-from albert.training.run_job import load_newest
-from albert.training.start import start_run
+from albert.training.run_folder import identify_corpus
 from albert.training.world import World
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.errors import InputError
-from albert.examples.order import ExampleOrder
+from albert.examples.randomness import ExampleOrder
 
 
 @given(count=st.integers(1, 3000), seed=st.integers(0, 2**32), epoch=st.integers(0, 100))
