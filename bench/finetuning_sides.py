@@ -20,8 +20,7 @@ from albert.examples.randomness import ExampleOrder
 from albert.model.albert_model import build_model
 from albert.model.presets import build_preset
 from albert.reporting import Silence
-from albert.tasks.encoding.sequence import TaskSequence
-from albert.tasks.encoding.texts import EncodedText
+from albert.tasks.encoding.sequence import EncodedText, TaskSequence
 from albert.tasks.examples import TextExample
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings

@@ -19,7 +19,7 @@ from albert.pretrained.folder import load_vocabulary
 from albert.pretrained.names import to_theirs
 from albert.reporting import Silence
 from albert.tasks.catalogue import find_task
-from albert.tasks.encoding.texts import EncodedText
+from albert.tasks.encoding.sequence import EncodedText
 from albert.tasks.examples import TextExample
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings

@@ -1,6 +1,6 @@
 """Short names of models: what their paths do not share."""
 
-from albert.study.naming import name_models
+from albert.study.asking import name_models
 
 
 def test_what_lies_above_and_below_all_models_is_left_out():

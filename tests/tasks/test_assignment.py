@@ -14,8 +14,8 @@ from albert.tasks.assignment import (
     list_tasks,
     open_assignment,
 )
+from albert.tasks.catalogue import OWN_TASKS
 from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample, TokenExample
-from albert.tasks.own_tasks import OWN_TASKS
 from tests.tasks.formats import write_table
 from tests.tasks.published import TEXTS, write_lines
 from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables

@@ -22,8 +22,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from albert import __version__
+from albert.app.options import INTERRUPTED, TERMINATED
 from albert.app.results import CommandResult, print_result
-from albert.app.stopping import INTERRUPTED, TERMINATED
 from albert.errors import AlbertError, EchoError, TerminatedError, one_line
 
 

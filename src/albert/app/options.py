@@ -1,5 +1,6 @@
 """The options that several commands have: each is described once, here."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -27,3 +28,43 @@ def check_new_file(path: Path | None, *, force: bool) -> None:
     """Reject an `--out` that would replace a file, unless that is wanted; devices and pipes are no files."""
     if path is not None and path.is_file() and not force:
         raise InputError(f"{path}: exists; add --force to replace it, or choose another --out")
+
+
+INTERRUPTED = 130
+TERMINATED = 143
+_EXIT_CODES = {"SIGINT": INTERRUPTED, "SIGTERM": TERMINATED}
+
+
+def tell_stopped(signal: str | None, *, go_on: str, step: int | None = None, is_silent: bool = False) -> int:
+    """Say that what was done is saved and how to `go_on`; the exit code is that of the signal.
+
+    Of several processes that share a job, one speaks. Without a signal, something else has stopped it.
+    """
+    if not is_silent:
+        place = "" if step is None else f" at step {step}"
+        print(f"stopped by {signal}{place} and saved; {go_on}", file=sys.stderr)
+    return _EXIT_CODES.get(signal or "", 1)
+
+
+def read_texts(words: list[str]) -> list[str]:
+    """The texts themselves, or the lines of standard input, up to the last that is not blank."""
+    texts = _read_lines() if words == ["-"] else list(words)
+    if not texts:
+        raise InputError("no text on standard input; give at least one line")
+    return texts
+
+
+def _read_lines() -> list[str]:
+    if sys.stdin is None:
+        raise InputError("there is no standard input; give the texts as words")
+    try:
+        content = (
+            sys.stdin.buffer.read().decode("utf-8") if hasattr(sys.stdin, "buffer") else sys.stdin.read()
+        )
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"standard input is not UTF-8 text (byte {error.start}); convert it first"
+        ) from error
+    # Only line feeds end a line: Unicode has more ends, which occur inside texts.
+    lines = content.removeprefix("\ufeff").rstrip().split("\n")
+    return [line.removesuffix("\r") for line in lines] if lines != [""] else []

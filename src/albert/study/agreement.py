@@ -41,8 +41,8 @@ from albert.report.content import Cell, Chart, Column, Level, Page, Section, Ser
 from albert.reporting import Reporter
 from albert.settings import Settings
 from albert.study.arms.folder import refuse_strangers
+from albert.study.asking import name_models
 from albert.study.cells import MISSING
-from albert.study.naming import name_models
 from albert.study.results import has_results, open_results
 from albert.tasks.metrics.intervals import bootstrap_mean, find_wilson
 from albert.tasks.vocabulary_fit import load_own_vocabulary

@@ -6,16 +6,6 @@ from albert.tasks.metrics.intervals import Interval
 MISSING = Cell("")
 
 
-def text_cell(text: str) -> Cell:
-    """Return a cell of text."""
-    return Cell(text)
-
-
-def count_cell(number: int) -> Cell:
-    """Return a cell with a whole number."""
-    return Cell(f"{number:,}", float(number))
-
-
 def number_cell(value: float | None) -> Cell:
     """Return a cell with a number, or a missing figure."""
     return MISSING if value is None else Cell(format_number(value), value)

@@ -11,15 +11,13 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from albert.model.config import ModelConfig
 from albert.model.parameters import count_parameters
 from albert.model.presets import build_preset
-from albert.report.content import Chart, Column, Finding, Page, Section, Series, Table, Verdict
+from albert.report.content import Cell, Chart, Column, Finding, Page, Section, Series, Table, Verdict
 from albert.reporting import Reporter
 from albert.study.cells import (
     MISSING,
-    count_cell,
     number_cell,
     seconds_cell,
     size_cell,
-    text_cell,
 )
 from albert.study.parameters import PAPER_SIZES
 from albert.study.results import StudyResults, open_results
@@ -280,7 +278,7 @@ def _tabulate_ratios(found: Sequence[ShapeMemory]) -> Table:
         plain, checkpointed = (each.list_ratios(is_checkpointed=way) for way in (False, True))
         for size in sorted({*plain, *checkpointed}):
             ratios = [each.parameter_ratio, plain.get(size), checkpointed.get(size)]
-            rows.append([text_cell(each.shape), count_cell(size), *map(number_cell, ratios)])
+            rows.append([Cell(each.shape), Cell.number(size), *map(number_cell, ratios)])
     return Table("memory-ratios", columns, rows, note="Above 1, ALBERT needs less.")
 
 
@@ -299,8 +297,8 @@ def _tabulate_growth(found: Sequence[ShapeMemory]) -> Table:
             if growth is not None:
                 smallest = measured[min(measured)]
                 sizes = (MIN_BYTES_PER_PARAMETER * smallest.num_parameters, smallest.peak_bytes, growth)
-                name = text_cell(f"{case.name} ({each.shape})")
-                rows.append([name, count_cell(smallest.num_parameters), *map(size_cell, sizes)])
+                name = Cell(f"{case.name} ({each.shape})")
+                rows.append([name, Cell.number(smallest.num_parameters), *map(size_cell, sizes)])
     return Table("memory-growth", columns, rows, note="Each sequence: between the two largest batches.")
 
 
@@ -315,12 +313,12 @@ def _tabulate_steps(found: Sequence[ShapeMemory]) -> Table:
         for case, points in each.points.items():
             names = [each.shape, case.family, "yes" if case.is_checkpointed else "no"]
             for size, point in points.items():
-                cells = [text_cell("does not fit"), *[MISSING] * 4]
+                cells = [Cell("does not fit"), *[MISSING] * 4]
                 if (step := point.footprint) is not None:
                     times = (step.step_seconds, step.model_seconds, step.optimizer_seconds)
                     speed = number_cell(step.num_tokens / step.step_seconds)
                     cells = [size_cell(step.peak_bytes), *map(seconds_cell, times), speed]
-                rows.append([*map(text_cell, names), count_cell(size), *cells])
+                rows.append([*map(Cell, names), Cell.number(size), *cells])
     return Table("memory-steps", columns, rows)
 
 

@@ -11,15 +11,13 @@ from typing import Annotated
 from pydantic import Field, PositiveInt
 
 from albert.model.config import ModelConfig
-from albert.report.content import Chart, Column, Finding, Level, Page, Section, Series, Table, Verdict
+from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table, Verdict
 from albert.reporting import Reporter
 from albert.study.cells import (
-    count_cell,
     format_bytes,
     interval_cell,
     number_cell,
     seconds_cell,
-    text_cell,
 )
 from albert.study.results import StudyResults, open_results
 from albert.study.step_costs import (
@@ -285,7 +283,7 @@ def _tabulate_ratios(measured: Sequence[ShapeSpeed], *, length: int) -> Table:
         albert, bert = (count_operations(each.pair[family], length=length) for family in FAMILIES)
         rows.append(
             [
-                text_cell(each.shape),
+                Cell(each.shape),
                 number_cell(PAPER_RATIOS.get(each.shape)),
                 *(interval_cell(each.find_ratio(name), suffix="×") for name in TIMES),
                 number_cell(each.parameter_ratio),
@@ -344,8 +342,8 @@ def _tabulate_times(measured: Sequence[ShapeSpeed]) -> Table:
             seconds = {name: each.find_median(family, name) for name in TIMES}
             rows.append(
                 [
-                    text_cell(f"{family} {each.shape}"),
-                    count_cell(each.count_parameters(family)),
+                    Cell(f"{family} {each.shape}"),
+                    Cell.number(each.count_parameters(family)),
                     *(seconds_cell(value) for value in seconds.values()),
                     number_cell(num_tokens / seconds[STEP]),
                     number_cell(num_tokens / seconds[INFERENCE]),
@@ -367,7 +365,7 @@ def _tabulate_column(measured: Sequence[ShapeSpeed]) -> Table:
         for family in FAMILIES:
             speed = base.find_median("BERT", STEP) / each.find_median(family, STEP)
             paper = PAPER_SPEEDS.get((family, each.shape))
-            rows.append([text_cell(f"{family} {each.shape}"), number_cell(paper), number_cell(speed)])
+            rows.append([Cell(f"{family} {each.shape}"), number_cell(paper), number_cell(speed)])
     return Table("column", columns, rows, note="nano and small also have a smaller vocabulary.")
 
 

@@ -12,7 +12,7 @@ from albert.data.problems import BadRow, quote
 from albert.data.rows import FORMATS, find_format
 from albert.errors import FileFormatError, InputError, suggest
 from albert.settings import build_settings
-from albert.tasks.catalogue import ALIASES, TASKS, Task, find_task
+from albert.tasks.catalogue import ALIASES, OWN_TASKS, TASKS, OwnTask, Task, find_task
 from albert.tasks.examples import (
     ChoiceExample,
     Example,
@@ -23,7 +23,6 @@ from albert.tasks.examples import (
     list_texts,
 )
 from albert.tasks.labels import Labels
-from albert.tasks.own_tasks import OWN_TASKS, OwnTask
 from albert.tasks.readers.columns import Columns
 from albert.tasks.readers.published import read_split
 from albert.tasks.readers.table import check_named, read_table

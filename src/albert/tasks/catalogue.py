@@ -3,10 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from albert.errors import FileFormatError, InputError, suggest
+from albert.tasks.kinds.logits import LabelKind
 from albert.tasks.labels import Labels
+from albert.tasks.readers.columns import (
+    ChoiceColumns,
+    Columns,
+    SimilarityColumns,
+    SpanColumns,
+    TextColumns,
+    WordColumns,
+)
+from albert.tasks.task_facts import KindName
 
 Kind = Literal["texts", "spans", "choices"]
 ONE_FILE_EACH: Mapping[str, str] = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
@@ -128,3 +138,37 @@ def find_split(task: Task, data: Path, *, split: str) -> Path:
         f"{data / task.folder / task.files[split]}: not there, nor is {data / task.files[split]}; "
         f"give the folder that has {task.folder}/, or {task.folder}/ itself"
     )
+
+
+@dataclass(frozen=True)
+class OwnTask:
+    """What a table teaches: `columns` are its columns' class, `fixed` what the task says about them."""
+
+    name: str
+    kind: KindName
+    columns: type[Columns]
+    label_kind: LabelKind = "one"
+    metrics: tuple[str, ...] = ()
+    fixed: tuple[tuple[str, Any], ...] = ()
+    has_impossible: bool = False
+
+
+_OWN_TASKS = (
+    OwnTask(
+        "classification", "texts", TextColumns, metrics=("accuracy", "macro_f1"),
+        fixed=(("label_kind", "one"),),
+    ),
+    OwnTask(
+        "multilabel", "texts", TextColumns, "several", ("multilabel_micro_f1", "multilabel_macro_f1"),
+        fixed=(("label_kind", "several"),),
+    ),
+    OwnTask(
+        "regression", "texts", TextColumns, "number", ("pearson", "spearman"),
+        fixed=(("label_kind", "number"),),
+    ),
+    OwnTask("words", "words", WordColumns),
+    OwnTask("questions", "spans", SpanColumns, has_impossible=True),
+    OwnTask("embedding", "embedding", SimilarityColumns, "number"),
+    OwnTask("choice", "choices", ChoiceColumns, metrics=("accuracy",)),
+)  # fmt: skip
+OWN_TASKS: Mapping[str, OwnTask] = {task.name: task for task in _OWN_TASKS}

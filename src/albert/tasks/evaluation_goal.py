@@ -7,10 +7,9 @@ from typing import Any
 
 from albert.errors import FileFormatError, InputError, suggest
 from albert.tasks.assignment import DEV_NAMES, build_columns, describe_published, find_table, list_tasks
-from albert.tasks.catalogue import ALIASES, TASKS, Task, find_split, find_task
+from albert.tasks.catalogue import ALIASES, OWN_TASKS, TASKS, OwnTask, Task, find_split, find_task
 from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExample, TokenExample
 from albert.tasks.labels import Labels
-from albert.tasks.own_tasks import OWN_TASKS, OwnTask
 from albert.tasks.readers.published import read_split
 from albert.tasks.readers.table import check_named, find_labels, read_table
 from albert.tasks.task_facts import TaskFacts

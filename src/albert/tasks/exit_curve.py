@@ -14,7 +14,7 @@ from albert.errors import InputError
 from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.folder import load_model, load_vocabulary
-from albert.tasks.encoding.texts import EncodedText
+from albert.tasks.encoding.sequence import EncodedText
 from albert.tasks.examples import TextExample
 from albert.tasks.kinds.texts import ExitTextKind
 from albert.tasks.task_facts import build_kind, read_facts

@@ -13,10 +13,9 @@ from albert.data.problems import Problems
 from albert.data.rows import find_format
 from albert.errors import FileFormatError, InputError
 from albert.tasks.assignment import build_columns
-from albert.tasks.catalogue import find_split
+from albert.tasks.catalogue import OWN_TASKS, OwnTask, find_split
 from albert.tasks.evaluation_goal import Goal
 from albert.tasks.examples import Example, Numbered
-from albert.tasks.own_tasks import OWN_TASKS, OwnTask
 from albert.tasks.readers.published import iter_split, open_problems
 from albert.tasks.readers.table import check_named, iter_table
 

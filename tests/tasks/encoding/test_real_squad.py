@@ -6,9 +6,7 @@ from dataclasses import replace
 import pytest
 
 from albert.tasks.catalogue import find_task
-from albert.tasks.encoding.placement import place_answer
-from albert.tasks.encoding.slides import build_slides
-from albert.tasks.encoding.windows import EncodedQuestion, iter_encoded_questions
+from albert.tasks.encoding.windows import EncodedQuestion, build_slides, iter_encoded_questions, place_answer
 from albert.tasks.readers.published import read_split
 
 # The others cut a piece: numbers without their % or $, Japan of Japanese, slips such as `e Red Army`.

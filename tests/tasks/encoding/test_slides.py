@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert.tasks.encoding.slides import build_slides
+from albert.tasks.encoding.windows import build_slides
 from albert.tasks.task_facts import TaskFacts
 
 

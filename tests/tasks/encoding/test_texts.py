@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert.tasks.encoding.texts import iter_encoded_texts, share_room
+from albert.tasks.encoding.sequence import iter_encoded_texts, share_room
 from albert.tasks.examples import TextExample
 
 LONG = "The ship left the harbour in 1990, and nobody on the quay waved. " * 1600

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.errors import InputError
-from albert.tasks.encoding.placement import ContextPieces, place_answer
 from albert.tasks.encoding.sequence import Frame
-from albert.tasks.encoding.windows import EncodedQuestion, iter_encoded_questions
+from albert.tasks.encoding.windows import ContextPieces, EncodedQuestion, iter_encoded_questions, place_answer
 from albert.tasks.examples import Answer, SpanExample
 
 

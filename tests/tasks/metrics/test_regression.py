@@ -11,7 +11,7 @@ from albert.errors import InputError
 from albert.tasks.catalogue import TASKS
 from albert.tasks.metrics.regression import pearson, spearman
 from albert.tasks.metrics.squad import ANSWER_NOTHING
-from albert.tasks.metrics.task_score import METRICS, find_middle, format_figure, score_task
+from albert.tasks.metrics.task_score import METRICS, find_middle, format_figure, prepare_task
 
 # The column of the label (CoLA's file has no header line) and the classes in the order of their numbers.
 FILES = {
@@ -72,6 +72,10 @@ def test_what_is_no_number_is_rejected(metric):
         metric([1.0, math.nan], golds=[1.0, 2.0])
     with pytest.raises(InputError, match="gold number 0 is inf"):
         metric([1.0, 2.0], golds=[math.inf, 2.0])
+
+
+def score_task(predictions, *, golds, metrics):
+    return prepare_task(predictions, golds=golds, metrics=metrics)(np.ones(len(golds)))
 
 
 def test_two_metrics_are_judged_by_their_mean():

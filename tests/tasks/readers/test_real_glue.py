@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from albert.tasks.catalogue import TASKS, find_task
-from albert.tasks.encoding.texts import iter_encoded_texts
+from albert.tasks.encoding.sequence import iter_encoded_texts
 from albert.tasks.readers.published import read_split
 
 GLUE = [task for task in TASKS.values() if task.kind == "texts"]

@@ -8,9 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from albert.app.options import Depth, Device, Force, PrecisionName, Revision, Texts, check_new_file
+from albert.app.options import (
+    Depth,
+    Device,
+    Force,
+    PrecisionName,
+    Revision,
+    Texts,
+    check_new_file,
+    read_texts,
+)
 from albert.app.results import CommandResult
-from albert.app.standard_input import read_texts
 from albert.errors import InputError
 
 Model = Annotated[str, typer.Option("--model", "-m", help="a folder, a weights file, nano, or a hub name")]

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from albert.app.options import Resume, Revision
+from albert.app.options import Resume, Revision, tell_stopped
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
-from albert.app.stopping import tell_stopped
 from albert.errors import InputError
 
 if TYPE_CHECKING:

@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from albert.app.options import Budget, Resume
+from albert.app.options import Budget, Resume, tell_stopped
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
-from albert.app.stopping import tell_stopped
 
 
 def pretrain(

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from albert.app.options import Budget
+from albert.app.options import Budget, tell_stopped
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
-from albert.app.stopping import tell_stopped
 
 if TYPE_CHECKING:
     from albert.study.asking import StudyOutcome

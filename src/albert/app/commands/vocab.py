@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from albert.app.options import Sources, TextKey, Texts, Vocabulary
+from albert.app.options import Sources, TextKey, Texts, Vocabulary, read_texts
 from albert.app.progress import ProgressDisplay
 from albert.app.results import CommandResult
-from albert.app.standard_input import read_texts
 from albert.errors import InputError
 
 KINDS = ("sentencepiece", "symbols")

@@ -10,8 +10,7 @@ from pydantic import Field, model_validator
 
 from albert.errors import InputError, suggest
 from albert.settings import Settings, apply_overrides, build_settings
-from albert.tasks.catalogue import TASKS
-from albert.tasks.own_tasks import OWN_TASKS
+from albert.tasks.catalogue import OWN_TASKS, TASKS
 from albert.training.recipes import RecipeShelf
 
 SHELF = RecipeShelf("study")

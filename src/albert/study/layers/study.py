@@ -20,9 +20,9 @@ from albert.pretrained.hub import resolve_source, stamp_model
 from albert.report.content import Page
 from albert.reporting import Reporter
 from albert.settings import Settings
+from albert.study.asking import name_models
 from albert.study.layers.report import build_page
 from albert.study.layers.states import DISTANCES, ModelCurves, draw_curve, sum_distances
-from albert.study.naming import name_models
 from albert.study.results import open_results
 from albert.text.encoding import Encoding, InputSequence
 from albert.text.tokenizer import Tokenizer

@@ -3,18 +3,115 @@
 An answer is read back by slicing the raw context: nothing is searched for, and no example is dropped.
 """
 
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from albert.tasks.encoding.placement import ContextPieces, Placement, place_answer
+import numpy as np
+from numpy.typing import NDArray
+
 from albert.tasks.encoding.sequence import Frame, TaskSequence, check_length, iter_groups
-from albert.tasks.encoding.slides import Slide, build_slides
-from albert.tasks.examples import SpanExample
-from albert.text.encoding import Span
+from albert.tasks.examples import Answer, SpanExample
+from albert.text.encoding import Encoding, Span
 from albert.text.tokenizer import Tokenizer
 
 STRIDE = 128
 MAX_QUESTION = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPieces:
+    """The pieces of a context, and the characters `[starts[i], ends[i])` of the raw text for piece i.
+
+    An `Encoding` in a sixth of the memory: of a large data set, every context stays.
+    """
+
+    ids: tuple[int, ...]
+    starts: "array[int]"
+    ends: "array[int]"
+
+    @staticmethod
+    def of(encoding: Encoding, *, frame: Frame) -> "ContextPieces":
+        """The same pieces."""
+        starts, ends = (array("i", (span[side] for span in encoding.spans)) for side in (0, 1))
+        return ContextPieces(frame.share(encoding.ids), starts, ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The pieces `first` to `last` of a context.
+
+    An answer that begins or ends inside a piece takes the whole piece; white space at its ends, for which no
+    piece stands, is lost.
+    """
+
+    first: int
+    last: int
+
+
+def place_answer(answer: Answer, context: ContextPieces) -> Placement | None:
+    """The pieces of the characters from the answer's start on; None where no piece stands for any of them."""
+    start, end = answer.start, answer.start + len(answer.text)
+    first = bisect_right(context.ends, start)  # the first piece that ends behind the start
+    last = bisect_left(context.starts, end) - 1  # the last that starts before the end
+    while last >= first and context.starts[last] == context.ends[last]:  # a lone border of a word
+        last -= 1
+    return Placement(first, last) if first <= last else None
+
+
+@dataclass(frozen=True, slots=True)
+class Slide:
+    """A window over the pieces `[first, end)`; for those in `[own_first, own_end)` it has the most context.
+
+    Every piece is some window's own, and no other's.
+    """
+
+    first: int
+    end: int
+    own_first: int
+    own_end: int
+
+    @property
+    def num_pieces(self) -> int:
+        """How many pieces the window holds."""
+        return self.end - self.first
+
+
+def build_slides(num_pieces: int, *, size: int, stride: int) -> tuple[Slide, ...]:
+    """Windows of `size` pieces, each `stride` further, until one reaches the end; an empty text has one.
+
+    A stride longer than a window would leave pieces out, and is shortened. The time is linear in the number
+    of pieces: each lies in at most `size / stride` windows, rounded up.
+    """
+    if num_pieces <= size:
+        return (Slide(0, num_pieces, 0, num_pieces),)
+    step = min(stride, size)
+    firsts = np.arange(0, num_pieces - size + step, step)
+    ends = np.minimum(firsts + size, num_pieces)
+    owners = _find_owners(firsts, ends)
+    places = np.arange(len(firsts))
+    # The owners go up with the pieces: what a window owns is one range.
+    own_firsts, own_ends = (np.searchsorted(owners, places, side=side) for side in ("left", "right"))
+    rows = zip(*(each.tolist() for each in (firsts, ends, own_firsts, own_ends)), strict=True)
+    return tuple(Slide(*row) for row in rows)
+
+
+def _find_owners(firsts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each piece the window with the most context, by the score of the published code.
+
+    That is the shorter of the ways to both ends, and 0.01 for each piece of the window, so that a whole one
+    goes before the last, shorter one; the first of equals has it.
+    """
+    best = np.full(ends[-1], -1.0)
+    owners = np.zeros(ends[-1], np.int64)
+    for place, (first, end) in enumerate(zip(firsts.tolist(), ends.tolist(), strict=True)):
+        ways = np.arange(end - first)
+        scores = np.minimum(ways, ways[::-1]) + 0.01 * (end - first)
+        is_better = scores > best[first:end]
+        best[first:end][is_better] = scores[is_better]
+        owners[first:end][is_better] = place
+    return owners
 
 
 @dataclass(frozen=True, slots=True)

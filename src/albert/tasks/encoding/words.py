@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TypeVar
 
 from albert.tasks.encoding.sequence import Frame, TaskSequence, check_length, iter_groups
-from albert.tasks.encoding.slides import Slide, build_slides
+from albert.tasks.encoding.windows import Slide, build_slides
 from albert.tasks.examples import TokenExample
 from albert.text.encoding import Encoding
 from albert.text.tokenizer import Tokenizer

@@ -16,7 +16,7 @@ from torch import Tensor
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
 from albert.model.config import ModelConfig
-from albert.tasks.encoding.apart import EncodedPair, iter_encoded_pairs
+from albert.tasks.encoding.sequence import EncodedPair, iter_encoded_pairs
 from albert.tasks.examples import TextExample
 from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms, lay_out
 from albert.tasks.metrics.intervals import Interval

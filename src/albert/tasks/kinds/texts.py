@@ -15,7 +15,7 @@ from torch import Tensor
 
 from albert.model.albert_model import AlbertModel, Heads
 from albert.model.early_exit import EarlyAnswers, answer_early, classify_after, classify_every_layer
-from albert.tasks.encoding.texts import EncodedText, iter_encoded_texts
+from albert.tasks.encoding.sequence import EncodedText, iter_encoded_texts
 from albert.tasks.examples import Label, TextExample, list_places
 from albert.tasks.kinds.kind import Kind, TaskBatch, Terms, lay_out
 from albert.tasks.kinds.logits import LabelKind, decide, find_probabilities, merge_logits

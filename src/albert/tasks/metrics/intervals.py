@@ -1,4 +1,4 @@
-"""Bootstrap intervals, paired comparison of two models, and the spread over seeds.
+"""Bootstrap intervals, and the spread over seeds.
 
 An interval lies between the outer percentiles of a metric over examples drawn with replacement, as many as
 there are. It says how the score would vary with other examples, and nothing about other training seeds:
@@ -20,14 +20,12 @@ from albert.tasks.metrics import Floats, check_finite, check_pairs
 NUM_RESAMPLES = 1000
 Numbers = Sequence[float] | NDArray[np.float64]
 _BLOCK_CELLS = 1 << 22  # 32 MB of row numbers at a time
-_ROUNDING = 1e-12
 
 
 class _Stream(IntEnum):
     """What random numbers are drawn for."""
 
     RESAMPLING = 1
-    SWAPPING = 2
     HALVING = 3
 
 
@@ -43,14 +41,6 @@ class Interval:
     def in_points(self) -> "Interval":
         """Convert to points of 100."""
         return Interval(100.0 * self.value, 100.0 * self.low, 100.0 * self.high, self.level)
-
-
-@dataclass(frozen=True)
-class Difference:
-    """First minus second with its interval, and how often chance alone gives as much, in either direction."""
-
-    interval: Interval
-    p_value: float
 
 
 @dataclass(frozen=True)
@@ -118,26 +108,6 @@ def find_wilson(num_correct: int, num_examples: int) -> tuple[float, float]:
 
     found = binomtest(num_correct, num_examples).proportion_ci(0.95, method="wilson")
     return float(found.low), float(found.high)
-
-
-def compare_means(
-    first: Numbers, *, second: Numbers, seed: int, level: float = 0.95, num_resamples: int = NUM_RESAMPLES
-) -> Difference:
-    """Compare two models by their scores on each example (right or wrong, F1 of SQuAD).
-
-    The interval is a paired bootstrap: both models are scored on the same draws. The p-value is from a
-    randomization test: if the models were alike, it would not matter which of them said what, so on every
-    example the two are swapped by a coin; it is the share of such tosses with a difference at least as
-    large, the real one included.
-    """
-    check_pairs(first, golds=second)
-    gaps = np.asarray(first, np.float64) - np.asarray(second, np.float64)
-    interval = bootstrap_mean(gaps, seed=seed, level=level, num_resamples=num_resamples)
-    generator = _build_generator(seed, _Stream.SWAPPING)
-    tosses = (generator.integers(2, size=len(gaps), dtype=np.uint8) for _ in range(num_resamples))
-    draws = [float(np.where(toss.astype(np.bool_), -gaps, gaps).mean()) for toss in tosses]
-    num_as_large = int(np.sum(np.abs(draws) >= abs(interval.value) - _ROUNDING))
-    return Difference(interval, (1 + num_as_large) / (1 + len(draws)))
 
 
 def summarise_seeds(scores: Sequence[float]) -> SeedSummary:

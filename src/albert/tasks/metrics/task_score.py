@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median_high, median_low
 
-import numpy as np
-
 from albert.errors import InputError
 from albert.tasks.metrics import Floats, Metric, Values
 from albert.tasks.metrics.classification import CLASS_METRICS
@@ -26,11 +24,6 @@ def prepare_task(
     return lambda weights: with_score(
         {name: metric(weights) for name, metric in prepared.items()}, judges=judges or metrics
     )
-
-
-def score_task(predictions: Values, *, golds: Values, metrics: Sequence[str]) -> dict[str, float]:
-    """Score all examples with weight 1."""
-    return prepare_task(predictions, golds=golds, metrics=metrics)(np.ones(len(golds)))
 
 
 def with_score(values: Mapping[str, float], *, judges: Sequence[str]) -> dict[str, float]:
