@@ -132,8 +132,11 @@ def iter_groups(items: Iterable[Item], *limits: tuple[Callable[[Item], int], int
     weights = [0] * len(limits)
     for item in items:
         group.append(item)
-        weights = [weight + weigh(item) for weight, (weigh, _) in zip(weights, limits, strict=True)]
-        if any(weight >= limit for weight, (_, limit) in zip(weights, limits, strict=True)):
+        is_full = False
+        for index, (weigh, limit) in enumerate(limits):  # a loop: this runs for every sentence of a corpus
+            weights[index] += weigh(item)
+            is_full = is_full or weights[index] >= limit
+        if is_full:
             yield group
             group, weights = [], [0] * len(limits)
     if group:

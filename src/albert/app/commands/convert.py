@@ -8,7 +8,6 @@ import typer
 from albert.app.options import Revision
 from albert.app.results import CommandResult
 from albert.errors import InputError
-from albert.pretrained.huggingface import CONFIG_NAME, TASK_NAME
 
 
 def convert(
@@ -55,6 +54,8 @@ _LABELLED = {"classification", "token_classification"}
 
 
 def _check_target(target: Path, overwrite: bool) -> None:
+    from albert.pretrained.huggingface import CONFIG_NAME
+
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not overwrite:
@@ -66,6 +67,7 @@ def _check_target(target: Path, overwrite: bool) -> None:
 def _read_extras(path: Path) -> dict[str, str]:
     """The files that say what a model was fine-tuned for: without them it would answer nothing."""
     from albert.files import read_text
+    from albert.pretrained.huggingface import TASK_NAME
     from albert.pretrained.sentence_transformers import read_sentence_files
 
     folder = path if path.is_dir() else path.parent
