@@ -33,7 +33,7 @@ def test_a_person_reads_scores_with_intervals_classes_and_confusions(sentiment, 
     first, *lines = done.out.splitlines()
     assert first.startswith("sst-2 on dev: 12 examples, ")
     text = "\n".join(lines)
-    for words in ("accuracy", "95% interval", "negative", "positive", "precision", "right ↓ given →"):
+    for words in ("accuracy", "95% interval", "negative", "positive", "precision", "gold ↓ predicted →"):
         assert words in text
     assert "points at temperature 1.000; these examples would want" in text
 
@@ -118,7 +118,7 @@ def test_an_ensemble_and_a_selection_say_who_is_in_it(tiny_folder, run_albert, t
     values = json.loads(run_albert(*words, "--select", "--json").out)
     assert values["selection"]["num_chosen_on"] == values["num_scored"] == 6
     assert values["models"] == [name for name, _ in values["selection"]["steps"]]
-    assert "members chosen on one half of dev, and scored on the other" in run_albert(*words, "--select").out
+    assert "members selected on one half of dev, and scored on the other" in run_albert(*words, "--select").out
 
 
 def test_columns_are_named_as_in_fine_tuning(tiny_folder, run_albert, tmp_path, reviews):
