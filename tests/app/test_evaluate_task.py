@@ -35,7 +35,7 @@ def test_a_person_reads_scores_with_intervals_classes_and_confusions(sentiment, 
     text = "\n".join(lines)
     for words in ("accuracy", "95% interval", "negative", "positive", "precision", "gold ↓ predicted →"):
         assert words in text
-    assert "points at temperature 1.000; these examples would want" in text
+    assert "points at temperature 1.000; best on these examples" in text
 
 
 def test_a_temperature_that_was_chosen_on_these_examples_is_not_judged_by_them(
@@ -118,7 +118,9 @@ def test_an_ensemble_and_a_selection_say_who_is_in_it(tiny_folder, run_albert, t
     values = json.loads(run_albert(*words, "--select", "--json").out)
     assert values["selection"]["num_chosen_on"] == values["num_scored"] == 6
     assert values["models"] == [name for name, _ in values["selection"]["steps"]]
-    assert "members selected on one half of dev, and scored on the other" in run_albert(*words, "--select").out
+    assert (
+        "members selected on one half of dev, and scored" in run_albert(*words, "--select").out
+    )
 
 
 def test_columns_are_named_as_in_fine_tuning(tiny_folder, run_albert, tmp_path, reviews):

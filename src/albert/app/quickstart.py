@@ -174,15 +174,19 @@ def run_quickstart(
 
 def check_settings(settings: QuickstartSettings) -> Path:
     """Check the recipes and their overrides before anything is written, and return the model's folder."""
+    from albert.model.runtime import build_autocast
     from albert.pretrained.folder import load_model
     from albert.pretrained.hub import resolve_source
     from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
+    from albert.tasks.vocabulary_fit import load_own_vocabulary
     from albert.training.recipes import read_recipe
 
-    read_recipe(settings.recipe, overrides=settings.list_overrides("pretrain"))
+    build_autocast(read_recipe(settings.recipe, overrides=settings.list_overrides("pretrain")).runtime)
     model = resolve_source(settings.model)
-    recipe = choose_recipe("classification", hidden_size=load_model(model, heads={}).config.hidden_size)
-    read_finetune_recipe(recipe, overrides=settings.list_overrides("finetune"))
+    config = load_model(model, heads={}).config
+    load_own_vocabulary(model, config)
+    recipe = choose_recipe("classification", hidden_size=config.hidden_size)
+    build_autocast(read_finetune_recipe(recipe, overrides=settings.list_overrides("finetune")).runtime)
     return model
 
 

@@ -57,12 +57,6 @@ class Manifest(Settings):
     sources: tuple[SourceEntry, ...] = ()
     shards: tuple[ShardEntry, ...]
 
-    def is_whole(self, out: Storage) -> bool:
-        """Whether all shards exist and have the content that the manifest says."""
-        return all(
-            out.is_whole(each.name, num_bytes=each.num_bytes, sha256=each.sha256) for each in self.shards
-        )
-
 
 def read_manifest(folder: Path | Storage, *, fingerprint: str | None = None) -> Manifest:
     """Read the manifest of a corpus; with `fingerprint`, check that it has that vocabulary."""

@@ -219,7 +219,10 @@ def _is_at(part: ShardPart, start: int, ids: NDArray[np.int64]) -> bool:
 
 def _share(found: NDArray[np.bool_], text: _Text, num_pieces: int) -> float:
     """Return the share of a text's tokens that are in a run which the corpus has."""
+    hits = np.flatnonzero(found)
+    if not len(hits):
+        return 0.0
     is_covered = np.zeros(len(text.ids), dtype=np.bool_)
     for k in range(num_pieces):
-        is_covered[np.flatnonzero(found) + k] = True
+        is_covered[hits + k] = True
     return float(is_covered.mean())

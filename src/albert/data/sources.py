@@ -74,7 +74,7 @@ def find_ignored(paths: Iterable[PathOrUrl], *, leaving_out: PathOrUrl | None = 
     files = [
         to_name(file)
         for path in paths
-        if not str(path).startswith(DATASET_PREFIX) and _is_folder(path)
+        if _is_folder(path)
         for _, file in _iter_folder(path)
         if not is_excluded(file)
     ]
@@ -121,7 +121,7 @@ def _find_kind(path: PurePath) -> str | None:
 
 
 def _find(name: str) -> list[Source]:
-    if name.startswith(DATASET_PREFIX):
+    if name.startswith(DATASET_PREFIX) and not is_url(name):
         return [Source(name, name.removeprefix(DATASET_PREFIX), "dataset")]
     if _is_folder(name):
         found = list(_iter_folder(name))

@@ -37,7 +37,9 @@ def opaque(function: Callable[P, T]) -> Callable[P, T]:
         if disabled is None:
             if "torch._dynamo" not in sys.modules:
                 return function(*args, **kwargs)
-            torch._dynamo.eval_frame.skip_code(wrapper.__code__)  # the wrapper is not compiled either
+            skip_code = getattr(torch._dynamo.eval_frame, "skip_code", None)  # private: it may move
+            if skip_code is not None:
+                skip_code(wrapper.__code__)  # the wrapper is not compiled either
             disabled = torch.compiler.disable(function)
         return disabled(*args, **kwargs)
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
-from unicodedata import combining
+from unicodedata import combining, normalize
 
 import numpy as np
 from pydantic import Field
@@ -203,7 +203,10 @@ class SentenceSample:
         if self._settings.normalization.keep_accents:
             return None
         counts = {char: count for char, count in self._other_characters.items() if _is_letter(char)}
-        changed = Counter({char: count for char, count in counts.items() if find_base(char) != char})
+        # SentencePiece composes the syllables of Korean again.
+        changed = Counter(
+            {char: count for char, count in counts.items() if normalize("NFC", find_base(char)) != char}
+        )
         num_letters, num_changed = self._num_ascii_letters + sum(counts.values()), changed.total()
         if num_changed <= _MAX_CHANGED_LETTERS * num_letters:
             return None

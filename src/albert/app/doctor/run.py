@@ -75,12 +75,12 @@ class Trend(NamedTuple):
     @property
     def noise(self) -> float:
         """Relative change that is two standard errors."""
-        return 2 * self.error * self.span / abs(self.mean)
+        return 2 * self.error * self.span / max(abs(self.mean), 1e-9)
 
     @property
     def direction(self) -> int:
         """1 if it rises by more than the noise and 2%, -1 if it falls by more than the noise and 1%."""
-        change = self.slope * self.span / abs(self.mean)
+        change = self.slope * self.span / max(abs(self.mean), 1e-9)
         return int(change > max(0.02, self.noise)) - int(-change > max(0.01, self.noise))
 
 
@@ -136,8 +136,15 @@ class Run:
 
     @property
     def recent(self) -> list[Record]:
-        """The last quarter of the training records, without the first: it contains start-up time."""
-        return _take_last_quarter(self.list_records("train")[1:])
+        """The last quarter of the training records, without the first of each start: it has start-up time."""
+        found: list[Record] = []
+        is_first = True
+        for record in self.records:
+            is_first = is_first or record.get("kind") == "start"
+            if record.get("kind") == "train":
+                found += [] if is_first else [record]
+                is_first = False
+        return _take_last_quarter(found)
 
     def list_records(self, kind: str) -> list[Record]:
         """Return the records of one kind: train, evaluate, skip, save, start or end."""

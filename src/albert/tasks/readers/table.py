@@ -100,6 +100,10 @@ def find_labels(path: PathOrUrl, columns: Columns) -> Labels | None:
         return None
     quiet = Problems(str(path))  # bad rows are reported when the examples are read
     rows = iter_rows(path, wanted=columns.wanted(is_labelled=True), problems=quiet)
-    names = [set(found) for found in iter_good(rows, columns.list_labels, problems=quiet)]
-    quiet.check(len(names))
-    return build_labels(set().union(*names), source=str(path), least=columns.least_labels)
+    names: set[str] = set()
+    num_rows = 0
+    for found in iter_good(rows, columns.list_labels, problems=quiet):
+        names.update(found)
+        num_rows += 1
+    quiet.check(num_rows)
+    return build_labels(names, source=str(path), least=columns.least_labels)
