@@ -19,7 +19,7 @@ import torch
 from albert.examples.randomness import ExampleOrder
 from albert.model.albert_model import build_model
 from albert.model.presets import build_preset
-from albert.reporting import Silence
+from albert.progress import NullReporter
 from albert.tasks.encoding.sequence import EncodedText, TaskSequence
 from albert.tasks.examples import TextExample
 from albert.tasks.finetune_job import FinetuneJob
@@ -96,7 +96,7 @@ def train_ours(rounds: Sequence[list[Row]], *, batch_size: int) -> None:
     rows = [row for part in rounds for row in part]
     job = build_job(rows, num_steps=num_steps * len(rounds), batch_size=batch_size, log_every=num_steps)
     with tempfile.TemporaryDirectory() as name:
-        loop = TrainingLoop(job, run_dir=Path(name), reporter=Silence())
+        loop = TrainingLoop(job, run_dir=Path(name), reporter=NullReporter())
         job.turns.begin()
         loop.run()
 

@@ -29,7 +29,7 @@ from albert.training.optimizers import build_optimizer
 from albert.training.pretrain import pretrain
 from albert.training.pretrain_job import open_data
 from albert.training.settings import HeldOutSettings, OptimizerSettings
-from albert.training.world import World
+from albert.training.world import DistributedContext
 from bench.plain_loop import PlainLoop, pad_batches
 from bench.timing import ratio
 
@@ -75,7 +75,7 @@ def build_our_step(preset: str, *, max_tokens: int) -> Step:
     network = PretrainLosses(model, pair_head=PAIR_HEAD)
     # The plain loop's optimiser, whatever a recipe prefers: what is compared is the step.
     optimizer = build_optimizer(model, OptimizerSettings(name="adamw"))
-    taker = build_step_taker(network, optimizer, world=World())
+    taker = build_step_taker(network, optimizer, world=DistributedContext())
 
     def step(batches: list[PretrainingBatch]) -> None:
         shares = [share for batch in batches for share in cut_batch(batch, max_tokens=max_tokens)]

@@ -36,7 +36,7 @@ from albert.training.distributed import AsyncSaver, join_processes
 from albert.training.losses import PretrainLosses
 from albert.training.optimizers import build_optimizer
 from albert.training.settings import OptimizerSettings
-from albert.training.world import World
+from albert.training.world import DistributedContext
 from bench.sockets import count_loopback, count_traffic
 
 Answer = dict[str, Any]
@@ -58,7 +58,7 @@ class Task:
     optimizer: str = "adamw"
 
 
-class Apart(World):
+class Apart(DistributedContext):
     """A network that was spread over processes, trained for a while as if there were no others."""
 
     def accumulate(self, network: nn.Module, *, is_last: bool) -> AbstractContextManager[Any]:
@@ -70,7 +70,7 @@ class Apart(World):
 class Worker:
     """The model of a task and what can be asked of it."""
 
-    def __init__(self, task: Task, world: World) -> None:
+    def __init__(self, task: Task, world: DistributedContext) -> None:
         self.task, self.world = task, world
         config = build_pair(task.shape)[task.family]
         self.model = model = build_model(config, heads=HEADS).train()

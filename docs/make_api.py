@@ -100,7 +100,7 @@ SECTIONS = (
     ),
     Section(
         "Errors",
-        "A mistake in what was asked for or handed in is one of these, with one line that names the cure.",
+        "A mistake in what was asked for or handed in is one of these, with one line that names the hint.",
         ("errors: AlbertError InputError SettingsError FileFormatError WeightsError",),
     ),
 )

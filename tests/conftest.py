@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from albert.app.cli import _run
+from albert.cli.main import _run
 
 VOCABULARY = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] the a an ship dog man woman child house river road sea hill town day "

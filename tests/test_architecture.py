@@ -11,11 +11,11 @@ from pathlib import Path
 import albert
 
 ROOT = Path(albert.__file__).parent
-FOUNDATION = ("errors", "settings", "files", "reporting", "fresh_process")
+FOUNDATION = ("errors", "settings", "files", "progress", "fresh_process")
 # From the top down, as in docs/architecture.md.
 PACKAGES = (
     "report", "text", "model", "pretrained", "inference", "data", "examples", "training", "tasks", "study",
-    "app",
+    "cli",
 )  # fmt: skip
 WITHOUT_TORCH = (
     *(f"albert.{module}" for module in FOUNDATION),
@@ -23,7 +23,7 @@ WITHOUT_TORCH = (
     "albert.text",
     *(f"albert.model.{module}" for module in ("config", "presets", "parameters", "sharing", "runtime")),
     "albert.tasks.metrics",
-    "albert.app",
+    "albert.cli",
 )
 
 
@@ -82,7 +82,7 @@ def test_modules_do_not_import_each_other_in_circles():
 
 def test_light_modules_do_not_load_torch():
     names = [name for name in modules() if any(belongs(name, package) for package in WITHOUT_TORCH)]
-    assert "albert.app.cli" in names
+    assert "albert.cli.main" in names
     code = (
         f"import importlib, sys\nfor name in {names}: importlib.import_module(name)\n"
         "print('torch' in sys.modules)"

@@ -411,14 +411,14 @@ def test_a_lock_is_seen_from_outside_while_it_is_held_and_looking_changes_nothin
 
 def test_a_refusal_to_write_is_told_with_the_cure_that_fits(tmp_path):
     place = tmp_path / "out"
-    with pytest.raises(WriteError) as caught, writing_to(place, cure="go on with --resume"):
+    with pytest.raises(WriteError) as caught, writing_to(place, hint="go on with --resume"):
         raise OSError(errno.ENOSPC, "No space left on device", "elsewhere")
     assert str(caught.value) == f"{place}: cannot be written (No space left on device); go on with --resume"
     assert caught.value.errno == errno.ENOSPC
     # A worker's error comes from another process.
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     said = r"^out: cannot be written \(what Arrow says\); wait$"
-    with pytest.raises(WriteError, match=said), writing_to("out", cure="wait"):
+    with pytest.raises(WriteError, match=said), writing_to("out", hint="wait"):
         raise OSError("what Arrow says\nand where")
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
-from albert.app.progress import ProgressDisplay
+from albert.cli.progress import ProgressDisplay
 from albert.errors import AlbertError
 from albert.files import write_text
 from albert.pretrained.hub import resolve_source
-from albert.reporting import Reporter
+from albert.progress import Reporter
 from albert.tasks.catalogue import find_task
 from albert.training.loop import StoppedError
 from albert.training.recipes import read_recipe

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 
 from albert.files import read_json, write_json
-from albert.reporting import Reporter
+from albert.progress import Reporter
 from albert.tasks.evaluation import evaluate_task
 from albert.training.run_folder import MODEL_DIR
 from bench.downstream.workshop import Trial, Workshop

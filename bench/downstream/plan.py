@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albert.errors import AlbertError, FileFormatError, InputError
-from albert.reporting import Reporter, format_seconds
+from albert.progress import Reporter, format_seconds
 from albert.tasks.catalogue import find_split, find_task
 from albert.tasks.finetune_cost import Cost, estimate_cost
 from bench.downstream.facts import LARGE, OFFICIAL_SIZES

@@ -62,7 +62,7 @@ def collect(trials: Sequence[Trial], shop: Workshop) -> list[TaskResults]:
         }
         if not found:
             continue
-        _refuse_mixture(task, [each for arm in arms.values() for each in arm.values()], shop)
+        _reject_mixture(task, [each for arm in arms.values() for each in arm.values()], shop)
         any_run = next(iter(found.values()))
         times = [result["seconds"] for result in arms["pretrained"].values()]
         results.append(
@@ -77,7 +77,7 @@ def collect(trials: Sequence[Trial], shop: Workshop) -> list[TaskResults]:
     return results
 
 
-def _refuse_mixture(task: str, results: Sequence[Mapping[str, Any]], shop: Workshop) -> None:
+def _reject_mixture(task: str, results: Sequence[Mapping[str, Any]], shop: Workshop) -> None:
     """All runs of a task learn from the same examples by the same recipe: else their median is of nothing."""
     for result in results[1:]:
         for key in ("num_train", "num_dev", "settings"):

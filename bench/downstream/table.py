@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from albert.reporting import format_seconds
+from albert.progress import format_seconds
 from albert.tasks.metrics.intervals import SeedSummary
 from bench.downstream.ensembles import Ensemble
 from bench.downstream.facts import BERT_TINY, DataFacts, list_shown

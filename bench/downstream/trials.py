@@ -10,7 +10,7 @@ from typing import Any
 
 from albert.errors import AlbertError, InputError
 from albert.files import hold, write_json, write_text
-from albert.reporting import Reporter, format_seconds
+from albert.progress import Reporter, format_seconds
 from albert.tasks.assignment import open_assignment
 from albert.tasks.catalogue import find_task
 from albert.tasks.evaluation import evaluate_task

@@ -103,9 +103,9 @@ def open_workshop(shop: Workshop) -> None:
     if known is not None:
         before = replace(shop, overrides=tuple(known["overrides"]))
         for key in ("weights", "start"):
-            _refuse_other(shop, key, known[key], facts[key])
+            _reject_other(shop, key, known[key], facts[key])
         for task in _list_begun(shop.out / "results"):
-            _refuse_other(shop, f"settings of {task}", before.list_overrides(task), shop.list_overrides(task))
+            _reject_other(shop, f"settings of {task}", before.list_overrides(task), shop.list_overrides(task))
     write_json(path, facts)
 
 
@@ -119,7 +119,7 @@ def _list_begun(results: Path) -> list[str]:
     ]
 
 
-def _refuse_other(shop: Workshop, what: str, known: object, now: object) -> None:
+def _reject_other(shop: Workshop, what: str, known: object, now: object) -> None:
     if known != now:
         raise InputError(
             f"{shop.out}: was begun with other {what} ({known}, now {now}); choose another --out"

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from albert.app.progress import ProgressDisplay
+from albert.cli.progress import ProgressDisplay
 from albert.errors import AlbertError
-from albert.reporting import Reporter
+from albert.progress import Reporter
 from release.nano import answers, card, checkpoints, data, pack, score, snapshots
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from albert.files import write_json
 from albert.inference.predictor import Candidate, Predictor
-from albert.reporting import Reporter
+from albert.progress import Reporter
 from albert.settings import Settings, read_settings
 from albert.tasks.task_predictor import load
 

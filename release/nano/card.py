@@ -5,10 +5,10 @@ from pathlib import Path
 
 from albert.files import read_json, write_text
 from albert.pretrained.huggingface import CARD_NAME
+from albert.progress import Reporter, format_seconds
 from albert.report.charts import draw_chart
 from albert.report.content import Page
 from albert.report.write import FIGURES, format_markdown
-from albert.reporting import Reporter, format_seconds
 from release.nano.card_answers import describe_answers
 from release.nano.card_data import describe_data
 from release.nano.card_prose import FRONT_MATTER, LICENCE, LIMITS

@@ -11,12 +11,12 @@ from typing import Any
 from albert.errors import InputError
 from albert.files import read_json
 from albert.model.parameters import count_parameters
+from albert.progress import format_seconds
 from albert.report.content import Cell, Chart, Column, Level, Section, Series, Table
-from albert.reporting import format_seconds
 from albert.training.checkpoints import STATE_NAME, CheckpointFolder
 from albert.training.metrics import iter_records
 from albert.training.recipes import read_recipe
-from albert.training.run_folder import CHECKPOINTS_DIR, FREE_KEYS, PretrainFacts, read_pretrain_run
+from albert.training.run_folder import CHECKPOINTS_DIR, FREE_KEYS, PretrainMetadata, read_pretrain_run
 from albert.training.settings import PretrainSettings
 
 _NUM_ROWS = 12
@@ -29,7 +29,7 @@ class Run:
     """All that a finished run has written down."""
 
     settings: PretrainSettings
-    facts: PretrainFacts
+    facts: PretrainMetadata
     records: Sequence[Mapping[str, Any]]
     seconds: float
     num_tokens: int

@@ -9,7 +9,7 @@ from typing import Any
 from albert.data.corpus import Corpus
 from albert.errors import InputError
 from albert.files import read_text, write_text
-from albert.reporting import Reporter
+from albert.progress import Reporter
 from albert.tasks.finetune import finetune
 from albert.training.run_folder import CHECKPOINTS_DIR, has_run
 from release.nano.asking import Asked, open_asked, open_held_out

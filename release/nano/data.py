@@ -16,7 +16,7 @@ from albert.data.sources import iter_plain_texts
 from albert.data.units import PrepareSettings
 from albert.errors import FileFormatError, InputError
 from albert.files import atomic_dir, write_json, write_text
-from albert.reporting import Reporter
+from albert.progress import Reporter
 from albert.settings import build_settings
 from albert.tasks.catalogue import TASKS, find_split, find_task
 from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer

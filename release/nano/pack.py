@@ -8,8 +8,8 @@ from albert.errors import InputError
 from albert.files import atomic_dir
 from albert.pretrained.folder import MODEL_FILES, load_model, load_vocabulary
 from albert.pretrained.huggingface import CARD_NAME
+from albert.progress import Reporter
 from albert.report.write import FIGURES
-from albert.reporting import Reporter
 
 MAX_BYTES = 6_000_000
 

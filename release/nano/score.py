@@ -7,7 +7,7 @@ from typing import Any
 
 from albert.data.corpus import Corpus
 from albert.files import read_json, write_json
-from albert.reporting import Reporter
+from albert.progress import Reporter
 from albert.tasks.finetune import identify_weights
 from albert.training.run_folder import has_run, read_pretrain_run
 from release.nano.asking import Asked, open_asked, open_held_out

@@ -8,7 +8,7 @@ import torch
 
 from albert.errors import AlbertError, InputError
 from albert.pretrained.folder import save_model
-from albert.reporting import Reporter
+from albert.progress import Reporter
 from albert.text.tokenizer import Tokenizer
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import list_records

@@ -1,5 +1,5 @@
 """`python -m albert`."""
 
-from albert.app.cli import main
+from albert.cli.main import main
 
 main()

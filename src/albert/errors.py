@@ -33,15 +33,15 @@ class InputError(AlbertError):
 
 
 class WriteError(AlbertError, OSError):
-    """A path that cannot be written to, as the user gave it; `cure` says how to fix it."""
+    """A path that cannot be written to, as the user gave it; `hint` says how to fix it."""
 
-    def __init__(self, number: int | None, reason: str, place: str, *, cure: str | None = None) -> None:
+    def __init__(self, number: int | None, reason: str, place: str, *, hint: str | None = None) -> None:
         super().__init__(number, reason, place)
-        self.cure = cure
+        self.hint = hint
 
     def __str__(self) -> str:
         usual = "make room, or choose another place" if self.errno in NO_ROOM else "choose another place"
-        return f"{self.filename}: cannot be written ({self.strerror}); {self.cure or usual}"
+        return f"{self.filename}: cannot be written ({self.strerror}); {self.hint or usual}"
 
 
 class TerminatedError(KeyboardInterrupt):

@@ -75,7 +75,7 @@ def atomic_dir(path: Path) -> Iterator[Path]:
     An empty folder that cannot be replaced (a mount point, the current directory) is filled instead.
     """
     asked, path = path, Path(path).resolve()  # the target of a link is replaced
-    require_folder(path, cure="choose another path")
+    require_folder(path, hint="choose another path")
     is_filled = _must_be_filled(path)
     if not is_filled and _is_stood_in(path):
         raise InputError(
@@ -121,13 +121,13 @@ def _naming(path: Path, *, aside: Path | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def writing_to(place: Path | str, *, cure: str) -> Iterator[None]:
-    """Raise a WriteError about `place`, with a `cure`, for any OSError in the block."""
+def writing_to(place: Path | str, *, hint: str) -> Iterator[None]:
+    """Raise a WriteError about `place`, with a `hint`, for any OSError in the block."""
     try:
         yield
     except OSError as error:
         reason = first_line(OSError(error.strerror or str(error)))
-        raise WriteError(error.errno, reason, str(place), cure=cure) from error
+        raise WriteError(error.errno, reason, str(place), hint=hint) from error
 
 
 def _must_be_filled(path: Path) -> bool:
@@ -191,16 +191,16 @@ def _exchange(one: Path, other: Path) -> bool:
     return int(rename(here, os.fsencode(one), here, os.fsencode(other), swap)) == 0
 
 
-def require_folder(path: Path, *, cure: str = "choose another --out") -> list[str]:
+def require_folder(path: Path, *, hint: str = "choose another --out") -> list[str]:
     """List the names in a folder that is to be written; raise an InputError if it is a file."""
     if not path.exists():
         return []
     if not path.is_dir():
-        raise InputError(f"{path}: is a file, and a folder is to be written there; {cure}")
+        raise InputError(f"{path}: is a file, and a folder is to be written there; {hint}")
     return sorted(entry.name for entry in path.iterdir())
 
 
-def refuse_foreign(folder: Path, others: Sequence[str], *, what: str) -> None:
+def reject_foreign(folder: Path, others: Sequence[str], *, what: str) -> None:
     """Raise an InputError if a folder for a new `what` holds other files."""
     if others:
         raise InputError(
@@ -208,7 +208,7 @@ def refuse_foreign(folder: Path, others: Sequence[str], *, what: str) -> None:
         )
 
 
-def refuse_other_content(folder: Path, names: Collection[str], *, doing: str) -> None:
+def reject_other_content(folder: Path, names: Collection[str], *, doing: str) -> None:
     """Raise an InputError if a folder that is to be replaced holds more than `names`."""
     if not folder.is_dir():
         return

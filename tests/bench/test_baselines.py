@@ -5,17 +5,17 @@ import pytest
 
 from albert.tasks.assignment import Assignment, open_assignment
 from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 from bench.baselines.score import TRIVIAL, answer_by_sliding_window, score_baseline
 from bench.baselines.span_candidates import count_rarities, find_first_name, list_candidates
 from tests.tasks.tables import NOUNS, OWN_TABLES, write_tables
 
-NUMBERS = TaskFacts(task="regression", kind="texts", label_kind="number", metrics=("pearson",))
-QUESTIONS = TaskFacts(task="questions", kind="spans", has_impossible=True)
-CHOICES = TaskFacts(task="choice", kind="choices", metrics=("accuracy",))
+NUMBERS = TaskConfig(task="regression", kind="texts", label_kind="number", metrics=("pearson",))
+QUESTIONS = TaskConfig(task="questions", kind="spans", has_impossible=True)
+CHOICES = TaskConfig(task="choice", kind="choices", metrics=("accuracy",))
 
 
-def build(facts: TaskFacts, train, dev) -> Assignment:
+def build(facts: TaskConfig, train, dev) -> Assignment:
     return Assignment(facts, tuple(train), tuple(dev), ())
 
 
@@ -90,6 +90,6 @@ def test_a_sliding_window_by_hand():
 
 
 def test_embeddings_of_words():
-    facts = TaskFacts(task="embedding", kind="embedding")
+    facts = TaskConfig(task="embedding", kind="embedding")
     pairs = [TextExample(str(place), f"the {noun}", f"a {noun}") for place, noun in enumerate(NOUNS)]
     assert score_baseline(build(facts, pairs, pairs))["cosine"]["score"] == 100.0

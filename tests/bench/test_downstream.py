@@ -13,7 +13,7 @@ from albert.errors import AlbertError
 from albert.files import hold, read_json
 from albert.model.config import FreshStart
 from albert.pretrained.folder import load_model, save_untrained
-from albert.reporting import Silence
+from albert.progress import NullReporter
 from albert.tasks.catalogue import find_task
 from albert.tasks.readers.published import read_split
 from albert.training.loop import StoppedError
@@ -38,7 +38,7 @@ def list_words(model: Path, data: Path, out: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-class StopAt(Silence):
+class StopAt(NullReporter):
     """Stops this process as Ctrl-C would, at a step of a trial."""
 
     def __init__(self, trial: str, step: int) -> None:
@@ -111,12 +111,14 @@ def test_a_stopped_comparison_goes_on_to_the_same_results(tiny_folder, data, who
 def test_an_ensemble_of_the_first_seeds(tiny_folder, data, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "copy")
     shop = Workshop(tiny_folder, data, tmp_path / "copy", max_train={})
-    assert measure_ensemble("sst-2", range(2), shop, reporter=Silence()) is None  # three are wanted
-    found = measure_ensemble("sst-2", range(2), shop, reporter=Silence(), num_members=2)
+    assert measure_ensemble("sst-2", range(2), shop, reporter=NullReporter()) is None  # three are wanted
+    found = measure_ensemble("sst-2", range(2), shop, reporter=NullReporter(), num_members=2)
     alone = [read_json(whole / "results" / "sst-2" / f"pretrained-{seed}.json") for seed in range(2)]
     assert found.members == pytest.approx([each["metrics"]["score"] for each in alone])
     assert found.standard_error > 0
-    assert found == measure_ensemble("sst-2", range(2), shop, reporter=Silence(), num_members=2)  # as written
+    assert found == measure_ensemble(
+        "sst-2", range(2), shop, reporter=NullReporter(), num_members=2
+    )  # as written
 
 
 def test_what_is_finished_is_only_told(tiny_folder, data, whole, capsys):

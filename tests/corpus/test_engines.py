@@ -76,6 +76,6 @@ def test_an_engine_that_cannot_be(options, message):
 def test_without_ray_the_extra_is_named(run_albert, books, vocab_path, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     words = ("corpus", "prepare", books, "--vocab", vocab_path, "--out", tmp_path / "out", "--engine", "ray")
-    cure = "in the clone, run: pip install -c constraints.txt '.[ray]'"
-    assert run_albert(*words).error == f"engine ray needs the extra `ray`; {cure}"
+    hint = "in the clone, run: pip install -c constraints.txt '.[ray]'"
+    assert run_albert(*words).error == f"engine ray needs the extra `ray`; {hint}"
     assert not (tmp_path / "out").exists()

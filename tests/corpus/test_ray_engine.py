@@ -190,7 +190,7 @@ def kill_in_each_pass(cluster, books, vocab_path, out) -> dict[str, list[int]]:
 # The command with small units of work, so that there is something to interrupt.
 COMMAND = """
 import sys
-from albert.app.cli import main
+from albert.cli.main import main
 from albert.data import sources
 sources.MIN_UNIT_BYTES = 20_000
 main(sys.argv[1:])

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Any
 
-from albert.app.cli import main
+from albert.cli.main import main
 
 STEP = 5
 

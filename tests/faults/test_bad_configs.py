@@ -1,4 +1,4 @@
-"""A config.json that is damaged, or asks for another model: refused in one line with the key and the cure."""
+"""A config.json that is damaged, or asks for another model: refused in one line with the key and the hint."""
 
 import pytest
 

@@ -121,7 +121,7 @@ def test_a_single_line_of_fifty_megabytes(tmp_path, vocab, content):
     path.write_text("".join(f"{content}{n:07d} " if " " in content else content for n in numbers))
     code = f"""
 import json, sys
-from albert.app.cli import _run
+from albert.cli.main import _run
 from albert.data import prepare  # what is imported is no part of the bill
 def peak():  # not getrusage's: that is also the peak of the process which started this one
     (line,) = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]

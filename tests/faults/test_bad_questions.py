@@ -1,4 +1,4 @@
-"""Questions that a sound model cannot answer: refused in one line with the value, the limit and the cure."""
+"""Questions that a sound model cannot answer: refused in one line with the value, the limit and the hint."""
 
 import os
 import sys

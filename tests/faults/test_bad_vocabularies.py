@@ -1,4 +1,4 @@
-"""Vocabularies that are damaged, or another model's: refused in one line with the piece and the cure."""
+"""Vocabularies that are damaged, or another model's: refused in one line with the piece and the hint."""
 
 import shutil
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""Weights that are damaged, or of another model: refused in one line that names the file and the cure."""
+"""Weights that are damaged, or of another model: refused in one line that names the file and the hint."""
 
 import os
 import pickle

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from albert.app.quickstart import QuickstartSettings
+from albert.cli.quickstart import QuickstartSettings
 from albert.model.config import ModelConfig
 from albert.study.agreement import AgreementSettings
 from albert.study.arms.plan import StudySettings

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from albert.app.cli import _run
+from albert.cli.main import _run
 from tests.guides.journeys import ROOT
 from tests.guides.readme import list_commands, list_other_lines, list_scripts
 from tests.guides.stand_in import put_stand_in

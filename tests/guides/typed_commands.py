@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from albert.app.cli import build_app
+from albert.cli.main import build_app
 
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
 _BREAKS = {"|", "||", "&&", "&", ";", "(", ")", "<", ">", ">>", "|&", ">&", "<<"}

@@ -17,7 +17,7 @@ from albert.data.problems import Problems
 from albert.examples.randomness import ExampleOrder
 from albert.pretrained.folder import load_vocabulary
 from albert.pretrained.names import to_theirs
-from albert.reporting import Silence
+from albert.progress import NullReporter
 from albert.tasks.catalogue import find_task
 from albert.tasks.encoding.sequence import EncodedText
 from albert.tasks.examples import TextExample
@@ -120,7 +120,7 @@ def learn_ours(
     """The loss of each step of our loop."""
     texts = [TextExample(item.id, "", None, item.label) for item in items[:8]]
     job = FinetuneJob(pair.ours, kind, settings, train=items, dev=items[:8], dev_examples=texts)
-    loop = TrainingLoop(job, run_dir=out, reporter=Silence())
+    loop = TrainingLoop(job, run_dir=out, reporter=NullReporter())
     assert loop.run().is_finished
     return [record["loss"] for record in iter_records(out) if record["kind"] == "train"]
 

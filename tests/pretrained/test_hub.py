@@ -248,7 +248,7 @@ def test_offline_a_missing_card_is_forgiven_and_missing_weights_are_not(hub: Hub
     assert resolve("albert/both", url=hub.url, home=tmp_path, is_offline=True) == [folder]
     (Path(folder) / "model.safetensors").unlink()
     (answer,) = resolve("albert/both", url=hub.url, home=tmp_path, is_offline=True)
-    # The library's versions differ in whether they notice; the cure is the same.
+    # The library's versions differ in whether they notice; the hint is the same.
     assert "Error: 'albert/both' " in answer
     assert answer.endswith("online, or give a local folder")
 

@@ -44,7 +44,7 @@ def card(made: Made, run_bench: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def run_bench(made: Made) -> Path:
-    from albert.app.cli import _run
+    from albert.cli.main import _run
 
     half = made.out / "half"
     assert _run(["convert", str(made.run), str(half), "--half"]) == 0

@@ -13,8 +13,8 @@ from albert.errors import AlbertError, FileFormatError, InputError
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import ModelConfig
 from albert.pretrained.folder import save_model
+from albert.progress import NullReporter
 from albert.report.content import Page
-from albert.reporting import Silence
 from albert.study import agreement
 from albert.study.agreement import AgreementSettings, read_pairs, score_pairs, score_sentences
 from albert.tasks.metrics.intervals import find_wilson
@@ -60,7 +60,7 @@ def write_pairs(path: Path, *pairs: tuple[str, str], **changes: Any) -> Path:
     return path
 
 
-class Listener(Silence):
+class Listener(NullReporter):
     """Keeps the lines that were reported."""
 
     def __init__(self) -> None:
@@ -70,10 +70,10 @@ class Listener(Silence):
         self.lines.append(text)
 
 
-def run(out: Path, *models: str, reporter: Silence | None = None, **options: Any) -> Page:
+def run(out: Path, *models: str, reporter: NullReporter | None = None, **options: Any) -> Page:
     settings = options.pop("settings", AgreementSettings(num_pairs=2))
     return agreement.run_agreement(
-        settings, models=models, out=out, reporter=reporter or Silence(), **options
+        settings, models=models, out=out, reporter=reporter or NullReporter(), **options
     )
 
 

@@ -11,8 +11,8 @@ import pytest
 from albert.errors import AlbertError
 from albert.files import hold
 from albert.model.parameters import count_parameters
+from albert.progress import NullReporter
 from albert.report.write import write_page
-from albert.reporting import Silence
 from albert.settings import build_settings
 from albert.study import memory
 from albert.study.memory import (
@@ -33,10 +33,10 @@ SETTINGS = MemorySettings(**TOY, batch_sizes=(2,), checkpointing=(True,))
 CODE = """
 import sys
 from pathlib import Path
-from albert.reporting import Silence
+from albert.progress import NullReporter
 from albert.study.memory import MemorySettings, run_memory
 settings = MemorySettings.model_validate_json(sys.argv[1])
-run_memory(settings, out=Path(sys.argv[2]), reporter=Silence())
+run_memory(settings, out=Path(sys.argv[2]), reporter=NullReporter())
 """
 
 
@@ -73,7 +73,7 @@ def test_killed_in_the_middle_it_goes_on(tmp_path, monkeypatch):
         return real(config, **options)
 
     monkeypatch.setattr(memory, "measure_footprint", measure)
-    page = run_memory(SETTINGS, out=out, reporter=Silence())
+    page = run_memory(SETTINGS, out=out, reporter=NullReporter())
     assert measured == [("none", True)]
     parts = read_parts(out)
     assert parts.items() >= kept.items()  # to the last digit of their times
@@ -143,7 +143,7 @@ def test_what_does_not_fit_is_told_and_the_rest_goes_on(tmp_path):
     least = 16e-9 * count_by_hand()[0]
     # Enough for the weights of neither, whatever the batch: no process is started.
     settings = SETTINGS.model_copy(update={"max_gigabytes": least / 2, "batch_sizes": (2, 4)})
-    page = run_memory(settings, out=tmp_path / "none", reporter=Silence())
+    page = run_memory(settings, out=tmp_path / "none", reporter=NullReporter())
     rows = find_table(page, "memory-steps").rows
     assert [row[4].text for row in rows] == ["does not fit"] * 2  # larger batches are not tried
     assert "nano, BERT, checkpointed, batches of 2 did not fit: weights," in page.sections[1].paragraphs[1]
@@ -159,7 +159,7 @@ def test_larger_batches_wait_until_smaller_ones_fit(tmp_path, monkeypatch):
 
     monkeypatch.setattr(memory, "measure_footprint", measure)
     settings = SETTINGS.model_copy(update={"batch_sizes": (8, 1, 4, 2), "checkpointing": (False,)})
-    page = run_memory(settings, out=tmp_path, reporter=Silence())
+    page = run_memory(settings, out=tmp_path, reporter=NullReporter())
     series = {each.name: list(each.xs) for each in page.charts[0].series}
     assert series == {"ALBERT": [1, 2, 4, 8], "BERT": [1, 2]}
     tried = [row[3].value for row in find_table(page, "memory-steps").rows if row[1].text == "BERT"]
@@ -178,17 +178,17 @@ def test_what_did_not_fit_is_tried_again_and_what_did_is_kept(tmp_path, monkeypa
         return Footprint(100 * batch_size, 1.0, 0.1, 8, 10)
 
     monkeypatch.setattr(memory, "measure_footprint", measure)
-    page = run_memory(settings, out=tmp_path, reporter=Silence())
+    page = run_memory(settings, out=tmp_path, reporter=NullReporter())
     assert page.sections[1].paragraphs[0].startswith("nano, BERT, batches of 4 did not fit: ")
     assert list(read_parts(tmp_path)) == ["nano/ALBERT/1", "nano/ALBERT/4", "nano/BERT/1"]
     refused.clear()
     asked.clear()
-    page = run_memory(settings, out=tmp_path, reporter=Silence())
+    page = run_memory(settings, out=tmp_path, reporter=NullReporter())
     assert asked == [("none", 4)]
     assert [row[1].value for row in find_table(page, "memory-ratios").rows] == [1, 4]
     refused.add(2)
     between = settings.model_copy(update={"batch_sizes": (1, 2, 4, 8)})
-    page = run_memory(between, out=tmp_path, reporter=Silence())
+    page = run_memory(between, out=tmp_path, reporter=NullReporter())
     series = {each.name: list(each.xs) for each in page.charts[0].series}
     assert series["BERT"] == [1, 4]  # 4 was measured before, and 8 is not tried
 
@@ -197,7 +197,7 @@ def test_the_page_names_the_threads_that_were_used(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "measure_footprint", lambda *_, **__: Footprint(100, 1.0, 0.1, 8, 10))
     for num_threads, told in ((1, " 1 thread, "), (7, " 7 threads, ")):
         settings = SETTINGS.model_copy(update={"num_threads": num_threads})
-        page = run_memory(settings, out=tmp_path / str(num_threads), reporter=Silence())
+        page = run_memory(settings, out=tmp_path / str(num_threads), reporter=NullReporter())
         assert told in page.sections[-1].paragraphs[-1]
 
 
@@ -219,7 +219,7 @@ def test_the_recipe_is_the_default():
 def test_mistakes_are_told_in_a_line(changes, said, tmp_path):
     def run():
         settings = build_settings(MemorySettings, values=changes)
-        run_memory(settings, out=tmp_path / "out", reporter=Silence())
+        run_memory(settings, out=tmp_path / "out", reporter=NullReporter())
 
     with pytest.raises(AlbertError, match=said) as caught:
         run()

@@ -6,8 +6,8 @@ import pytest
 
 from albert.errors import AlbertError
 from albert.model.parameters import count_parameters
+from albert.progress import NullReporter
 from albert.report.write import write_page
-from albert.reporting import Silence
 from albert.settings import build_settings
 from albert.study import speed
 from albert.study.speed import (
@@ -51,7 +51,7 @@ def find_table(page, name):
 
 def test_a_round_is_really_measured_and_kept(tmp_path, monkeypatch):
     settings = SpeedSettings(**TOY, batch_size=2, num_rounds=1, num_passes=1)
-    page = run_speed(settings, out=tmp_path / "out", reporter=Silence())
+    page = run_speed(settings, out=tmp_path / "out", reporter=NullReporter())
     albert, bert = count_by_hand()
     times = find_table(page, "times")
     named = [(row[0].text, row[1].value) for row in times.rows]
@@ -66,10 +66,12 @@ def test_a_round_is_really_measured_and_kept(tmp_path, monkeypatch):
     stored = json.loads(path.read_text())
     stored["settings"] |= {"links_gbit": [5.0], "latency_seconds": 5e-5, "num_processes": 64}
     path.write_text(json.dumps(stored))
-    again = run_speed(settings, out=tmp_path / "out", reporter=Silence())
+    again = run_speed(settings, out=tmp_path / "out", reporter=NullReporter())
     assert find_table(again, "times").rows == times.rows
     with pytest.raises(AlbertError, match="batch_size is 3 and was 2"):
-        run_speed(settings.model_copy(update={"batch_size": 3}), out=tmp_path / "out", reporter=Silence())
+        run_speed(
+            settings.model_copy(update={"batch_size": 3}), out=tmp_path / "out", reporter=NullReporter()
+        )
 
 
 def test_sides_take_turns(monkeypatch):
@@ -145,10 +147,10 @@ def test_what_does_not_fit_is_told_and_the_rest_goes_on(monkeypatch, tmp_path):
 
     monkeypatch.setattr(speed, "measure_footprint", measure)
     settings = SpeedSettings(shapes=("nano", "base"), num_rounds=1)
-    page = run_speed(settings, out=tmp_path, reporter=Silence())
+    page = run_speed(settings, out=tmp_path, reporter=NullReporter())
     assert [row[0].text for row in find_table(page, "ratios").rows] == ["nano"]
     assert page.sections[0].paragraphs[-1].startswith("base: stopped after 0 rounds. BERT does not fit: ")
-    page = run_speed(settings.model_copy(update={"shapes": ("base",)}), out=tmp_path, reporter=Silence())
+    page = run_speed(settings.model_copy(update={"shapes": ("base",)}), out=tmp_path, reporter=NullReporter())
     assert not page.charts
     write_page(tmp_path / "page", page)
 
@@ -164,13 +166,13 @@ def test_a_round_that_did_not_fit_is_tried_again_and_those_before_it_count(monke
         return Footprint(10**9, 1.0, 0.1, 1024, 5, inference_seconds=0.3)
 
     monkeypatch.setattr(speed, "measure_footprint", measure)
-    page = run_speed(settings, out=tmp_path, reporter=Silence())
+    page = run_speed(settings, out=tmp_path, reporter=NullReporter())
     assert page.sections[0].paragraphs[-1].startswith("nano: stopped after 2 rounds. ALBERT does not fit: ")
     assert [row[0].text for row in find_table(page, "ratios").rows] == ["nano"]
     kept = json.loads((tmp_path / "results.json").read_text())["parts"]
     assert list(kept) == ["nano/round-1", "nano/round-2"]
     asked.clear()
-    page = run_speed(settings, out=tmp_path, reporter=Silence())
+    page = run_speed(settings, out=tmp_path, reporter=NullReporter())
     assert asked == ["all", "none"]  # the third round alone
     assert "nano: stopped" not in page.sections[0].paragraphs[-1]
 
@@ -193,7 +195,7 @@ def test_the_recipe_is_the_default():
 def test_mistakes_are_told_in_a_line(changes, said, tmp_path):
     def run():
         settings = build_settings(SpeedSettings, values=changes)
-        run_speed(settings, out=tmp_path / "out", reporter=Silence())
+        run_speed(settings, out=tmp_path / "out", reporter=NullReporter())
 
     with pytest.raises(AlbertError, match=said) as caught:
         run()

@@ -13,7 +13,7 @@ from albert.tasks.evaluation_result import Evaluation, MemberScore, Selection
 from albert.tasks.examples import Answer, SpanExample, TextExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
 from albert.tasks.metrics.intervals import Interval
-from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.task_facts import TaskConfig, build_kind
 
 LABELS = ("entailment", "neutral", "contradiction")
 WORDS = (
@@ -42,7 +42,7 @@ def evaluate_texts(
 ) -> Evaluation:
     """Answers that are right as often as such logits are, and a little too sure."""
     rng = np.random.default_rng(seed)
-    facts = TaskFacts(task="classification", kind="texts", labels=labels, metrics=("accuracy", "macro_f1"))
+    facts = TaskConfig(task="classification", kind="texts", labels=labels, metrics=("accuracy", "macro_f1"))
     logits = rng.normal(scale=scale, size=(len(texts), len(labels)))
     shares = np.exp(logits / 1.6)
     golds = [int(rng.choice(len(labels), p=row / row.sum())) for row in shares]
@@ -54,7 +54,7 @@ def evaluate_texts(
 
 def evaluate_numbers(number: int = 60) -> Evaluation:
     rng = np.random.default_rng(1)
-    facts = TaskFacts(task="sts-b", kind="texts", label_kind="number", metrics=("pearson", "spearman"))
+    facts = TaskConfig(task="sts-b", kind="texts", label_kind="number", metrics=("pearson", "spearman"))
     golds = rng.uniform(0, 5, number)
     examples = tuple(TextExample(str(i), "a ship", "a boat", float(gold)) for i, gold in enumerate(golds))
     return complete(facts, examples, tuple(np.array([gold + rng.normal(scale=0.8)]) for gold in golds))
@@ -62,7 +62,7 @@ def evaluate_numbers(number: int = 60) -> Evaluation:
 
 def evaluate_spans(number: int = 12) -> Evaluation:
     draw = random.Random(2)
-    facts = TaskFacts(task="squad-2.0", kind="spans", has_impossible=True, threshold=0.0)
+    facts = TaskConfig(task="squad-2.0", kind="spans", has_impossible=True, threshold=0.0)
     examples, answers = [], []
     for place in range(number):
         context = " ".join(draw.choices(WORDS, k=200))
@@ -76,7 +76,7 @@ def evaluate_spans(number: int = 12) -> Evaluation:
     return complete(facts, tuple(examples), tuple(answers))
 
 
-def complete(facts: TaskFacts, examples: tuple[Any, ...], answers: tuple[Any, ...]) -> Evaluation:
+def complete(facts: TaskConfig, examples: tuple[Any, ...], answers: tuple[Any, ...]) -> Evaluation:
     scores = build_kind(facts).score(answers, examples)
     return Evaluation(
         task=facts.task,

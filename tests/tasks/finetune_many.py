@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from albert.app.cli import _run
+from albert.cli.main import _run
 from albert.tasks import finetune as door
 from albert.tasks.finetune import FinetuneResult, finetune
 

@@ -6,20 +6,20 @@ from pathlib import Path
 from albert.files import format_json
 from albert.pretrained.folder import load_model, load_vocabulary, save_model
 from albert.pretrained.huggingface import TASK_NAME
-from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.task_facts import TaskConfig, build_kind
 from albert.tasks.task_folder import PROBLEM_TYPES
 
-SENTIMENT = TaskFacts(task="classification", kind="texts", labels=("bad", "fine", "good"), max_length=40)
-TOPICS = TaskFacts(task="multilabel", kind="texts", label_kind="several", labels=("a", "b"), max_length=40)
-STARS = TaskFacts(task="regression", kind="texts", label_kind="number", max_length=40)
-PLACES = TaskFacts(task="words", kind="words", labels=("O", "B-PLACE", "I-PLACE"), max_length=40)
-ANSWERS = TaskFacts(task="questions", kind="spans", max_length=40, stride=8, max_question=8)
-OPTIONS = TaskFacts(task="choice", kind="choices", max_length=40, max_ending=16)
+SENTIMENT = TaskConfig(task="classification", kind="texts", labels=("bad", "fine", "good"), max_length=40)
+TOPICS = TaskConfig(task="multilabel", kind="texts", label_kind="several", labels=("a", "b"), max_length=40)
+STARS = TaskConfig(task="regression", kind="texts", label_kind="number", max_length=40)
+PLACES = TaskConfig(task="words", kind="words", labels=("O", "B-PLACE", "I-PLACE"), max_length=40)
+ANSWERS = TaskConfig(task="questions", kind="spans", max_length=40, stride=8, max_question=8)
+OPTIONS = TaskConfig(task="choice", kind="choices", max_length=40, max_ending=16)
 EARLY = SENTIMENT.model_copy(update={"has_exits": True})
 
 
 def write_finetuned_folder(
-    out: Path, tiny_folder: Path, facts: TaskFacts, *, seed: int = 1, has_facts: bool = True
+    out: Path, tiny_folder: Path, facts: TaskConfig, *, seed: int = 1, has_facts: bool = True
 ) -> Path:
     """A fresh head, from a seed: its answers mean nothing, and are always the same."""
     kind = build_kind(facts)

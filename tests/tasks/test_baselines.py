@@ -16,17 +16,17 @@ from albert.tasks.baselines import (
     score_majority,
 )
 from albert.tasks.examples import Answer, SpanExample, TextExample
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 from tests.tasks.tables import NOUNS, SIZES, write_tables
 
-TEXTS = TaskFacts(task="classification", kind="texts", labels=("no", "yes"), metrics=("accuracy",))
+TEXTS = TaskConfig(task="classification", kind="texts", labels=("no", "yes"), metrics=("accuracy",))
 
 
 def read_own(task: str, folder) -> Assignment:
     return open_assignment(task, write_tables(folder, task), dev=None, columns={}, dev_share=0.1)
 
 
-def build(facts: TaskFacts, train, dev) -> Assignment:
+def build(facts: TaskConfig, train, dev) -> Assignment:
     return Assignment(facts, tuple(train), tuple(dev), ())
 
 
@@ -61,7 +61,7 @@ def test_no_answer_is_the_majority_of_questions_that_may_have_none():
         SpanExample("1", "Who saw a ship ?", context, (Answer("Anna", context.index("Anna")),)),
         SpanExample("2", "When did it snow ?", context, is_impossible=True),
     ]
-    assignment = build(TaskFacts(task="questions", kind="spans", has_impossible=True), asked, asked)
+    assignment = build(TaskConfig(task="questions", kind="spans", has_impossible=True), asked, asked)
     assert score_majority(assignment) == 50.0
     answered = assignment.facts.model_copy(update={"has_impossible": False})
     assert not list_baselines(replace(assignment, facts=answered))

@@ -6,13 +6,13 @@ import pytest
 from albert.tasks.calibration import list_logits, tune_facts
 from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample, TokenExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
-from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.task_facts import TaskConfig, build_kind
 
-CLASSES = TaskFacts(task="classification", kind="texts", labels=("a", "b", "c"), metrics=("accuracy",))
+CLASSES = TaskConfig(task="classification", kind="texts", labels=("a", "b", "c"), metrics=("accuracy",))
 SEVERAL = CLASSES.model_copy(update={"label_kind": "several"})
-WORDS = TaskFacts(task="words", kind="words", labels=("a", "b", "c"))
-CHOICES = TaskFacts(task="choice", kind="choices")
-QUESTIONS = TaskFacts(task="questions", kind="spans", has_impossible=True)
+WORDS = TaskConfig(task="words", kind="words", labels=("a", "b", "c"))
+CHOICES = TaskConfig(task="choice", kind="choices")
+QUESTIONS = TaskConfig(task="questions", kind="spans", has_impossible=True)
 TOO_SURE = 3.0  # times as large as they should be are the logits of the model below
 
 

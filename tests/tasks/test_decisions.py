@@ -11,26 +11,26 @@ from albert.tasks.decisions import find_classes, find_confusion, list_verdicts
 from albert.tasks.examples import Answer, ChoiceExample, SpanExample, TextExample, TokenExample
 from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
 from albert.tasks.metrics.classification import count_entities
-from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.task_facts import TaskConfig, build_kind
 
 from .metrics.plain_bootstrap import bootstrap_metric
 
 TAGS = ("O", "B-X", "I-X", "B-Y", "I-Y")
 CONTEXT = "one two three four five six seven eight"
 FACTS = {
-    "one": TaskFacts(task="a", kind="texts", labels=("p", "q", "r"), metrics=("accuracy", "macro_f1")),
-    "binary": TaskFacts(task="mrpc", kind="texts", labels=("p", "q"), metrics=("accuracy", "f1")),
-    "matthews": TaskFacts(task="cola", kind="texts", labels=("p", "q"), metrics=("matthews",)),
-    "several": TaskFacts(
+    "one": TaskConfig(task="a", kind="texts", labels=("p", "q", "r"), metrics=("accuracy", "macro_f1")),
+    "binary": TaskConfig(task="mrpc", kind="texts", labels=("p", "q"), metrics=("accuracy", "f1")),
+    "matthews": TaskConfig(task="cola", kind="texts", labels=("p", "q"), metrics=("matthews",)),
+    "several": TaskConfig(
         task="b", kind="texts", label_kind="several", labels=("p", "q", "r"),
         metrics=("multilabel_micro_f1", "subset_accuracy"),
     ),
-    "number": TaskFacts(task="c", kind="texts", label_kind="number", metrics=("pearson", "spearman")),
-    "entities": TaskFacts(task="words", kind="words", labels=TAGS),
-    "words": TaskFacts(task="words", kind="words", labels=("noun", "verb", "other")),
-    "spans": TaskFacts(task="squad-1.1", kind="spans"),
-    "impossible": TaskFacts(task="squad-2.0", kind="spans", has_impossible=True, threshold=0.0),
-    "choices": TaskFacts(task="race", kind="choices"),
+    "number": TaskConfig(task="c", kind="texts", label_kind="number", metrics=("pearson", "spearman")),
+    "entities": TaskConfig(task="words", kind="words", labels=TAGS),
+    "words": TaskConfig(task="words", kind="words", labels=("noun", "verb", "other")),
+    "spans": TaskConfig(task="squad-1.1", kind="spans"),
+    "impossible": TaskConfig(task="squad-2.0", kind="spans", has_impossible=True, threshold=0.0),
+    "choices": TaskConfig(task="race", kind="choices"),
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from albert.tasks.examples import identify_examples
 from albert.tasks.finetune import finetune
 from albert.tasks.metrics.squad import ANSWER_NOTHING
 from albert.tasks.readers.published import read_split
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 from tests.tasks.finetuned_folder import (
     ANSWERS,
     OPTIONS,
@@ -39,7 +39,7 @@ from tests.tasks.published import (
 from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
 
 
-def facts_of(task: str, **changes: object) -> TaskFacts:
+def facts_of(task: str, **changes: object) -> TaskConfig:
     """What a model of a published task knows, in the 40 positions of the tiny one."""
     lengths = {"max_length": 40, "stride": 8, "max_question": 8, "max_ending": 16}
     return describe_published(find_task(task)).model_copy(update={**lengths, **changes})
@@ -49,7 +49,7 @@ def facts_of(task: str, **changes: object) -> TaskFacts:
 def build(tiny_folder, tmp_path):
     """A model of a task, by its seed."""
 
-    def write(facts: TaskFacts | str, seed: int = 1, **options: bool):
+    def write(facts: TaskConfig | str, seed: int = 1, **options: bool):
         facts = facts_of(facts) if isinstance(facts, str) else facts
         return write_finetuned_folder(
             tmp_path / f"{facts.task}-{facts.kind}-{seed}", tiny_folder, facts, seed=seed, **options
@@ -247,7 +247,7 @@ def test_nor_are_those_of_an_ensemble(build, tmp_path):
 
 def test_vectors_are_scored_by_similarity(tiny_folder, tmp_path):
     """A model that embeds answers how similar two texts are, on a scale of its own."""
-    facts = TaskFacts(task="embedding", kind="embedding", max_length=40)
+    facts = TaskConfig(task="embedding", kind="embedding", max_length=40)
     model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts)
     found = evaluate_task("sts-b", models=[model], data=write_similarity(tmp_path / "glue"))
     assert set(found.scores) == set(found.intervals)
@@ -256,7 +256,7 @@ def test_vectors_are_scored_by_similarity(tiny_folder, tmp_path):
 
 def test_vectors_are_scored_on_a_table_of_pairs_with_numbers(tiny_folder, tmp_path):
     columns = {"text": "a", "text_pair": "b", "score": "c"}
-    facts = TaskFacts(task="embedding", kind="embedding", max_length=40, columns=columns)
+    facts = TaskConfig(task="embedding", kind="embedding", max_length=40, columns=columns)
     model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts)
     table = tmp_path / "pairs.csv"
     pairs = ("the dog,a man", "the man,a dog", "the ship,a house", "the dog,a dog")
@@ -269,7 +269,9 @@ def test_vectors_are_scored_on_a_table_of_pairs_with_numbers(tiny_folder, tmp_pa
 
 def test_a_column_that_is_named_must_be_there_and_one_of_the_model_need_not(tiny_folder, tmp_path):
     columns = {"text": "a", "text_pair": "b", "score": "c"}
-    facts = TaskFacts(task="embedding", kind="embedding", label_kind="number", max_length=40, columns=columns)
+    facts = TaskConfig(
+        task="embedding", kind="embedding", label_kind="number", max_length=40, columns=columns
+    )
     model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts)
     rows = [{"a": "the dog", "b": "a dog", "how": 1.0}, {"a": "the man", "b": "a man", "how": 2.0}]
     table = write_rows(tmp_path / "pairs.csv", rows)

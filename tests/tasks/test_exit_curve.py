@@ -8,7 +8,7 @@ from albert.pretrained.huggingface import TASK_NAME
 from albert.tasks.examples import TextExample
 from albert.tasks.exit_curve import ExitCurve, ExitPoint, measure_folder
 from albert.tasks.kinds.texts import ExitTextKind
-from albert.tasks.task_facts import TaskFacts, format_facts
+from albert.tasks.task_facts import TaskConfig, format_facts
 from tests.tasks.kinds.learning import load_for
 
 KIND = ExitTextKind(("no", "yes"), ("accuracy",))
@@ -29,7 +29,7 @@ def folder(tiny_folder, tmp_path):
         tokenizer=load_vocabulary(tiny_folder),
         labels=KIND.labels,
     )
-    facts = TaskFacts(task="one", kind="texts", labels=KIND.labels, metrics=KIND.metrics, has_exits=True)
+    facts = TaskConfig(task="one", kind="texts", labels=KIND.labels, metrics=KIND.metrics, has_exits=True)
     (tmp_path / "m" / TASK_NAME).write_text(format_facts(facts))
     return tmp_path / "m"
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from albert.errors import AlbertError
 from albert.pretrained.folder import load_model
-from albert.reporting import Silence
+from albert.progress import NullReporter
 from albert.tasks.answering import load_answerer
 from albert.tasks.finetune import FinetuneResult, finetune
 from albert.tasks.finetune_settings import read_finetune_run
@@ -53,7 +53,7 @@ def _examples(task: str, data: Path):
     return open_assignment(task, data, dev=None, columns={}, dev_share=0.1).dev
 
 
-class StopAt(Silence):
+class StopAt(NullReporter):
     """Sends this process a signal at a step, as Ctrl-C or a scheduler would."""
 
     def __init__(self, step: int) -> None:

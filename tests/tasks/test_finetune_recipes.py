@@ -3,12 +3,12 @@
 import pytest
 
 from albert.errors import AlbertError, InputError
-from albert.reporting import Silence
+from albert.progress import NullReporter
 from albert.tasks.assignment import Assignment, list_tasks
 from albert.tasks.examples import TextExample, TokenExample
 from albert.tasks.finetune import complete_facts, count_class_weights
 from albert.tasks.finetune_settings import FinetuneSettings, choose_recipe, read_finetune_recipe
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 from albert.training.recipes import RecipeShelf
 
 RECIPES = RecipeShelf("finetune").list_names()
@@ -190,18 +190,18 @@ READ_BEFORE = {"columns"}
 OTHER_MEANING = {"patience"}
 
 
-def complete(**settings: object) -> TaskFacts:
+def complete(**settings: object) -> TaskConfig:
     """The facts of two texts of two labels under a recipe."""
     texts = tuple(TextExample(str(place), "a text", None, int(place > 0)) for place in range(4))
-    facts = TaskFacts(task="classification", kind="texts", labels=("no", "yes"), metrics=("accuracy",))
+    facts = TaskConfig(task="classification", kind="texts", labels=("no", "yes"), metrics=("accuracy",))
     assignment = Assignment(facts, texts, texts, ())
     return complete_facts(
-        assignment, FinetuneSettings.model_validate(settings), limit=512, reporter=Silence()
+        assignment, FinetuneSettings.model_validate(settings), limit=512, reporter=NullReporter()
     )
 
 
 def test_the_table_has_every_setting_that_is_a_fact_of_the_task() -> None:
-    shared = set(FinetuneSettings.model_fields) & set(TaskFacts.model_fields)
+    shared = set(FinetuneSettings.model_fields) & set(TaskConfig.model_fields)
     assert shared == set(CHANGED) | READ_BEFORE | OTHER_MEANING
 
 
@@ -213,8 +213,8 @@ def test_a_setting_of_the_recipe_reaches_the_facts(name: str) -> None:
         assert getattr(changed, name) == CHANGED[name]
 
 
-CLASSES = TaskFacts(task="classification", kind="texts", labels=("a", "b", "c"))
-WORDS = TaskFacts(task="words", kind="words", labels=("O", "B-X"))
+CLASSES = TaskConfig(task="classification", kind="texts", labels=("a", "b", "c"))
+WORDS = TaskConfig(task="words", kind="words", labels=("O", "B-X"))
 
 
 def test_a_rare_class_counts_for_more():
@@ -240,10 +240,10 @@ def test_a_class_without_examples_weighs_1():
 @pytest.mark.parametrize(
     "facts",
     [
-        TaskFacts(task="regression", kind="texts", label_kind="number"),
-        TaskFacts(task="multilabel", kind="texts", label_kind="several", labels=("a", "b")),
-        TaskFacts(task="choice", kind="choices"),
-        TaskFacts(task="questions", kind="spans"),
+        TaskConfig(task="regression", kind="texts", label_kind="number"),
+        TaskConfig(task="multilabel", kind="texts", label_kind="several", labels=("a", "b")),
+        TaskConfig(task="choice", kind="choices"),
+        TaskConfig(task="questions", kind="spans"),
     ],
     ids=lambda facts: facts.task,
 )

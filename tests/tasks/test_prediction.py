@@ -20,7 +20,7 @@ from albert.tasks.evaluation_goal import find_goal
 from albert.tasks.examples import Numbered, TextExample
 from albert.tasks.prediction import LoadedEnsemble, predict
 from albert.tasks.prediction_input import PredictionInput, Stream, iter_arrived
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 from tests.conftest import read_tree
 from tests.tasks.finetuned_folder import (
     ANSWERS,
@@ -141,7 +141,7 @@ def test_the_columns_are_those_of_fine_tuning_unless_others_are_named(folder, tm
 def test_a_second_text_that_is_named_must_be_there_and_the_models_own_need_not(folder, tmp_path, name):
     columns = {"text": "text", "text_pair": "other"}
     model = folder(
-        TaskFacts(task="embedding", kind="embedding", label_kind="number", max_length=40, columns=columns)
+        TaskConfig(task="embedding", kind="embedding", label_kind="number", max_length=40, columns=columns)
     )
     rows = [{"text": "the dog", "second": "a dog"}, {"text": "the man", "second": "a man"}]
     path = write_table(tmp_path / name, rows)

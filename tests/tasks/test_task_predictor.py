@@ -14,7 +14,7 @@ from albert.model.albert_model import build_model
 from albert.pretrained.folder import load_model, load_vocabulary
 from albert.tasks.metrics.classification import find_entities
 from albert.tasks.predicted import FoundEntity, Tagging, read_words
-from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.task_facts import TaskConfig, build_kind
 from albert.tasks.task_predictor import TaskPredictor
 from tests.conftest import read_tree
 from tests.tasks.finetuned_folder import (
@@ -242,7 +242,7 @@ def test_what_cannot_be_asked_is_refused_in_one_line(load, ask, message):
 
 
 def test_an_encoder_of_sentences_is_saved_with_what_sentence_transformers_wants(load, tmp_path):
-    load(TaskFacts(task="embedding", kind="embedding", max_length=40)).save(tmp_path / "again")
+    load(TaskConfig(task="embedding", kind="embedding", max_length=40)).save(tmp_path / "again")
     limits = json.loads((tmp_path / "again" / "sentence_bert_config.json").read_text())
     assert limits["max_seq_length"] == 40
     assert (tmp_path / "again" / "modules.json").exists()

@@ -9,7 +9,7 @@ from torch import nn
 from albert.training.checkpoints import Checkpoint, CheckpointFolder, list_tensors, restore_tensors
 from albert.training.optimizers import build_optimizer
 from albert.training.settings import OptimizerSettings
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 
 def checkpoint(step: int) -> Checkpoint:
@@ -65,7 +65,9 @@ def test_weights_and_moments_come_back_by_name(name):
         move(*one, number)
         if number == 2:
             restore_tensors(
-                {key: value.clone() for key, value in list_tensors(*one).items()}, *other, World()
+                {key: value.clone() for key, value in list_tensors(*one).items()},
+                *other,
+                DistributedContext(),
             )
         elif number > 2:
             move(*other, number)

@@ -6,17 +6,17 @@ import pytest
 import torch
 
 from albert.errors import AlbertError, EchoError, FileFormatError
-from albert.reporting import Silence
+from albert.progress import NullReporter
 from albert.training.checkpoints import Checkpoint, CheckpointFolder
 from albert.training.loop import load_newest
 from albert.training.pretrain import start_run
 from albert.training.pretrain_job import open_data
 from albert.training.recipes import read_recipe
 from albert.training.run_folder import identify_corpus
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 
-class Second(World):
+class Second(DistributedContext):
     """The second process of two; what the first one says is known."""
 
     rank, size = 1, 2
@@ -37,16 +37,16 @@ def run_dir(tmp_path):
 
 
 def test_the_first_process_chooses(run_dir):
-    assert load_newest(run_dir, reporter=Silence(), world=World()).step == 7
+    assert load_newest(run_dir, reporter=NullReporter(), world=DistributedContext()).step == 7
     # It has found the newest one damaged and gone back; the second would have read it.
-    assert load_newest(run_dir, reporter=Silence(), world=Second(3, None)).step == 3
-    assert load_newest(run_dir, reporter=Silence(), world=Second(None, None)) is None
+    assert load_newest(run_dir, reporter=NullReporter(), world=Second(3, None)).step == 3
+    assert load_newest(run_dir, reporter=NullReporter(), world=Second(None, None)) is None
 
 
 def test_a_checkpoint_that_one_process_does_not_see_ends_all(run_dir):
     shutil.rmtree(run_dir / "checkpoints" / "step-7")
     with pytest.raises(EchoError, match="see that all reach the same folder"):
-        load_newest(run_dir, reporter=Silence(), world=Second(7, None))
+        load_newest(run_dir, reporter=NullReporter(), world=Second(7, None))
 
     class First(Second):
         rank = 0
@@ -55,7 +55,7 @@ def test_a_checkpoint_that_one_process_does_not_see_ends_all(run_dir):
             return [value, next(self._said)]
 
     with pytest.raises(FileFormatError, match="step-3: missing, in one process, while another has read it"):
-        load_newest(run_dir, reporter=Silence(), world=First(None, "step-3: missing"))
+        load_newest(run_dir, reporter=NullReporter(), world=First(None, "step-3: missing"))
     assert issubclass(FileFormatError, AlbertError)
 
 
@@ -69,7 +69,7 @@ def test_copies_of_a_corpus_are_the_same_in_every_process(story_corpus, recipe, 
             data,
             budget=None,
             began=0.0,
-            reporter=Silence(),
+            reporter=NullReporter(),
             world=Second(("last week's", identify_corpus(data.held_out))),
         )
     assert not (tmp_path / "run").exists()

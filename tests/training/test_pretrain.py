@@ -28,7 +28,7 @@ from albert.training.pretrain import pretrain
 from albert.training.pretrain_job import PretrainJob, build_pretrain_model, open_data, resolve_model
 from albert.training.recipes import read_recipe
 from albert.training.run_folder import read_pretrain_run
-from albert.training.world import World
+from albert.training.world import DistributedContext
 from tests.examples.conftest import write_corpus
 from tests.training.conftest import Listener, tell_stories
 
@@ -305,7 +305,7 @@ def test_a_step_without_any_example_stops_nothing(tmp_path, recipe, story_corpus
 def test_a_process_without_a_share_of_any_step_ends_no_run(story_corpus, recipe, monkeypatch):
     """Two processes and steps of one sequence: the first of them has none, and its run is healthy."""
 
-    class First(World):
+    class First(DistributedContext):
         size = 2
 
     settings = read_recipe(recipe, overrides=["batch_size=1", "num_steps=2000"])
@@ -320,7 +320,7 @@ def test_a_process_without_a_share_of_any_step_ends_no_run(story_corpus, recipe,
 def test_only_so_many_examples_that_no_process_has_end_a_run(
     story_corpus, recipe, monkeypatch, batch_size, num_processes, most
 ):
-    class Processes(World):
+    class Processes(DistributedContext):
         size = num_processes
 
     settings = read_recipe(recipe, overrides=[f"batch_size={batch_size}", "num_steps=2000"])

@@ -20,7 +20,7 @@ from albert.text.folder import load_tokenizer
 from albert.training.losses import PretrainLosses, compute_pretraining_losses, count_terms
 from albert.training.settings import GuardSettings
 from albert.training.step import Guard, Objective, StepTaker
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def gradients(model, shares):
     )
     guard = Guard(GuardSettings())
     network = PretrainLosses(model, pair_head="sop")
-    taker = StepTaker(network, recorder, objective, guard, 0.0, nullcontext, World())
+    taker = StepTaker(network, recorder, objective, guard, 0.0, nullcontext, DistributedContext())
     taker.take(0, shares, taker.plan(shares), learning_rate=1.0, options={})
     return recorder.found
 
@@ -98,7 +98,13 @@ def test_a_step_without_any_example_moves_nothing_and_asks_nobody(model):
     objective = Objective(("mlm", "sop"), lambda batch: count_terms(batch, pair_head="sop"), lambda: None)
     network = PretrainLosses(model, pair_head="sop")
     taker = StepTaker(
-        network, Untouched(model.parameters(), lr=1.0), objective, guard, 0.0, nullcontext, World()
+        network,
+        Untouched(model.parameters(), lr=1.0),
+        objective,
+        guard,
+        0.0,
+        nullcontext,
+        DistributedContext(),
     )
     report = taker.take(7, [], taker.plan([]), learning_rate=1.0, options={})
     assert (report.step, report.losses, report.skipped) == (7, {}, None)

@@ -5,8 +5,8 @@ import json
 import fsspec
 import pytest
 
-from albert.app.doctor.checks import check_corpus
-from albert.app.doctor.run import load_run
+from albert.cli.doctor.checks import check_corpus
+from albert.cli.doctor.run import load_run
 from albert.training.pretrain import pretrain
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from albert.app.cli import main
+from albert.cli.main import main
 from albert.model import runtime
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from albert.data.shards import MappedFiles, ShardPart, cut_part, read_shard
 from albert.data.storage import LocalFolder, Meter, RemoteFolder
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.files import atomic_path, default_cache_dir, hash_file, hold, read_json, write_json, writing_to
-from albert.reporting import Reporter, Silence
+from albert.progress import NullReporter, Reporter
 from albert.text.folder import load_tokenizer
 
 CORPORA_DIR = "corpora"
@@ -229,12 +229,12 @@ def fetch_corpus(place: PathOrUrl, *, reporter: Reporter | None = None) -> Path:
     read_manifest(store)  # an error names the URL
     cache = default_cache_dir()
     hint = "free space there, or set ALBERT_CACHE to another folder"
-    with store.reading(MANIFEST_NAME) as path, writing_to(cache, cure=hint):
+    with store.reading(MANIFEST_NAME) as path, writing_to(cache, hint=hint):
         manifest = read_manifest(path.parent)
         folder = cache / CORPORA_DIR / hash_file(path)[:32]
         with hold(folder.with_suffix(".lock"), busy=None):
             LocalFolder(folder / SHARDS_DIR).sweep()
-            _fetch_shards(store, manifest, folder, reporter or Silence())
+            _fetch_shards(store, manifest, folder, reporter or NullReporter())
             if not _has_vocabulary(folder, manifest):
                 fetch_vocabulary(store, folder / VOCAB_DIR)
                 if not _has_vocabulary(folder, manifest):

@@ -74,11 +74,11 @@ def read_manifest(folder: Path | Storage, *, fingerprint: str | None = None) -> 
             f"{source}: format {manifest.format_version}, and only {FORMAT_VERSION} is read; prepare it again"
         )
     if fingerprint is not None:
-        refuse_other_vocabulary(manifest, store.place, fingerprint)
+        reject_other_vocabulary(manifest, store.place, fingerprint)
     return manifest
 
 
-def refuse_other_vocabulary(manifest: Manifest, place: str, fingerprint: str) -> None:
+def reject_other_vocabulary(manifest: Manifest, place: str, fingerprint: str) -> None:
     """Raise `InputError` if the corpus at `place` was prepared with another vocabulary."""
     if manifest.vocabulary != fingerprint:
         raise InputError(

@@ -59,7 +59,7 @@ from albert.data.units import (
 )
 from albert.errors import AlbertError, InputError
 from albert.files import hold, read_json
-from albert.reporting import Reporter, Silence
+from albert.progress import NullReporter, Reporter
 from albert.settings import Settings, build_settings
 from albert.text.folder import load_tokenizer
 from albert.text.sentences import find_rules
@@ -131,7 +131,7 @@ def prepare_corpus(
     scratch = store.below(SCRATCH_NAME)
     check = partial(_check_finished, store, tokenizer, settings, sources, overwrite)
     check()  # before anything there is changed
-    reporter = reporter or Silence()
+    reporter = reporter or NullReporter()
     if ignored := find_ignored(paths, leaving_out=out):
         reporter.say("left alone: " + ", ".join(f"{number} × {kind}" for kind, number in ignored.items()))
     busy = f"{store.place}: another run is preparing there; wait for it, or choose another --out"

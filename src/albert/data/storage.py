@@ -16,7 +16,7 @@ from typing import Any
 
 from albert.data.paths import PathOrUrl, connect, is_url, remote_errors, to_path
 from albert.files import ASIDE_PATTERN, atomic_path, default_cache_dir, format_json, hash_file, require_folder
-from albert.reporting import Reporter, format_seconds
+from albert.progress import Reporter, format_seconds
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class LocalFolder:
 
     def list_names(self) -> list[str]:
         """List the files and folders inside; none if the folder does not exist."""
-        return require_folder(self.path, cure="choose another")
+        return require_folder(self.path, hint="choose another")
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""

@@ -157,7 +157,7 @@ def hash_unit(task: UnitTask) -> HashRecord:
     counts: Counter[str] = Counter()
     name = task.name("text", ".zst")
     least = task.settings.min_duplicate_characters
-    with writing_to(f"{task.scratch}/{name}", cure=_NO_ROOM_HINT), scratch.writing(name) as text_path:
+    with writing_to(f"{task.scratch}/{name}", hint=_NO_ROOM_HINT), scratch.writing(name) as text_path:
         for document in write_documents(text_path, _iter_unit(task, counts)):
             documents += hash_text("\n".join(document.paragraphs))
             if not document.is_split:
@@ -399,7 +399,7 @@ def _write_shard(
             yield part
             part = next(parts, None) if totals["num_pieces"] < MAX_SHARD_PIECES else None
 
-    with writing_to(f"{out.place}/{name}", cure=_NO_ROOM_HINT), out.writing(name) as path:
+    with writing_to(f"{out.place}/{name}", hint=_NO_ROOM_HINT), out.writing(name) as path:
         write_parts(path, take(), id_type=id_type)
         num_bytes, sha256 = path.stat().st_size, hash_file(path)
     return ShardEntry(name=name, **totals, num_bytes=num_bytes, sha256=sha256)

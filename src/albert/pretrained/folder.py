@@ -11,7 +11,7 @@ from torch import Tensor
 
 from albert import __version__
 from albert.errors import FileFormatError, InputError, WeightsError
-from albert.files import atomic_dir, read_json, read_text, refuse_other_content, write_json, write_text
+from albert.files import atomic_dir, read_json, read_text, reject_other_content, write_json, write_text
 from albert.model.albert_model import HEADS, AlbertModel, Heads, build_model, check_head, init_weights
 from albert.model.config import FreshStart, ModelConfig
 from albert.pretrained import tensorflow
@@ -214,7 +214,7 @@ def save_model(
     A model folder at `path` is replaced; any other folder raises an InputError.
     """
     path = Path(path)
-    refuse_other_content(path, MODEL_FILES, doing="saving a model there")
+    reject_other_content(path, MODEL_FILES, doing="saving a model there")
     heads = set(model.heads)
     classifiers = heads & set(SHARED_CLASSIFIERS)
     if len(classifiers) > 1:

@@ -75,7 +75,7 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
     missing = [key for key in _REQUIRED if values.get(key) is None]
     if missing:
         raise FileFormatError(f"{source}: lacks {', '.join(missing)}; is it a model's config.json?")
-    _refuse_other_arithmetic(values, source)
+    _reject_other_arithmetic(values, source)
     keys = (*_SHARED_KEYS, *_ALBERT_KEYS) if layout == "albert" else _SHARED_KEYS
     ours = {key: values[key] for key in keys if values.get(key) is not None}
     activation = values.get("hidden_act") or ("gelu_new" if layout == "albert" else "gelu")
@@ -120,7 +120,7 @@ def _find_layout(values: dict[str, Any], source: Path) -> NameLayout:
     return "albert" if kind == "albert" else "bert"
 
 
-def _refuse_other_arithmetic(values: dict[str, Any], source: Path) -> None:
+def _reject_other_arithmetic(values: dict[str, Any], source: Path) -> None:
     activation = values.get("hidden_act")
     if activation is not None and activation not in tuple(_ACTIVATIONS):  # it may be of any type
         raise FileFormatError(f"{source}: hidden_act is {activation!r}; there are {', '.join(_ACTIVATIONS)}")

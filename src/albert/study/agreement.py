@@ -37,10 +37,10 @@ from albert.model.runtime import select_device
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import NewWeightsWarning, load_model
 from albert.pretrained.hub import resolve_source, stamp_model
+from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Level, Page, Section, Series, Table
-from albert.reporting import Reporter
 from albert.settings import Settings
-from albert.study.arms.folder import refuse_strangers
+from albert.study.arms.folder import reject_strangers
 from albert.study.asking import name_models
 from albert.study.cells import MISSING
 from albert.study.results import has_results, open_results
@@ -146,7 +146,7 @@ def run_agreement(
     found: list[ModelScores] = []
     skipped: list[str] = []
     if not has_results(out):
-        refuse_strangers(out)
+        reject_strangers(out)
     with open_results(out, study=STUDY, settings=settings) as results:
         write_text(out / PAIRS_NAME, pairs_text)
         for source in sources:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from albert.errors import InputError, explain
 from albert.files import read_json, write_json
+from albert.progress import NullReporter, Reporter, format_seconds
 from albert.report.content import Cell, Column, Page, Section, Table
 from albert.report.write import write_page
-from albert.reporting import Reporter, Silence, format_seconds
 from albert.study.arms.folder import has_plan, read_plan
 from albert.study.arms.results import PRETRAIN_DIR, Unit
 from albert.study.asking import Ask, StudyOutcome
@@ -32,7 +32,7 @@ def run_all(
     take. Studies of trained models use those of `--model`, or else the models that the study `overall` has
     trained with its first seed.
     """
-    reporter = reporter or Silence()
+    reporter = reporter or NullReporter()
     ask.refuse("all", arms=ask.arms)
     if ask.budget_seconds is None:
         raise InputError("study all: takes a budget, as in --budget 3h")

@@ -11,8 +11,8 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from albert.model.config import ModelConfig
 from albert.model.parameters import count_parameters
 from albert.model.presets import build_preset
+from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Finding, Page, Section, Series, Table, Verdict
-from albert.reporting import Reporter
 from albert.study.cells import (
     MISSING,
     number_cell,

@@ -11,8 +11,8 @@ from typing import Annotated
 from pydantic import Field, PositiveInt
 
 from albert.model.config import ModelConfig
+from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table, Verdict
-from albert.reporting import Reporter
 from albert.study.cells import (
     format_bytes,
     interval_cell,

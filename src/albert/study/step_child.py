@@ -33,7 +33,7 @@ from albert.training.metrics import STATUS_PATH, read_amounts
 from albert.training.optimizers import build_optimizer
 from albert.training.settings import GuardSettings, OptimizerSettings
 from albert.training.step import Guard, Objective, StepTaker
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 PAIR_HEAD = "sop"
 HEADS = {"mlm": None, PAIR_HEAD: None}
@@ -109,7 +109,7 @@ def _run_steps(
     """Return the seconds in the model and in the optimizer, for each step."""
     settings = build_settings(OptimizerSettings, values={"name": request.optimizer}, source="request")
     network = PretrainLosses(model.train(), pair_head=PAIR_HEAD)
-    taker = build_step_taker(network, build_optimizer(model, settings), world=World())
+    taker = build_step_taker(network, build_optimizer(model, settings), world=DistributedContext())
     plan = taker.plan(batches)
     reports = [
         taker.take(step, batches, plan, learning_rate=_LEARNING_RATE, options={}) for step in range(num_steps)
@@ -155,7 +155,7 @@ def build_random_batch(config: ModelConfig, *, num_sequences: int, length: int) 
 
 
 def build_step_taker(
-    network: nn.Module, optimizer: torch.optim.Optimizer, *, world: World
+    network: nn.Module, optimizer: torch.optim.Optimizer, *, world: DistributedContext
 ) -> StepTaker[PretrainingBatch]:
     """Build the training step of `albert pretrain`: both losses, clipping and update; no step is skipped."""
 

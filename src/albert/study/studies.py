@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from albert.errors import InputError, suggest
+from albert.progress import NullReporter, Reporter
 from albert.report.content import Page
 from albert.report.write import write_page
-from albert.reporting import Reporter, Silence
 from albert.settings import Settings, add_seed, apply_overrides, build_settings
 from albert.study.agreement import AgreementSettings, run_agreement
 from albert.study.arms.ablation import run_ablation
@@ -34,7 +34,7 @@ def list_studies() -> list[str]:
 
 def run_study(name: str, ask: Ask, *, reporter: Reporter | None = None) -> StudyOutcome:
     """Run what is left of a study and write its report; a YAML file of arms is a study, too."""
-    reporter = reporter or Silence()
+    reporter = reporter or NullReporter()
     if name in _OTHERS:
         return _run_other(name, ask, reporter)
     if name not in list_ablations() and not Path(name).is_file():

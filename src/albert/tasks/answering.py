@@ -17,10 +17,10 @@ from albert.pretrained.folder import check_vocabulary, load_model, load_vocabula
 from albert.pretrained.hub import resolve_source
 from albert.tasks.examples import Example
 from albert.tasks.kinds.kind import AnyKind, Kind
-from albert.tasks.task_facts import TaskFacts, build_kind, read_facts
-from albert.tasks.task_folder import adapt_facts, count_outputs, refuse_other_labels
+from albert.tasks.task_facts import TaskConfig, build_kind, read_facts
+from albert.tasks.task_folder import adapt_facts, count_outputs, reject_other_labels
 from albert.text.tokenizer import Tokenizer
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 MAX_BATCH_TOKENS = 4096
 _CHUNK = 2048  # examples that are encoded at a time
@@ -35,7 +35,7 @@ class Answerer:
     name: str
     model: AlbertModel
     tokenizer: Tokenizer
-    facts: TaskFacts
+    facts: TaskConfig
     kind: AnyKind
     runtime: RuntimeSettings
     cuts: Counter[str] = field(default_factory=Counter, compare=False)
@@ -78,7 +78,7 @@ class Answerer:
 
 
 def load_answerer(
-    source: str | Path, *, task: TaskFacts | None = None, runtime: RuntimeSettings | None = None
+    source: str | Path, *, task: TaskConfig | None = None, runtime: RuntimeSettings | None = None
 ) -> Answerer:
     """Open a fine-tuned folder, or a run of fine-tuning.
 
@@ -101,7 +101,7 @@ def load_answerer(
     loaded = load_model(path, device=select_device(runtime.device))
     if facts is None:
         assert task is not None
-        refuse_other_labels(str(source), loaded, task)
+        reject_other_labels(str(source), loaded, task)
         facts = adapt_facts(loaded, task)
     kind = build_kind(facts)
     check_heads(str(source), loaded.model, kind)
@@ -129,10 +129,10 @@ def ask_items(
     *,
     max_tokens: int,
     depth: int | None = None,
-    world: World | None = None,
+    world: DistributedContext | None = None,
 ) -> list[R]:
     """Answer items in batches of similar length; each process takes its share, and all get all answers."""
-    world = world or World()
+    world = world or DistributedContext()
     mine: dict[int, Any] = {}
     lengths = [kind.measure(item) for item in items]
     for number, places in enumerate(iter_batches(lengths, max_tokens=max_tokens)):

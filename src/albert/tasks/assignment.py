@@ -26,7 +26,7 @@ from albert.tasks.labels import Labels
 from albert.tasks.readers.columns import Columns
 from albert.tasks.readers.published import read_split
 from albert.tasks.readers.table import check_named, read_table
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 
 DEV_NAMES = ("dev", "validation", "valid", "val")
 _DEV_STREAM = 7001
@@ -39,7 +39,7 @@ _WIDE_NUMBER = 100.0  # a new head answers about 0, and moves a few units in a h
 class Assignment:
     """The train and dev examples of a task; `facts` is its config as far as the data gives it."""
 
-    facts: TaskFacts
+    facts: TaskConfig
     train: tuple[Example, ...]
     dev: tuple[Example, ...]
     problems: tuple[str, ...]
@@ -103,9 +103,9 @@ def find_teachable(name: str) -> Task | OwnTask:
     raise InputError(f"no task {name!r}; {suggest(plain, list_tasks())}")
 
 
-def describe_published(task: Task) -> TaskFacts:
+def describe_published(task: Task) -> TaskConfig:
     """Build the config of a published task."""
-    return TaskFacts(
+    return TaskConfig(
         task=task.name,
         kind=task.kind,
         label_kind="number" if task.kind == "texts" and task.labels is None else "one",
@@ -122,11 +122,11 @@ def _open_own(
     train_path, found_path = find_tables(data)
     dev_path = found_path if dev is None else Path(dev)
     check_table(train_path, option="--data")
-    refuse_fixed(task, columns)
+    reject_fixed(task, columns)
     names = build_columns(task, columns)
     train = read_table(train_path, names)
     read = [train.problems]
-    facts = TaskFacts(
+    facts = TaskConfig(
         task=task.name,
         kind=task.kind,
         label_kind=task.label_kind,
@@ -168,7 +168,7 @@ def _open_own(
     return Assignment(facts, learned, asked, (*train.problems.describe(), *said, *odd, *one_sided))
 
 
-def refuse_fixed(task: OwnTask, columns: Mapping[str, Any]) -> None:
+def reject_fixed(task: OwnTask, columns: Mapping[str, Any]) -> None:
     """Reject columns that would make it another task."""
     for key, value in task.fixed:
         asked = columns.get(key, value)
@@ -284,7 +284,7 @@ def require_answer(example: SpanExample) -> None:
         raise BadRow("a question without an answer", "those to learn from all have one", is_fatal=True)
 
 
-def check_numbers(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:
+def check_numbers(facts: TaskConfig, examples: Sequence[Example], *, source: object) -> None:
     """Reject numbers that are all the same: they have no correlation with anything."""
     if facts.label_kind != "number" or facts.kind != "texts":
         return
@@ -296,7 +296,7 @@ def check_numbers(facts: TaskFacts, examples: Sequence[Example], *, source: obje
         )
 
 
-def check_pairs(facts: TaskFacts, examples: Sequence[Example], *, source: object) -> None:
+def check_pairs(facts: TaskConfig, examples: Sequence[Example], *, source: object) -> None:
     """Reject a dev set of embeddings with single texts, or with numbers for some pairs only."""
     texts = [each for each in examples if isinstance(each, TextExample)] if facts.kind == "embedding" else []
     for text in texts:
@@ -312,7 +312,7 @@ def check_pairs(facts: TaskFacts, examples: Sequence[Example], *, source: object
             )
 
 
-def list_oddities(facts: TaskFacts, train: Sequence[Example], *, source: object) -> Iterator[str]:
+def list_oddities(facts: TaskConfig, train: Sequence[Example], *, source: object) -> Iterator[str]:
     """Warn about labels that look alike, labels without examples and large numbers; a line each."""
     for one, other in Labels(facts.labels).find_alike():
         yield (
@@ -335,7 +335,7 @@ def list_oddities(facts: TaskFacts, train: Sequence[Example], *, source: object)
         )
 
 
-def list_one_sided(facts: TaskFacts, asked: Sequence[Example], *, source: object) -> Iterator[str]:
+def list_one_sided(facts: TaskConfig, asked: Sequence[Example], *, source: object) -> Iterator[str]:
     """Warn where all dev questions have an answer, or none has: no threshold can be chosen."""
     kinds = {each.is_impossible for each in asked if isinstance(each, SpanExample)}
     if facts.has_impossible and len(kinds) == 1:

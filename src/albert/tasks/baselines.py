@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from albert.tasks.assignment import Assignment
 from albert.tasks.examples import ChoiceExample, TextExample, TokenExample, list_places
 from albert.tasks.metrics.classification import mark_labels
-from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.task_facts import TaskConfig, build_kind
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -100,7 +100,7 @@ def answer_by_words(assignment: Assignment) -> list[Floats]:
     return _fit_and_answer(train, *build_features(train, dev), assignment.facts, strength)
 
 
-def choose_strength(train: Sequence[TextExample], facts: TaskFacts) -> float:
+def choose_strength(train: Sequence[TextExample], facts: TaskConfig) -> float:
     """Choose the strength that scores best on held-out examples of `train`; the lowest one of equals."""
     if len(train) < _MIN_CHOOSING:
         return 1.0
@@ -116,7 +116,7 @@ def choose_strength(train: Sequence[TextExample], facts: TaskFacts) -> float:
 
 
 def _fit_and_answer(
-    train: Sequence[TextExample], x_train: Any, x_dev: Any, facts: TaskFacts, strength: float
+    train: Sequence[TextExample], x_train: Any, x_dev: Any, facts: TaskConfig, strength: float
 ) -> list[Floats]:
     """Return logits or numbers, as the task type has them."""
     labels = [example.label for example in train]

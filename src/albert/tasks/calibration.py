@@ -21,12 +21,12 @@ from albert.tasks.metrics.calibration import (
 )
 from albert.tasks.metrics.classification import mark_labels
 from albert.tasks.metrics.squad import choose_threshold, find_best_thresholds, report_elsewhere
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 
 _NEVER = -1e9  # the logit of an option that a question does not have
 
 
-def tune_facts(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Example]) -> TaskFacts:
+def tune_facts(facts: TaskConfig, answers: Sequence[Any], examples: Sequence[Example]) -> TaskConfig:
     """Choose the temperature or the threshold by the answers to examples that were not trained on."""
     if facts.kind == "spans":
         if not facts.has_impossible:
@@ -44,7 +44,7 @@ def tune_facts(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Exam
 
 
 def list_logits(
-    facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any]
+    facts: TaskConfig, answers: Sequence[Any], examples: Sequence[Any]
 ) -> tuple[Floats, NDArray[np.int64]] | None:
     """List every decision between classes as a row of logits and its gold class; None where there is none.
 
@@ -69,7 +69,7 @@ def list_logits(
 
 
 def measure_calibration(
-    facts: TaskFacts,
+    facts: TaskConfig,
     answers: Sequence[Any],
     examples: Sequence[Any],
     *,
@@ -113,7 +113,7 @@ def measure_calibration(
 
 
 def report_threshold(
-    facts: TaskFacts,
+    facts: TaskConfig,
     answers: Sequence[Any],
     examples: Sequence[Any],
     *,

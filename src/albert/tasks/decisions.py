@@ -26,7 +26,7 @@ from albert.tasks.metrics.classification import (
     find_entities,
     mark_labels,
 )
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 
 MAX_CONFUSED = 200  # classes; a larger matrix cannot be shown
 ANSWERABLE = ("no answer", "answer")
@@ -50,7 +50,7 @@ class Decisions:
         return same if same.ndim == 1 else same.min(axis=1)
 
 
-def list_decided(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any]) -> Decisions:
+def list_decided(facts: TaskConfig, answers: Sequence[Any], examples: Sequence[Any]) -> Decisions:
     """List the decision on each text, each word of all texts, each question with options, or each pair."""
     if facts.label_kind == "one" and (found := list_logits(facts, answers, examples)) is not None:
         return Decisions(found[0].argmax(1), found[1])
@@ -63,7 +63,7 @@ def list_decided(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[An
     return Decisions(given, np.array(labels, np.float64))
 
 
-def find_confusion(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any]) -> Confusion | None:
+def find_confusion(facts: TaskConfig, answers: Sequence[Any], examples: Sequence[Any]) -> Confusion | None:
     """Count which class is taken for which, of texts and words; of questions, whether there is an answer.
 
     None where there are no classes to confuse, or too many of them.
@@ -77,7 +77,9 @@ def find_confusion(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[
     return count_confusions(decided.given, golds=decided.golds, labels=facts.labels)
 
 
-def find_classes(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any]) -> tuple[ClassScore, ...]:
+def find_classes(
+    facts: TaskConfig, answers: Sequence[Any], examples: Sequence[Any]
+) -> tuple[ClassScore, ...]:
     """Score each class, each of several labels, or each type of entity."""
     if facts.kind not in ("texts", "words") or facts.label_kind == "number":
         return ()
@@ -95,7 +97,7 @@ def find_classes(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[An
     return count(np.ones(len(decided.golds))).list_scores(names)
 
 
-def list_verdicts(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[Any]) -> tuple[Verdict, ...]:
+def list_verdicts(facts: TaskConfig, answers: Sequence[Any], examples: Sequence[Any]) -> tuple[Verdict, ...]:
     """Describe the result of each example for a person, in their order; none of pairs without numbers."""
     if facts.kind == "spans":
         return _list_spans(facts, answers, examples)
@@ -109,11 +111,11 @@ def list_verdicts(facts: TaskFacts, answers: Sequence[Any], examples: Sequence[A
     return tuple(explain(facts, answer, example) for answer, example in zip(answers, examples, strict=True))
 
 
-def _explain_class(facts: TaskFacts, answer: Any, example: TextExample) -> Verdict:
+def _explain_class(facts: TaskConfig, answer: Any, example: TextExample) -> Verdict:
     return _explain_decision(example, _show_texts(example), facts.labels, answer)
 
 
-def _explain_choice(facts: TaskFacts, answer: Any, example: ChoiceExample) -> Verdict:
+def _explain_choice(facts: TaskConfig, answer: Any, example: ChoiceExample) -> Verdict:
     options = {name_option(number): option for number, option in enumerate(example.options)}
     passage = {"passage": example.passage} if example.passage else {}
     names = [f"{letter}: {option}" for letter, option in options.items()]
@@ -129,7 +131,7 @@ def _explain_decision(
     return Verdict(example.id, texts, names[gold], names[place], place == gold, loss, confidence)
 
 
-def _explain_labels(facts: TaskFacts, answer: Any, example: TextExample) -> Verdict:
+def _explain_labels(facts: TaskConfig, answer: Any, example: TextExample) -> Verdict:
     assert isinstance(example.label, tuple)
     is_gold = np.isin(np.arange(len(facts.labels)), example.label)
     is_given = answer > 0
@@ -145,7 +147,7 @@ def _explain_labels(facts: TaskFacts, answer: Any, example: TextExample) -> Verd
     )
 
 
-def _explain_number(facts: TaskFacts, answer: Any, example: TextExample) -> Verdict:
+def _explain_number(facts: TaskConfig, answer: Any, example: TextExample) -> Verdict:
     assert isinstance(example.label, int | float)
     given = float(answer[0])
     distance = abs(given - example.label)
@@ -153,7 +155,7 @@ def _explain_number(facts: TaskFacts, answer: Any, example: TextExample) -> Verd
     return Verdict(example.id, texts, f"{example.label:g}", f"{given:.3f}", distance < _NEAR, distance, None)
 
 
-def _explain_words(facts: TaskFacts, answer: Any, example: TokenExample) -> Verdict:
+def _explain_words(facts: TaskConfig, answer: Any, example: TokenExample) -> Verdict:
     """A text is as wrong as its worst word, and as sure as its least sure one."""
     golds, given = np.array(example.labels), answer.argmax(-1)
     logs = log_softmax(answer, axis=-1)
@@ -194,7 +196,7 @@ def _list_pairs(answers: Sequence[Any], examples: Sequence[TextExample]) -> tupl
 
 
 def _list_spans(
-    facts: TaskFacts, answers: Sequence[SpanAnswer], examples: Sequence[SpanExample]
+    facts: TaskConfig, answers: Sequence[SpanAnswer], examples: Sequence[SpanExample]
 ) -> tuple[Verdict, ...]:
     scores, _ = score_spans(answers, examples, has_impossible=facts.has_impossible, threshold=facts.threshold)
     found = []

@@ -10,13 +10,13 @@ import numpy as np
 from albert.errors import InputError
 from albert.model.runtime import RuntimeSettings
 from albert.pretrained.hub import resolve_source
-from albert.reporting import Reporter
+from albert.progress import Reporter
 from albert.tasks.answering import load_answerer
 from albert.tasks.evaluation_goal import Goal, find_names, find_questions
 from albert.tasks.examples import Example
 from albert.tasks.kinds.kind import AnyKind
 from albert.tasks.metrics.task_score import find_middle
-from albert.tasks.task_facts import TaskFacts, build_kind, describe_labels, read_facts
+from albert.tasks.task_facts import TaskConfig, build_kind, describe_labels, read_facts
 
 Source = str | Path
 _NEWS_EVERY = 512  # answers between two lines of progress
@@ -31,8 +31,8 @@ class Member:
 
     name: str
     path: Path
-    facts: TaskFacts
-    foreign: TaskFacts | None = None
+    facts: TaskConfig
+    foreign: TaskConfig | None = None
     places: tuple[int, ...] | None = None
 
 
@@ -46,7 +46,7 @@ class Ensemble:
     examples: tuple[Example, ...]
 
     @property
-    def facts(self) -> TaskFacts:
+    def facts(self) -> TaskConfig:
         """What the models answer together."""
         return describe_whole(self.members, self.goal)
 
@@ -157,7 +157,7 @@ def fit_members(members: Sequence[Member], goal: Goal) -> tuple[Member, ...]:
     return tuple(fitted)
 
 
-def describe_whole(members: Sequence[Member], goal: Goal) -> TaskFacts:
+def describe_whole(members: Sequence[Member], goal: Goal) -> TaskConfig:
     """Build the config that the merged answers are scored and described by.
 
     Probabilities are at each member's own temperature before they are merged, so that the whole has none.

@@ -7,7 +7,7 @@ from typing import Any
 
 from albert.errors import InputError
 from albert.model.runtime import RuntimeSettings
-from albert.reporting import Reporter, Silence
+from albert.progress import NullReporter, Reporter
 from albert.tasks.calibration import measure_calibration, report_threshold
 from albert.tasks.decisions import find_classes, find_confusion, list_verdicts
 from albert.tasks.ensemble import (
@@ -78,7 +78,7 @@ def evaluate_task(
         InputError: If the models are for another task type or other labels, the table has no labels or ones
             that the models do not know, or there is nothing to select from.
     """
-    reporter, runtime, folder = reporter or Silence(), RuntimeSettings(device=device), Path(data)
+    reporter, runtime, folder = reporter or NullReporter(), RuntimeSettings(device=device), Path(data)
     if not models:
         raise InputError("0 models to evaluate; give at least 1")
     if select and len(models) < 2:

@@ -15,7 +15,7 @@ from albert.files import (
     atomic_dir,
     dump_json,
     read_json,
-    refuse_other_content,
+    reject_other_content,
     require_folder,
     write_json,
     write_text,
@@ -68,7 +68,7 @@ def write_evaluation(folder: Path, evaluation: Evaluation) -> list[Path]:
 
 def check_folder(folder: Path, *, task: str, split: str) -> None:
     """Reject a folder whose content would be lost: anything but an evaluation of the same split."""
-    if not require_folder(folder, cure="choose another name"):
+    if not require_folder(folder, hint="choose another name"):
         return
     path = folder / SCORES_NAME
     found = read_json(path) if path.is_file() else None
@@ -77,7 +77,7 @@ def check_folder(folder: Path, *, task: str, split: str) -> None:
             f"{folder}: holds something else than an evaluation of {task} on {split}, which would be lost; "
             "choose another folder"
         )
-    refuse_other_content(folder, _NAMES, doing="writing an evaluation there")
+    reject_other_content(folder, _NAMES, doing="writing an evaluation there")
 
 
 def summarise_evaluation(evaluation: Evaluation) -> dict[str, Any]:

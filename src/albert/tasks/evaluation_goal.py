@@ -12,7 +12,7 @@ from albert.tasks.examples import ChoiceExample, Example, SpanExample, TextExamp
 from albert.tasks.labels import Labels
 from albert.tasks.readers.published import read_split
 from albert.tasks.readers.table import check_named, find_labels, read_table
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 
 SPLIT = "dev"
 
@@ -21,7 +21,7 @@ SPLIT = "dev"
 class Goal:
     """A task to evaluate: published, or of a user's own table; `facts` is its config."""
 
-    facts: TaskFacts
+    facts: TaskConfig
     published: Task | None = None
     own: OwnTask | None = None
 
@@ -60,7 +60,7 @@ def find_goal(name: str) -> Goal:
         return Goal(describe_published(task), published=task)
     if plain in OWN_TASKS:
         own = OWN_TASKS[plain]
-        facts = TaskFacts(
+        facts = TaskConfig(
             task=own.name, kind=own.kind, label_kind=own.label_kind, metrics=own.metrics, max_length=512
         )
         return Goal(facts, own=own)

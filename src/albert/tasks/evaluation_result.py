@@ -9,7 +9,7 @@ from albert.tasks.metrics.calibration import ReliabilityBin
 from albert.tasks.metrics.classification import ClassScore, Confusion
 from albert.tasks.metrics.intervals import Interval
 from albert.tasks.metrics.squad import BestThresholds, ChosenThreshold
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Evaluation:
     split: str
     data: str
     models: tuple[str, ...]
-    facts: TaskFacts
+    facts: TaskConfig
     examples: tuple[Example, ...]
     answers: tuple[Any, ...]
     problems: tuple[str, ...] = ()

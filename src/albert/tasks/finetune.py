@@ -18,7 +18,7 @@ from albert.model.albert_model import AlbertModel
 from albert.model.runtime import build_autocast, select_device
 from albert.pretrained.folder import NewWeightsWarning, format_card, format_rows, load_model
 from albert.pretrained.hub import resolve_source
-from albert.reporting import Reporter, Silence, format_seconds
+from albert.progress import NullReporter, Reporter, format_seconds
 from albert.tasks.answering import ask_items
 from albert.tasks.assignment import Assignment, find_teachable, open_assignment
 from albert.tasks.baselines import score_majority
@@ -27,7 +27,7 @@ from albert.tasks.encoding.windows import MAX_QUESTION
 from albert.tasks.examples import Example, TextExample, identify_examples, list_label_places
 from albert.tasks.finetune_job import FinetuneJob, Renaming
 from albert.tasks.finetune_settings import (
-    FinetuneFacts,
+    FinetuneMetadata,
     FinetuneSettings,
     choose_recipe,
     read_finetune_recipe,
@@ -37,7 +37,7 @@ from albert.tasks.kinds.embedding import EmbeddingKind, check_dropout
 from albert.tasks.kinds.kind import AnyKind
 from albert.tasks.kinds.spans import SpanKind
 from albert.tasks.metrics.task_score import format_figure
-from albert.tasks.task_facts import TaskFacts, build_kind, read_facts
+from albert.tasks.task_facts import TaskConfig, build_kind, read_facts
 from albert.tasks.task_folder import save_finetuned
 from albert.tasks.vocabulary_fit import check_known, load_own_vocabulary
 from albert.text.tokenizer import Tokenizer
@@ -48,10 +48,10 @@ from albert.training.run_folder import (
     STEPS_ARE_SAVED,
     claim_run,
     has_run,
-    refuse_changes,
+    reject_changes,
     write_run,
 )
-from albert.training.world import World, open_world, run_on_main
+from albert.training.world import DistributedContext, open_world, run_on_main
 
 RESULT_NAME = "result.json"
 
@@ -129,7 +129,7 @@ def finetune(
     settings = read_finetune_recipe(name, overrides=overrides)
     build_autocast(settings.runtime)  # reject an unsupported precision
     with open_world(settings.strategy, settings.runtime.device) as world, ExitStack() as held:
-        reporter = reporter if reporter is not None and world.is_main else Silence()
+        reporter = reporter if reporter is not None and world.is_main else NullReporter()
         run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume)))
         assignment = open_assignment(
             task, data, dev=dev, columns=settings.columns, dev_share=settings.dev_share
@@ -139,7 +139,7 @@ def finetune(
         facts = complete_facts(assignment, settings, limit=config.max_position_embeddings, reporter=reporter)
         kind = build_kind(facts)
         network = load_start(str(source), kind, settings, task=facts)
-        known = FinetuneFacts(
+        known = FinetuneMetadata(
             data=str(data),
             dev=None if dev is None else str(dev),
             vocabulary=tokenizer.fingerprint,
@@ -181,7 +181,7 @@ def finetune(
 
 def complete_facts(
     assignment: Assignment, settings: FinetuneSettings, *, limit: int, reporter: Reporter
-) -> TaskFacts:
+) -> TaskConfig:
     """Complete the config that the data gives with the lengths and weights of the recipe."""
     facts = assignment.facts
     weights = None
@@ -211,7 +211,7 @@ def complete_facts(
     return completed
 
 
-def count_class_weights(examples: Sequence[Example], facts: TaskFacts) -> tuple[float, ...]:
+def count_class_weights(examples: Sequence[Example], facts: TaskConfig) -> tuple[float, ...]:
     """Balance the classes: each counts the same in total, and the mean over examples (or words) is 1."""
     if facts.kind not in ("texts", "words") or facts.label_kind != "one":
         raise InputError(
@@ -226,7 +226,7 @@ def count_class_weights(examples: Sequence[Example], facts: TaskFacts) -> tuple[
     )
 
 
-def load_start(source: str, kind: AnyKind, settings: FinetuneSettings, *, task: TaskFacts) -> AlbertModel:
+def load_start(source: str, kind: AnyKind, settings: FinetuneSettings, *, task: TaskConfig) -> AlbertModel:
     """Load the encoder with the head of the task: the folder's, if it was trained on the same labels.
 
     Otherwise it is new, drawn from the seed; of a folder that does not say what it was trained on, also where
@@ -266,7 +266,7 @@ def identify_weights(model: AlbertModel) -> str:
     return digest.hexdigest()
 
 
-def _check_run(run_dir: Path, settings: FinetuneSettings, facts: FinetuneFacts) -> None:
+def _check_run(run_dir: Path, settings: FinetuneSettings, facts: FinetuneMetadata) -> None:
     """Reject resuming with another task, model, settings, vocabulary or data than the run began with."""
     if not has_run(run_dir):
         return
@@ -281,19 +281,19 @@ def _check_run(run_dir: Path, settings: FinetuneSettings, facts: FinetuneFacts) 
     # Another task or model may have another recipe, and other settings other data: causes come first.
     check("task", facts.task.task, known.task.task)
     check("model", facts.weights, known.weights, was=f" ({known.model})")
-    refuse_changes(run_dir, begun, asked=settings, free=FREE_KEYS, cure="choose another --out")
+    reject_changes(run_dir, begun, asked=settings, free=FREE_KEYS, hint="choose another --out")
     check("vocabulary", facts.vocabulary, known.vocabulary)
     check("data", facts.examples, known.examples, was=f" ({known.data})")
 
 
 def _begin_run(
-    run_dir: Path, job: FinetuneJob[Any, Any], facts: FinetuneFacts, assignment: Assignment
+    run_dir: Path, job: FinetuneJob[Any, Any], facts: FinetuneMetadata, assignment: Assignment
 ) -> None:
     """Write the run down, if it is a new one."""
     if has_run(run_dir):
         return
     known = {"num_steps": job.num_steps, "guess": score_majority(assignment)}
-    with writing_to(run_dir, cure="make room, or choose another --out"):
+    with writing_to(run_dir, hint="make room, or choose another --out"):
         write_run(run_dir, job.settings, facts.model_copy(update=known))
 
 
@@ -305,7 +305,7 @@ def _build_job(
     tokenizer: Tokenizer,
     *,
     reporter: Reporter,
-    world: World,
+    world: DistributedContext,
 ) -> FinetuneJob[Any, Any]:
     """Encode the examples, warn about what is truncated or unknown, and build the job of the loop."""
     reporter.show("reading", f"{len(assignment.train):,} examples to learn from")
@@ -375,7 +375,7 @@ def write_finetuned(
     job: FinetuneJob[Any, Any],
     *,
     state: Mapping[str, Tensor],
-    facts: FinetuneFacts,
+    facts: FinetuneMetadata,
     tokenizer: Tokenizer,
     outcome: LoopOutcome,
     reporter: Reporter,
@@ -395,7 +395,7 @@ def write_finetuned(
     tuned = tune_facts(facts.task, answers, job.dev_examples).model_copy(update={"class_weights": None})
     metrics = build_kind(tuned).score(answers, job.dev_examples)
     card = _format_card(model, job.settings, facts, tuned, metrics, seconds=progress.seconds, step=step)
-    with writing_to(run_dir / MODEL_DIR, cure=STEPS_ARE_SAVED):
+    with writing_to(run_dir / MODEL_DIR, hint=STEPS_ARE_SAVED):
         save_finetuned(run_dir / MODEL_DIR, model, facts=tuned, tokenizer=tokenizer, card=card)
         write_json(run_dir / RESULT_NAME, {"metrics": metrics, "step": step})
     return FinetuneScores(metrics, step)
@@ -404,8 +404,8 @@ def write_finetuned(
 def _format_card(
     model: AlbertModel,
     settings: FinetuneSettings,
-    facts: FinetuneFacts,
-    task: TaskFacts,
+    facts: FinetuneMetadata,
+    task: TaskConfig,
     metrics: Mapping[str, float],
     *,
     seconds: float,

@@ -11,7 +11,7 @@ import torch
 from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.folder import load_model, load_vocabulary
-from albert.reporting import Silence, format_seconds
+from albert.progress import NullReporter, format_seconds
 from albert.tasks.assignment import open_assignment
 from albert.tasks.finetune import complete_facts, load_start
 from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
@@ -49,7 +49,9 @@ def estimate_cost(
     name = recipe or choose_recipe(task, hidden_size=config.hidden_size)
     settings = read_finetune_recipe(name, overrides=overrides)
     assignment = open_assignment(task, data, dev=None, columns={}, dev_share=settings.dev_share)
-    facts = complete_facts(assignment, settings, limit=config.max_position_embeddings, reporter=Silence())
+    facts = complete_facts(
+        assignment, settings, limit=config.max_position_embeddings, reporter=NullReporter()
+    )
     kind, tokenizer = build_kind(facts), load_vocabulary(model)
     network = load_start(str(model), kind, settings, task=facts)
     # For train and dev: items and tokens of all examples, and tokens per second.

@@ -19,7 +19,7 @@ from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms
 from albert.text.tokenizer import Tokenizer
 from albert.training.optimizers import build_optimizer
 from albert.training.step import Objective
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 I = TypeVar("I")  # noqa: E741 - an item
 A = TypeVar("A")
@@ -82,7 +82,7 @@ class FinetuneJob(Generic[I, A]):
     train: Sequence[I]
     dev: Sequence[I]
     dev_examples: Sequence[Example]
-    world: World = field(default_factory=World)
+    world: DistributedContext = field(default_factory=DistributedContext)
     renaming: Renaming | None = None
     name: str = "finetune"
 

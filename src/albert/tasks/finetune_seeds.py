@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from albert.errors import InputError
-from albert.files import dump_json, refuse_foreign, require_folder, write_text
-from albert.reporting import Reporter
+from albert.files import dump_json, reject_foreign, require_folder, write_text
+from albert.progress import Reporter
 from albert.tasks.finetune import FinetuneResult, FinetuneScores
 from albert.tasks.metrics.intervals import SeedSummary, summarise_seeds
 from albert.tasks.metrics.task_score import find_middle
@@ -37,7 +37,7 @@ def finetune_seeds(
     reporter: Reporter,
 ) -> SeedRuns:
     """Train with one seed after the other, each in OUT/seed-N."""
-    _refuse_other_runs(out, seeds=seeds, resume=resume)
+    _reject_other_runs(out, seeds=seeds, resume=resume)
     scores: dict[int, FinetuneScores] = {}
     for number, seed in enumerate(seeds, start=1):
         if is_first_process():
@@ -63,13 +63,13 @@ def finetune_seeds(
     return SeedRuns(scores, summary, best, None)
 
 
-def _refuse_other_runs(out: Path, *, seeds: Sequence[int], resume: bool) -> None:
+def _reject_other_runs(out: Path, *, seeds: Sequence[int], resume: bool) -> None:
     """Reject a folder of something else, and runs that exist without `resume`."""
     if has_run(out):
         raise InputError(f"{out}: holds a run of a single seed; choose another --out for several")
     found = require_folder(out)
     others = [name for name in found if not _SEED_NAME.fullmatch(name) and name != SUMMARY_NAME]
-    refuse_foreign(out, others, what="seed")
+    reject_foreign(out, others, what="seed")
     begun = [seed for seed in seeds if has_run(out / f"seed-{seed}")]
     if begun and not resume:
         raise InputError(

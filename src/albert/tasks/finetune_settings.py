@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from albert.settings import apply_overrides, build_settings
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 from albert.training.recipes import RecipeShelf
-from albert.training.run_folder import RunFacts, read_run
+from albert.training.run_folder import RunMetadata, read_run
 from albert.training.schedules import ScheduleSettings
 from albert.training.settings import GuardSettings, LoopSettings, OptimizerSettings
 
@@ -61,7 +61,7 @@ class FinetuneSettings(LoopSettings):
     num_evaluations: Annotated[int, Field(ge=1)] = 6
 
 
-class FinetuneFacts(RunFacts):
+class FinetuneMetadata(RunMetadata):
     """Metadata of a run: the task, the model it starts from, and hashes that identify both.
 
     `guess` is the score of the majority baseline.
@@ -69,7 +69,7 @@ class FinetuneFacts(RunFacts):
 
     job: Literal["finetune"] = "finetune"
     recipe: str
-    task: TaskFacts
+    task: TaskConfig
     model: str
     dev: str | None = None
     weights: str
@@ -80,9 +80,9 @@ class FinetuneFacts(RunFacts):
     guess: float | None = None
 
 
-def read_finetune_run(run_dir: Path) -> tuple[FinetuneSettings, FinetuneFacts]:
+def read_finetune_run(run_dir: Path) -> tuple[FinetuneSettings, FinetuneMetadata]:
     """Read the settings and metadata that a run was started with."""
-    return read_run(run_dir, FinetuneSettings, FinetuneFacts)
+    return read_run(run_dir, FinetuneSettings, FinetuneMetadata)
 
 
 def choose_recipe(task: str, *, hidden_size: int) -> str:

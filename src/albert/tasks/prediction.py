@@ -13,7 +13,7 @@ from albert.data.paths import PathOrUrl
 from albert.errors import InputError
 from albert.files import dump_json, open_output
 from albert.model.runtime import RuntimeSettings
-from albert.reporting import Reporter, Silence
+from albert.progress import NullReporter, Reporter
 from albert.settings import Settings
 from albert.tasks.answering import Answerer, load_answerer
 from albert.tasks.encoding.sequence import iter_groups
@@ -89,7 +89,7 @@ def predict(
     cannot be read are skipped and counted: each answer has its row's id or line. `columns` are names in a
     table, where they differ from those that the first model was fine-tuned with.
     """
-    reporter, runtime = reporter or Silence(), runtime or RuntimeSettings()
+    reporter, runtime = reporter or NullReporter(), runtime or RuntimeSettings()
     begin = time.monotonic()
     if task.lower() == "pretraining":
         raise InputError("predict has no task 'pretraining'; fill-mask and sentence-order ask such a model")

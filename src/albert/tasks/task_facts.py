@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 KindName = Literal["texts", "words", "spans", "choices", "embedding"]
 
 
-class TaskFacts(Settings):
+class TaskConfig(Settings):
     """The config of a fine-tuned model.
 
     `task` is a published one or a task type. Without `labels` a text gets a number. `temperature` calibrates
@@ -64,7 +64,7 @@ class TaskFacts(Settings):
         }
 
 
-def build_kind(facts: TaskFacts) -> "AnyKind":
+def build_kind(facts: TaskConfig) -> "AnyKind":
     """Build the task type that trains, predicts and scores such a model."""
     if facts.has_exits and facts.kind != "texts":
         raise InputError(
@@ -103,19 +103,19 @@ def build_kind(facts: TaskFacts) -> "AnyKind":
     return EmbeddingKind(**_select(facts, "max_length similarity_temperature min_similarity"))
 
 
-def _select(facts: TaskFacts, names: str) -> dict[str, Any]:
+def _select(facts: TaskConfig, names: str) -> dict[str, Any]:
     return {name: getattr(facts, name) for name in names.split()}
 
 
-def format_facts(facts: TaskFacts) -> str:
+def format_facts(facts: TaskConfig) -> str:
     """What task.json says, beside the weights."""
     return format_json(facts.model_dump(mode="json"))
 
 
-def read_facts(source: Path) -> TaskFacts | None:
+def read_facts(source: Path) -> TaskConfig | None:
     """What a model folder, or that of a weights file, was fine-tuned for; None where it does not say."""
     path = (source.parent if source.is_file() else source) / TASK_NAME
-    return build_settings(TaskFacts, values=read_json(path), source=str(path)) if path.exists() else None
+    return build_settings(TaskConfig, values=read_json(path), source=str(path)) if path.exists() else None
 
 
 def describe_labels(kind: LabelKind) -> str:

@@ -13,7 +13,7 @@ from albert.pretrained.folder import Pretrained, save_model
 from albert.pretrained.huggingface import TASK_NAME
 from albert.pretrained.sentence_transformers import format_sentence_files
 from albert.tasks.kinds.logits import LabelKind
-from albert.tasks.task_facts import KindName, TaskFacts, describe_labels, format_facts
+from albert.tasks.task_facts import KindName, TaskConfig, describe_labels, format_facts
 from albert.text.tokenizer import Tokenizer
 
 # The task that a head is for, and the kind of it; the first that a model has.
@@ -36,7 +36,7 @@ def save_finetuned(
     path: Path,
     model: AlbertModel,
     *,
-    facts: TaskFacts,
+    facts: TaskConfig,
     tokenizer: Tokenizer,
     card: str | None = None,
     labels: Sequence[str] = (),
@@ -62,14 +62,14 @@ def save_finetuned(
     )
 
 
-def guess_facts(loaded: Pretrained) -> TaskFacts | None:
+def guess_facts(loaded: Pretrained) -> TaskConfig | None:
     """Infer the config from the head of a folder; None without a fine-tuned one."""
     head = next((name for name in _TASKS if name in loaded.model.heads), None)
     if head is None:
         return None
     task, kind = _TASKS[head]
     limit = loaded.config.max_position_embeddings
-    facts = TaskFacts(task=task, kind=kind, max_length=_SPAN_LENGTH if kind == "spans" else max(8, limit))
+    facts = TaskConfig(task=task, kind=kind, max_length=_SPAN_LENGTH if kind == "spans" else max(8, limit))
     if head == "classification":
         facts = facts.model_copy(update={"label_kind": _read_label_kind(loaded) or "one"})
     return adapt_facts(loaded, facts)
@@ -82,7 +82,7 @@ def _read_label_kind(loaded: Pretrained) -> LabelKind | None:
     return kinds.get(loaded.folder_config.problem_type or "", "number" if is_number else None)
 
 
-def refuse_other_labels(source: str, loaded: Pretrained, task: TaskFacts) -> None:
+def reject_other_labels(source: str, loaded: Pretrained, task: TaskConfig) -> None:
     """Reject a classifier whose problem type is not the task's."""
     if task.kind != "texts" or "classification" not in loaded.model.heads:
         return
@@ -95,7 +95,7 @@ def refuse_other_labels(source: str, loaded: Pretrained, task: TaskFacts) -> Non
         )
 
 
-def adapt_facts(loaded: Pretrained, task: TaskFacts) -> TaskFacts:
+def adapt_facts(loaded: Pretrained, task: TaskConfig) -> TaskConfig:
     """Adapt the config of a task to a folder without one: lengths that fit its positions, and its labels.
 
     Its names are taken where they mean something (LABEL_0 does not), or where the task has none. The same

@@ -34,7 +34,7 @@ from albert.tasks.predicted import (
 )
 from albert.tasks.task_facts import (
     KindName,
-    TaskFacts,
+    TaskConfig,
     build_kind,
     read_facts,
 )
@@ -66,7 +66,7 @@ class TaskPredictor(Predictor):
         model: AlbertModel,
         tokenizer: Tokenizer,
         *,
-        facts: TaskFacts | None = None,
+        facts: TaskConfig | None = None,
         max_text: int | None = None,
         pooling: str | None = None,
         is_normalised: bool = False,

@@ -164,12 +164,12 @@ def _build_symbols(vocab_bytes: bytes, *, config: Mapping[str, Any], source: Pat
 
 
 def _build_wordpiece(vocab_bytes: bytes, *, config: Mapping[str, Any], source: Path) -> Tokenizer:
-    _refuse_japanese(config, source=source.parent / _CONFIG_NAME)
+    _reject_japanese(config, source=source.parent / _CONFIG_NAME)
     options = _read_options(WordPieceOptions, config, source)
     return WordPieceTokenizer(vocab_bytes, options=options, source=str(source))
 
 
-def _refuse_japanese(config: Mapping[str, Any], *, source: Path) -> None:
+def _reject_japanese(config: Mapping[str, Any], *, source: Path) -> None:
     """Reject tokenizers that split words by a dictionary or into characters."""
     for key, is_other in _JAPANESE.items():
         value = config.get(key)
@@ -211,11 +211,11 @@ def _check_added(tokenizer: Tokenizer, folder: Path, *, config: Mapping[str, Any
     known = dict(numbered)
     for content in (*known, *_list_unnumbered(config)):
         if content not in silent:
-            _refuse_cut(tokenizer, content, number=known.get(content), folder=folder)
+            _reject_cut(tokenizer, content, number=known.get(content), folder=folder)
     return tokenizer
 
 
-def _refuse_cut(tokenizer: Tokenizer, content: str, *, number: int | None, folder: Path) -> None:
+def _reject_cut(tokenizer: Tokenizer, content: str, *, number: int | None, folder: Path) -> None:
     ids = tokenizer.encode_ids([content])[0]
     if len(ids) > 1 and tokenizer.piece(ids[0]) == BORDER:  # `(` alone begins a word: `▁` `(`
         ids = ids[1:]

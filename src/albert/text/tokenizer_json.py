@@ -195,12 +195,12 @@ def read_rules(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
         cutter = get_section(content, "pre_tokenizer", path)
         return {"is_per_character": cutter.get("type") == "Sequence"}
     if kind == "WordPiece":
-        _refuse_other_cuts(content, path)
+        _reject_other_cuts(content, path)
         return _read_bert_rules(get_section(content, "normalizer", path))
     return {}
 
 
-def _refuse_other_cuts(content: Mapping[str, Any], path: Path) -> None:
+def _reject_other_cuts(content: Mapping[str, Any], path: Path) -> None:
     cutter = get_section(content, "pre_tokenizer", path).get("type")
     if cutter != "BertPreTokenizer":
         raise FileFormatError(

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from albert.errors import AlbertError, FileFormatError
 from albert.files import atomic_dir, hash_file, read_json, write_json
 from albert.pretrained.weights_file import save_tensors
-from albert.training.world import World, is_launched
+from albert.training.world import DistributedContext, is_launched
 
 TENSORS_NAME = "tensors.safetensors"
 STATE_NAME = "state.json"
@@ -133,7 +133,7 @@ class Saver:
         """Wait until everything is written."""
 
 
-def open_saver(world: World, folder: CheckpointFolder) -> Saver:
+def open_saver(world: DistributedContext, folder: CheckpointFolder) -> Saver:
     """Return the saver of a world: several processes write together, in the background."""
     if not is_launched():
         return Saver(folder)
@@ -153,7 +153,7 @@ def list_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str
 
 @torch.no_grad()
 def restore_tensors(
-    tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer, world: World
+    tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer, world: DistributedContext
 ) -> None:
     """Copy whole weights and moments into a model and its optimizer, sharded as they are now."""
     for name, weight in model.state_dict().items():

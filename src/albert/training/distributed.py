@@ -33,7 +33,7 @@ from albert.files import sync
 from albert.model.runtime import select_device
 from albert.training.checkpoints import CheckpointFolder, Saver, write_state
 from albert.training.settings import Strategy
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 _PAUSE = 0.05  # seconds between two looks into the store
 _CAUSE = "albert/cause"
@@ -83,7 +83,7 @@ class _WithSpare(nn.Module):
         return self.network(*args, **kwargs)
 
 
-class Processes(World):
+class Processes(DistributedContext):
     """The processes of a torchrun job.
 
     `ddp` keeps the whole model in each process. `fsdp` shards weights and moments of the root module at once:
@@ -223,7 +223,7 @@ class AsyncSaver(Saver):
     The threads use a process group of their own, apart from the messages of training.
     """
 
-    def __init__(self, folder: CheckpointFolder, world: World) -> None:
+    def __init__(self, folder: CheckpointFolder, world: DistributedContext) -> None:
         super().__init__(folder)
         self._world = world
         self._group = dist.new_group(backend="gloo")

@@ -15,7 +15,7 @@ from albert.examples.source import ExampleSource, build_source
 from albert.model.albert_model import AlbertModel
 from albert.text.tokenizer import Tokenizer
 from albert.training.losses import WORDS, compute_pretraining_losses
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 # One seed for every run: all models are evaluated on the same examples.
 _SEED = 20_190_926
@@ -61,7 +61,7 @@ def evaluate_pass(
     max_tokens: int,
     depth: int | None = None,
     advance: Callable[[int], None] | None = None,
-    world: World | None = None,
+    world: DistributedContext | None = None,
 ) -> PassScores:
     """Evaluate on the first examples of a source.
 
@@ -69,7 +69,7 @@ def evaluate_pass(
     table 5.
     """
     head = find_pair_head(model)
-    world = world or World()
+    world = world or DistributedContext()
     losses: list[tuple[float, int]] = []
     words: list[tuple[float, int]] = []
     pairs: list[tuple[float, int]] = []

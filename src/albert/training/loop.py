@@ -20,7 +20,7 @@ from albert.errors import AlbertError, EchoError, FileFormatError, InputError, o
 from albert.examples.randomness import derive, seed_key
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import build_autocast
-from albert.reporting import Reporter, format_seconds
+from albert.progress import Reporter, format_seconds
 from albert.training.checkpoints import (
     Checkpoint,
     CheckpointFolder,
@@ -33,7 +33,7 @@ from albert.training.run_folder import CHECKPOINTS_DIR
 from albert.training.schedules import find_factor
 from albert.training.settings import LoopSettings
 from albert.training.step import Guard, Objective, StepPlan, StepReport, StepTaker
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 B = TypeVar("B")
 Log = MetricsLog | SilentLog
@@ -129,7 +129,7 @@ class LoopOutcome:
 
 
 def run_job(
-    job: Job[B], *, run_dir: Path, newest: Checkpoint | None, reporter: Reporter, world: World
+    job: Job[B], *, run_dir: Path, newest: Checkpoint | None, reporter: Reporter, world: DistributedContext
 ) -> LoopOutcome:
     """Train from the newest checkpoint, or from the beginning, to the end or to a signal."""
     loop = TrainingLoop(job, run_dir=run_dir, reporter=reporter, world=world)
@@ -142,7 +142,7 @@ def run_job(
     return loop.run()
 
 
-def load_newest(run_dir: Path, *, reporter: Reporter, world: World) -> Checkpoint | None:
+def load_newest(run_dir: Path, *, reporter: Reporter, world: DistributedContext) -> Checkpoint | None:
     """Load the newest undamaged checkpoint that the first process finds, in every process."""
     folder = CheckpointFolder(run_dir / CHECKPOINTS_DIR)
     newest = folder.load_newest(say=reporter.say) if world.is_main else None
@@ -160,7 +160,7 @@ def load_newest(run_dir: Path, *, reporter: Reporter, world: World) -> Checkpoin
     return newest
 
 
-def fetch_weights(model: AlbertModel, world: World) -> dict[str, Tensor]:
+def fetch_weights(model: AlbertModel, world: DistributedContext) -> dict[str, Tensor]:
     """Gather the weights of a model that may be sharded, on the CPU."""
     return {name: world.fetch(tensor).cpu() for name, tensor in model.state_dict().items()}
 
@@ -208,9 +208,11 @@ class StopRequest:
 class TrainingLoop(Generic[B]):
     """Trains one job from its first step, or from a checkpoint, to its last."""
 
-    def __init__(self, job: Job[B], *, run_dir: Path, reporter: Reporter, world: World | None = None) -> None:
+    def __init__(
+        self, job: Job[B], *, run_dir: Path, reporter: Reporter, world: DistributedContext | None = None
+    ) -> None:
         self.job, self.model, self.settings = job, job.model, job.settings
-        self.run_dir, self.reporter, self.world = run_dir, reporter, world or World()
+        self.run_dir, self.reporter, self.world = run_dir, reporter, world or DistributedContext()
         self.network = self.world.spread(job.build_network())
         self.optimizer = job.build_optimizer()  # over the parameters as they are sharded
         self.progress = Progress()

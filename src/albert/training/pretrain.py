@@ -14,7 +14,7 @@ from albert.files import writing_to
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, build_autocast
 from albert.pretrained.folder import format_card, format_rows, save_model
-from albert.reporting import Reporter, Silence, format_seconds
+from albert.progress import NullReporter, Reporter, format_seconds
 from albert.training.evaluation import count_asked, find_unigram_loss
 from albert.training.loop import LoopOutcome, Progress, fetch_weights, load_best, load_newest, run_job
 from albert.training.pretrain_job import (
@@ -31,17 +31,17 @@ from albert.training.run_folder import (
     FREE_KEYS,
     MODEL_DIR,
     STEPS_ARE_SAVED,
-    PretrainFacts,
+    PretrainMetadata,
     claim_run,
     has_run,
     identify_corpus,
     read_pretrain_run,
-    refuse_changes,
+    reject_changes,
     write_run,
 )
 from albert.training.settings import PretrainSettings
 from albert.training.timing import freeze_steps, parse_duration, share_warmup
-from albert.training.world import World, open_world, run_on_main
+from albert.training.world import DistributedContext, open_world, run_on_main
 
 # What may change when a run is resumed. The number of steps is ignored.
 _FREE = FREE_KEYS | {"num_steps", "num_workers"}
@@ -98,7 +98,7 @@ def pretrain(
     build_autocast(settings.runtime)  # raises now, if at all
     run_dir = Path(out)
     with open_world(settings.strategy, settings.runtime.device) as world, ExitStack() as held:
-        reporter = reporter if reporter is not None and world.is_main else Silence()
+        reporter = reporter if reporter is not None and world.is_main else NullReporter()
         run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume)))
         found = open_data(
             data,
@@ -132,7 +132,7 @@ def start_run(
     budget: str | None,
     began: float,
     reporter: Reporter,
-    world: World,
+    world: DistributedContext,
 ) -> None:
     """Start a new run, or check that the one in the folder fits; every process calls this."""
     # Each machine may have a copy of the corpus on its own disk.
@@ -182,7 +182,7 @@ def _begin_run(
             f"objective {settings.examples.objective} needs two"
         )
     source = job.build_held_out(settings.examples.objective)
-    facts = PretrainFacts(
+    facts = PretrainMetadata(
         data=data.whole.place,
         corpus=identify_corpus(data.whole),
         held_out=identify_corpus(data.held_out),
@@ -204,12 +204,12 @@ def _check_run(
     settings, facts = read_pretrain_run(run_dir)
     model_dir = run_dir / MODEL_DIR
     other = f"with init_from={model_dir}" if model_dir.exists() else "in another --out"
-    refuse_changes(
+    reject_changes(
         run_dir,
         settings,
         asked=_resolve_like(settings, asked, facts, data),
         free=_FREE,
-        cure=f"start a new run {other}",
+        hint=f"start a new run {other}",
     )
     for corpus, known in ((data.whole, facts.corpus), (data.held_out, facts.held_out)):
         if identify_corpus(corpus) != known:
@@ -221,7 +221,7 @@ def _check_run(
 
 
 def _resolve_like(
-    settings: PretrainSettings, asked: PretrainSettings, facts: PretrainFacts, data: PretrainData
+    settings: PretrainSettings, asked: PretrainSettings, facts: PretrainMetadata, data: PretrainData
 ) -> PretrainSettings:
     """Resolve what is asked for now as the settings of the run were resolved."""
     asked = _move_held_out(asked, settings)
@@ -258,7 +258,7 @@ def _write_models(
     run_dir: Path,
     state: dict[str, Tensor],
     settings: PretrainSettings,
-    facts: PretrainFacts,
+    facts: PretrainMetadata,
     data: PretrainData,
     outcome: LoopOutcome,
     reporter: Reporter,
@@ -268,7 +268,7 @@ def _write_models(
     model = build_pretrain_model(plain, is_resumed=True).eval()
     model.load_state_dict(state)
     card = _format_card(model, settings, facts, outcome.progress)
-    with writing_to(run_dir / MODEL_DIR, cure=STEPS_ARE_SAVED):
+    with writing_to(run_dir / MODEL_DIR, hint=STEPS_ARE_SAVED):
         save_model(run_dir / MODEL_DIR, model, tokenizer=data.tokenizer, card=card)
     best = outcome.progress.best_step
     if best is None or best == outcome.progress.step:
@@ -276,12 +276,12 @@ def _write_models(
     weights = load_best(run_dir, best, names=state, reporter=reporter)
     if weights is not None:
         model.load_state_dict(weights)
-        with writing_to(run_dir / BEST_DIR, cure=STEPS_ARE_SAVED):
+        with writing_to(run_dir / BEST_DIR, hint=STEPS_ARE_SAVED):
             save_model(run_dir / BEST_DIR, model, tokenizer=data.tokenizer, card=card)
 
 
 def _format_card(
-    model: AlbertModel, settings: PretrainSettings, facts: PretrainFacts, progress: Progress
+    model: AlbertModel, settings: PretrainSettings, facts: PretrainMetadata, progress: Progress
 ) -> str:
     """The model card with a section about training."""
     optimizer = settings.optimizer

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from albert.data.corpus import Corpus, hold_out, keep_beginning, open_corpus
-from albert.data.manifest import VOCAB_DIR, refuse_other_vocabulary
+from albert.data.manifest import VOCAB_DIR, reject_other_vocabulary
 from albert.data.paths import PathOrUrl
 from albert.errors import InputError
 from albert.examples.batches import PretrainingBatch, build_placeholder
@@ -21,7 +21,7 @@ from albert.model.runtime import select_device
 from albert.model.word_matching import WordMatching
 from albert.pretrained.folder import load_model, load_vocabulary
 from albert.pretrained.hub import resolve_source
-from albert.reporting import Reporter
+from albert.progress import Reporter
 from albert.settings import build_settings
 from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer
@@ -31,7 +31,7 @@ from albert.training.losses import WORDS, PretrainLosses, count_terms, list_head
 from albert.training.optimizers import build_optimizer
 from albert.training.settings import HeldOutSettings, PretrainSettings
 from albert.training.step import Objective
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 # Steps and examples in a row without a valid example; some may occur with very small batches.
 _MAX_EMPTY_STEPS, _MAX_EMPTY_EXAMPLES = 20, 500
@@ -69,7 +69,7 @@ def open_data(
     """
     corpus = open_corpus(place, reporter=reporter)
     tokenizer = load_tokenizer(corpus.folder / VOCAB_DIR)
-    refuse_other_vocabulary(corpus.manifest, corpus.name, tokenizer.fingerprint)
+    reject_other_vocabulary(corpus.manifest, corpus.name, tokenizer.fingerprint)
     if settings.data is not None:
         train = corpus
         held_out = open_corpus(settings.data, fingerprint=tokenizer.fingerprint, reporter=reporter)
@@ -163,7 +163,7 @@ class PretrainJob:
     model: AlbertModel
     settings: PretrainSettings
     data: PretrainData
-    world: World = field(default_factory=World)
+    world: DistributedContext = field(default_factory=DistributedContext)
     name: str = "pretrain"
 
     @property

@@ -16,7 +16,7 @@ from pydantic import Field
 from albert import __version__
 from albert.data.corpus import Corpus
 from albert.errors import InputError
-from albert.files import hold, read_json, refuse_foreign, require_folder, write_json, write_text
+from albert.files import hold, read_json, reject_foreign, require_folder, write_json, write_text
 from albert.settings import Settings, build_settings, find_change, read_settings
 from albert.training.settings import PretrainSettings
 
@@ -33,7 +33,7 @@ FREE_KEYS = frozenset({"strategy", "log_every", "save_minutes", "num_checkpoints
 _PACKAGES = ("torch", "numpy", "pyarrow", "sentencepiece", "tokenizers", "safetensors")
 
 
-class RunFacts(Settings):
+class RunMetadata(Settings):
     """The metadata of a run: what it was started with besides its settings. Never changed afterwards."""
 
     job: str
@@ -44,7 +44,7 @@ class RunFacts(Settings):
     started: str = ""
 
 
-class PretrainFacts(RunFacts):
+class PretrainMetadata(RunMetadata):
     """The metadata of a pretraining run.
 
     `num_asked` is the number of held-out examples; it may be lower than the settings ask for, because
@@ -63,7 +63,7 @@ class PretrainFacts(RunFacts):
 
 
 S = TypeVar("S", bound=Settings)
-F = TypeVar("F", bound=RunFacts)
+F = TypeVar("F", bound=RunMetadata)
 
 
 def has_run(run_dir: Path) -> bool:
@@ -85,7 +85,7 @@ def claim_run(run_dir: Path, *, resume: bool) -> Iterator[None]:
         found = require_folder(run_dir)
         known = {LOCK_NAME, SETTINGS_NAME} if LOCK_NAME in found else set()
         others = [name for name in found if name not in known and not name.startswith(".")]
-        refuse_foreign(run_dir, others, what="run")
+        reject_foreign(run_dir, others, what="run")
     elif not resume:
         raise InputError(
             f"{run_dir}: holds a run already; add --resume to go on with it, or choose another --out"
@@ -106,7 +106,7 @@ def claim_run(run_dir: Path, *, resume: bool) -> Iterator[None]:
                         folder.rmdir()
 
 
-def write_run(run_dir: Path, settings: Settings, facts: RunFacts) -> None:
+def write_run(run_dir: Path, settings: Settings, facts: RunMetadata) -> None:
     """Write the settings and the metadata of a new run; from then on `has_run` is true."""
     write_text(run_dir / SETTINGS_NAME, settings.to_yaml())
     stamped = facts.model_copy(
@@ -139,9 +139,9 @@ def read_run(run_dir: Path, settings_type: type[S], facts_type: type[F]) -> tupl
     return settings, build_settings(facts_type, values=values, source=str(path))
 
 
-def read_pretrain_run(run_dir: Path) -> tuple[PretrainSettings, PretrainFacts]:
+def read_pretrain_run(run_dir: Path) -> tuple[PretrainSettings, PretrainMetadata]:
     """Read the settings and the metadata of a pretraining run."""
-    return read_run(run_dir, PretrainSettings, PretrainFacts)
+    return read_run(run_dir, PretrainSettings, PretrainMetadata)
 
 
 def identify_corpus(corpus: Corpus) -> str:
@@ -150,8 +150,8 @@ def identify_corpus(corpus: Corpus) -> str:
     return hashlib.sha256(f"{corpus.manifest.vocabulary}{shards}{corpus.sentences}".encode()).hexdigest()
 
 
-def refuse_changes(
-    run_dir: Path, settings: Settings, *, asked: Settings, free: Collection[str], cure: str
+def reject_changes(
+    run_dir: Path, settings: Settings, *, asked: Settings, free: Collection[str], hint: str
 ) -> None:
     """Raise an InputError if other settings than those of the run are given, except for the `free` ones."""
     before, after = (
@@ -160,4 +160,4 @@ def refuse_changes(
     )
     change = find_change(before, after)
     if change is not None:
-        raise InputError(f"{run_dir}: {change}; a run goes on as it began. Leave the change out, or {cure}")
+        raise InputError(f"{run_dir}: {change}; a run goes on as it began. Leave the change out, or {hint}")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from albert.errors import AlbertError
 from albert.training.settings import GuardSettings
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 B = TypeVar("B")
 _MEMORY = 0.98  # of the running mean of losses: about the last fifty steps
@@ -141,7 +141,7 @@ class StepTaker(Generic[B]):
     guard: Guard
     max_grad_norm: float
     autocast: Callable[[], AbstractContextManager[Any]]
-    world: World
+    world: DistributedContext
 
     def plan(
         self,

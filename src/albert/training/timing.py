@@ -14,12 +14,12 @@ from torch import nn
 
 from albert.errors import InputError
 from albert.model.runtime import build_autocast
-from albert.reporting import Reporter, format_seconds
+from albert.progress import Reporter, format_seconds
 from albert.training.checkpoints import CheckpointFolder, Saver, list_tensors
 from albert.training.pretrain_job import PretrainData, PretrainJob, build_pretrain_model
 from albert.training.settings import PretrainSettings
 from albert.training.step import Guard, StepTaker
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 _UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _SAMPLE = 64  # examples of an evaluation
@@ -72,7 +72,7 @@ def freeze_steps(
     seconds: float,
     began: float,
     reporter: Reporter,
-    world: World,
+    world: DistributedContext,
 ) -> PretrainSettings:
     """Time a few steps of each shape on a temporary model, and choose the number of steps.
 
@@ -115,7 +115,7 @@ def time_recipe(
     *,
     limit: float,
     reporter: Reporter,
-    world: World,
+    world: DistributedContext,
 ) -> RecipeCost:
     """Time steps of each shape for about `limit` seconds, then evaluations and checkpoints."""
     model = build_pretrain_model(settings)

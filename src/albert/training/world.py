@@ -17,7 +17,7 @@ from albert.training.settings import Strategy
 T = TypeVar("T")
 
 
-class World:
+class DistributedContext:
     """One process alone; a subclass has several."""
 
     rank = 0
@@ -67,10 +67,10 @@ class World:
 
 
 @contextmanager
-def open_world(strategy: Strategy, device: str) -> Iterator[World]:
+def open_world(strategy: Strategy, device: str) -> Iterator[DistributedContext]:
     """Join the processes that torchrun started while the block lasts; without torchrun, this one alone."""
     if not is_launched():
-        yield World()
+        yield DistributedContext()
         return
     from albert.training.distributed import join_processes
 
@@ -89,7 +89,7 @@ def is_first_process() -> bool:
     return not is_launched() or int(os.environ["RANK"]) == 0
 
 
-def run_on_main(world: World, function: Callable[[], T]) -> T | None:
+def run_on_main(world: DistributedContext, function: Callable[[], T]) -> T | None:
     """Call a function in the first process only; where it fails, every process fails with its message."""
     result, failure = None, None
     if world.is_main:

@@ -1,4 +1,4 @@
-"""Tables that are cut, empty, or no tables: one line with the place and the cure."""
+"""Tables that are cut, empty, or no tables: one line with the place and the hint."""
 
 import shutil
 

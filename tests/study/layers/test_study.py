@@ -8,8 +8,8 @@ import pytest
 from albert.errors import AlbertError, InputError
 from albert.model.albert_model import build_model
 from albert.pretrained.folder import load_model, load_vocabulary, save_model
+from albert.progress import NullReporter
 from albert.report.write import write_page
-from albert.reporting import Silence
 from albert.settings import build_settings
 from albert.study.layers import study as layers
 from albert.study.layers.study import LayersSettings, read_sequences, run_layers
@@ -31,7 +31,7 @@ def bert_folder(tiny_folder, tmp_path_factory):
 def run(tmp_path):
     def run(*models, out=tmp_path / "out", **settings):
         models = [str(model) for model in models]
-        return run_layers(LayersSettings(**settings), models=models, out=out, reporter=Silence())
+        return run_layers(LayersSettings(**settings), models=models, out=out, reporter=NullReporter())
 
     return run
 

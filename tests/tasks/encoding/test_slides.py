@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.tasks.encoding.windows import build_slides
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 
 
 def slide_as_published(num_pieces: int, size: int, stride: int) -> list[tuple[int, int]]:
@@ -80,7 +80,7 @@ def test_time_is_linear_in_the_text():
 )
 def test_longer_windows_spare_work_only_where_one_holds_all(num_pieces, length, read):
     """The figures of docs/guides/question-answering.md: with a question of 20 pieces, 23 are not context."""
-    facts = TaskFacts(task="questions", kind="spans")
+    facts = TaskConfig(task="questions", kind="spans")
     stride = facts.fit_lengths(length)["stride"]
     slides = build_slides(num_pieces, size=length - 23, stride=stride)
     assert (len(slides), sum(slide.num_pieces + 23 for slide in slides)) == read

@@ -8,7 +8,7 @@ import pytest
 
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.folder import load_model, load_vocabulary
-from albert.reporting import Silence
+from albert.progress import NullReporter
 from albert.tasks.finetune_job import FinetuneJob, Renaming
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.training.loop import LoopOutcome, TrainingLoop
@@ -51,5 +51,5 @@ def finetune(
         dev_examples=dev,
         renaming=Renaming.of(tokenizer, share=settings.rename_share, seed=settings.seed),
     )
-    loop = TrainingLoop(job, run_dir=out, reporter=Silence())
+    loop = TrainingLoop(job, run_dir=out, reporter=NullReporter())
     return loop.run(), job

@@ -16,7 +16,7 @@ from albert.tasks.examples import ChoiceExample
 from albert.tasks.kinds.choices import ChoiceKind
 from albert.tasks.kinds.logits import Floats
 from albert.tasks.readers.columns import place_letter, place_option
-from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.task_facts import TaskConfig, build_kind
 
 from .learning import finetune, load_for
 
@@ -174,5 +174,5 @@ def test_a_question_without_an_answer_is_not_scored():
 
 
 def test_the_facts_beside_a_model_make_the_kind():
-    facts = TaskFacts(task="race", kind="choices", max_length=512, max_ending=100, temperature=1.5)
+    facts = TaskConfig(task="race", kind="choices", max_length=512, max_ending=100, temperature=1.5)
     assert build_kind(facts) == ChoiceKind(max_length=512, max_ending=100, temperature=1.5)

@@ -14,16 +14,16 @@ from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
 from albert.model.padded import PaddedModel
 from albert.pretrained.folder import load_model, load_vocabulary
-from albert.reporting import Silence
+from albert.progress import NullReporter
 from albert.tasks.answering import ask_items
 from albert.tasks.examples import TextExample
 from albert.tasks.finetune import load_start
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.embedding import EmbeddingKind, PairVectors, check_dropout
-from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.task_facts import TaskConfig, build_kind
 from albert.training.loop import TrainingLoop
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 NOUNS = ("dog", "man", "woman", "child", "house", "ship", "river", "road", "town")
 SIZES = ("big", "small", "old", "new", "cold", "warm")
@@ -72,23 +72,25 @@ def build_job(
     *,
     dev: list[TextExample],
     dropout: float = 0.0,
-    world: World | None = None,
+    world: DistributedContext | None = None,
     **settings: object,
 ) -> FinetuneJob[Any, Any]:
     values = {"dropout": dropout, "num_evaluations": 1, "has_tensorboard": False, **settings}
     values["optimizer"] = {"name": "adamw", "learning_rate": 2e-3}
     read = FinetuneSettings.model_validate(values)
     tokenizer = load_vocabulary(folder)
-    model = load_start(str(folder), KIND, read, task=TaskFacts(task="embedding", kind="embedding"))
+    model = load_start(str(folder), KIND, read, task=TaskConfig(task="embedding", kind="embedding"))
     items = [item for item in KIND.encode(train, tokenizer) if KIND.teaches(item)]
     check_dropout(items, model.config)
-    return FinetuneJob(model, KIND, read, items, KIND.encode(dev, tokenizer), dev, world or World())
+    return FinetuneJob(
+        model, KIND, read, items, KIND.encode(dev, tokenizer), dev, world or DistributedContext()
+    )
 
 
 def learn(job: FinetuneJob[Any, Any], out: Path) -> tuple[float, float]:
     """The score before and after."""
     before = job.evaluate(0)["score"]
-    loop = TrainingLoop(job, run_dir=out, reporter=Silence())
+    loop = TrainingLoop(job, run_dir=out, reporter=NullReporter())
     return before, loop.run().progress.figures["score"]
 
 
@@ -204,7 +206,7 @@ def test_a_step_is_one_batch_however_many_tokens_it_has(tiny_folder):
 
 
 def test_of_many_processes_each_compares_its_own_share(tiny_folder):
-    class Half(World):
+    class Half(DistributedContext):
         size = 2
 
     train = write_pairs(40, seed=1)
@@ -298,5 +300,5 @@ def test_a_pair_is_described_by_its_similarity_and_a_text_by_its_vector():
 
 
 def test_facts_make_the_kind():
-    facts = TaskFacts(task="embedding", kind="embedding", max_length=64, similarity_temperature=0.1)
+    facts = TaskConfig(task="embedding", kind="embedding", max_length=64, similarity_temperature=0.1)
     assert build_kind(facts) == EmbeddingKind(64, similarity_temperature=0.1, min_similarity=4.0)

@@ -22,7 +22,7 @@ from albert.tasks.examples import Answer, SpanExample
 from albert.tasks.kinds.span_answers import FoundSpan, PlacedSpan, SpanAnswer, WindowSpans
 from albert.tasks.kinds.spans import SpanKind, SpanPlaces, list_beam, mark_allowed, search_spans
 from albert.tasks.readers.published import read_split
-from albert.tasks.task_facts import TaskFacts
+from albert.tasks.task_facts import TaskConfig
 from albert.tasks.task_facts import build_kind as build_from_facts
 from tests.conftest import WORDS
 
@@ -284,7 +284,7 @@ def test_an_answer_is_described_for_a_person():
 
 
 def test_the_facts_of_a_folder_make_the_kind(tiny_folder):
-    facts = TaskFacts(
+    facts = TaskConfig(
         task="squad-2.0", kind="spans", max_length=40, stride=7, max_question=9, max_answer=3,
         has_impossible=True, threshold=-0.5,
     )  # fmt: skip

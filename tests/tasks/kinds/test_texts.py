@@ -18,7 +18,7 @@ from albert.pretrained.huggingface import TASK_NAME
 from albert.tasks.answering import ask_items
 from albert.tasks.examples import TextExample
 from albert.tasks.kinds.texts import ExitTextKind, TextKind
-from albert.tasks.task_facts import TaskFacts, build_kind, format_facts
+from albert.tasks.task_facts import TaskConfig, build_kind, format_facts
 
 from .learning import finetune, load_for
 
@@ -71,7 +71,7 @@ def trained(tiny_folder, tmp_path_factory):
     )
     tokenizer = load_vocabulary(tiny_folder)
     save_model(place / "best", job.model.eval(), tokenizer=tokenizer, labels=ANIMATE.labels)
-    facts = TaskFacts(
+    facts = TaskConfig(
         task="one", kind="texts", labels=ANIMATE.labels, metrics=ANIMATE.metrics, has_exits=True, patience=1
     )
     (place / "best" / TASK_NAME).write_text(format_facts(facts))
@@ -198,13 +198,13 @@ def test_other_labels_start_with_fresh_exits(trained):
 
 
 def test_the_facts_beside_a_model_say_how_patient_it_is():
-    facts = TaskFacts(task="one", kind="texts", labels=("no", "yes"), has_exits=True, patience=2)
+    facts = TaskConfig(task="one", kind="texts", labels=("no", "yes"), has_exits=True, patience=2)
     assert build_kind(facts) == ExitTextKind(("no", "yes"), (), patience=2)
     assert type(build_kind(facts.model_copy(update={"has_exits": False, "patience": None}))) is TextKind
     with pytest.raises(InputError, match="patience is 2, but this model answers after its last layer only"):
         build_kind(facts.model_copy(update={"has_exits": False}))
     with pytest.raises(InputError, match="has_exits=true for words: only texts"):
-        build_kind(TaskFacts(task="ner", kind="words", labels=("O",), has_exits=True))
+        build_kind(TaskConfig(task="ner", kind="words", labels=("O",), has_exits=True))
 
 
 def test_numbers_agree_when_they_are_close():

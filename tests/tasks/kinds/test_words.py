@@ -12,7 +12,7 @@ from albert.tasks.answering import ask_items
 from albert.tasks.examples import TokenExample
 from albert.tasks.kinds.logits import Floats
 from albert.tasks.kinds.words import WordKind
-from albert.tasks.task_facts import TaskFacts, build_kind
+from albert.tasks.task_facts import TaskConfig, build_kind
 from tests.conftest import WORDS
 
 from .learning import finetune, load_for
@@ -204,5 +204,5 @@ def test_wrong_metrics_and_texts_without_labels_are_refused():
 
 
 def test_the_facts_beside_a_model_make_the_kind():
-    facts = TaskFacts(task="words", kind="words", labels=TAGS, max_length=64, temperature=1.5)
+    facts = TaskConfig(task="words", kind="words", labels=TAGS, max_length=64, temperature=1.5)
     assert build_kind(facts) == WordKind(TAGS, max_length=64, temperature=1.5)

@@ -10,8 +10,8 @@ from pathlib import Path
 from albert.data.engines import Engine, WorkerError, build_engine
 from albert.errors import InputError, TerminatedError, explain
 from albert.files import hold, read_json, write_json
+from albert.progress import NullReporter, Reporter
 from albert.report.write import write_page
-from albert.reporting import Reporter, Silence
 from albert.study.arms.budget import build_schedule, freeze_study
 from albert.study.arms.folder import (
     StudyPlan,
@@ -19,7 +19,7 @@ from albert.study.arms.folder import (
     describe_plan,
     has_plan,
     read_plan,
-    refuse_strangers,
+    reject_strangers,
     write_plan,
 )
 from albert.study.arms.plan import read_study
@@ -44,13 +44,13 @@ def run_ablation(name: str, ask: Ask, *, reporter: Reporter | None = None) -> St
     Raises:
         InputError: If the folder holds other files, or the study was started with other settings or data.
     """
-    reporter = reporter or Silence()
+    reporter = reporter or NullReporter()
     ask = replace(ask, out=ask.out.absolute())  # workers may have another working folder
     settings = read_study(name, overrides=ask.overrides, arms=ask.arms)
     data = ask.require_data(name)
     asked = bind_plan(describe_plan(name, settings, data=data, task_data=ask.task_data, command=ask.command))
     if not has_plan(ask.out):
-        refuse_strangers(ask.out)
+        reject_strangers(ask.out)
     ask.out.mkdir(parents=True, exist_ok=True)
     busy = f"{ask.out}: another process runs this study; wait for it, or choose another --out"
     with hold(ask.out / _LOCK_NAME, busy=busy):

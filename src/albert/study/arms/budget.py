@@ -12,7 +12,7 @@ import torch
 from albert.data.engines import Engine
 from albert.errors import InputError
 from albert.pretrained.folder import save_model
-from albert.reporting import Reporter, Silence, format_seconds
+from albert.progress import NullReporter, Reporter, format_seconds
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import StudySettings
 from albert.study.arms.results import Unit
@@ -20,7 +20,7 @@ from albert.study.arms.settings import list_task_overrides, resolve_arm
 from albert.tasks.finetune_cost import estimate_cost
 from albert.training.pretrain_job import build_pretrain_model, open_data
 from albert.training.timing import time_recipe
-from albert.training.world import World
+from albert.training.world import DistributedContext
 
 _TIMED_SHARE = 0.03  # of the budget goes into timing, over all arms
 _MIN_STEPS = 10
@@ -93,7 +93,7 @@ def freeze_study(
     """
     arms = plan.settings.arms
     limit = _TIMED_SHARE * seconds / len(arms)
-    shown = reporter if num_threads is None else Silence()
+    shown = reporter if num_threads is None else NullReporter()
     time_it = partial(_time_arm, plan, limit=limit, num_threads=num_threads, reporter=shown)
     reporter.show("timing", f"a few steps of {len(arms)} arms")
     timed = {unit.arm: cost for unit, cost in engine.run(time_it, [Unit(study_dir, arm, 0) for arm in arms])}
@@ -160,7 +160,9 @@ def _time_arm(
     data = open_data(plan.data, settings.held_out, share=settings.data_share)
     fixed = _FIXED_SECONDS
     with tempfile.TemporaryDirectory() as name:
-        cost = time_recipe(settings, data, Path(name), limit=limit, reporter=reporter, world=World())
+        cost = time_recipe(
+            settings, data, Path(name), limit=limit, reporter=reporter, world=DistributedContext()
+        )
         model = Path(name) / "untrained"
         save_model(model, build_pretrain_model(settings), tokenizer=data.tokenizer)
         for task in study.tasks:

@@ -11,7 +11,7 @@ from pydantic import Field
 from albert.data.corpus import open_corpus
 from albert.errors import InputError
 from albert.examples.settings import ExampleSettings
-from albert.files import read_json, refuse_foreign, require_folder, write_json
+from albert.files import read_json, reject_foreign, require_folder, write_json
 from albert.settings import Settings, build_settings, find_change
 from albert.study.arms.plan import SHELF, StudySettings
 from albert.training.run_folder import identify_corpus, list_versions
@@ -149,7 +149,7 @@ def _list_binding(plan: StudyPlan, arm_names: Collection[str]) -> dict[str, Any]
     }
 
 
-def refuse_strangers(study_dir: Path) -> None:
+def reject_strangers(study_dir: Path) -> None:
     """Reject a folder with files that are not a study's; a rejected study may have left its lock."""
     others = [name for name in require_folder(study_dir) if not name.startswith(".")]
-    refuse_foreign(study_dir, others, what="study")
+    reject_foreign(study_dir, others, what="study")

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
+from albert.progress import format_seconds
 from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table, Verdict
-from albert.reporting import format_seconds
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import FIGURES, ClaimSettings, StudySettings
 from albert.study.arms.results import ArmResult, ArmSummary, is_share

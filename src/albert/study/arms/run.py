@@ -15,7 +15,7 @@ from albert.errors import explain
 from albert.files import read_json, write_json
 from albert.model.parameters import count_parameters
 from albert.pretrained.folder import load_model
-from albert.reporting import Reporter, Silence
+from albert.progress import NullReporter, Reporter
 from albert.study.agreement import score_sample
 from albert.study.arms.folder import StudyPlan, read_plan
 from albert.study.arms.probes import MAX_TOKENS, probe_pairs
@@ -44,7 +44,7 @@ class UnitOutcome:
 
 def run_unit(unit: Unit, *, num_threads: int | None = None, reporter: Reporter | None = None) -> UnitOutcome:
     """Do what is left of a run. A failure is written to its folder, so that the other arms continue."""
-    reporter = reporter or Silence()
+    reporter = reporter or NullReporter()
     if num_threads is not None:
         torch.set_num_threads(num_threads)
     (unit.folder / FAILURE_NAME).unlink(missing_ok=True)  # of an earlier try

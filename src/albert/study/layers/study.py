@@ -17,8 +17,8 @@ from albert.model.config import ModelConfig
 from albert.model.runtime import select_device
 from albert.pretrained.folder import load_model, load_vocabulary
 from albert.pretrained.hub import resolve_source, stamp_model
+from albert.progress import Reporter
 from albert.report.content import Page
-from albert.reporting import Reporter
 from albert.settings import Settings
 from albert.study.asking import name_models
 from albert.study.layers.report import build_page
@@ -64,7 +64,7 @@ class Reading:
 
 def run_layers(settings: LayersSettings, *, models: Sequence[str], out: Path, reporter: Reporter) -> Page:
     """Measure every model that is not measured yet, and lay all of them side by side."""
-    _refuse_repeated(models)
+    _reject_repeated(models)
     names = dict(zip(models, name_models(models), strict=True))
     strangers = sorted(settings.texts.keys() - set(models))
     if strangers:
@@ -138,7 +138,7 @@ def read_sequences(
     return Reading(kept, sum(sequence.ids.count(tokenizer.unk_id) for sequence in kept))
 
 
-def _refuse_repeated(models: Sequence[str]) -> None:
+def _reject_repeated(models: Sequence[str]) -> None:
     if not models:
         raise InputError("no model is given; give at least one folder, run or name on the hub")
     repeated = [model for model in models if list(models).count(model) > 1]

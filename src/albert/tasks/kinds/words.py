@@ -56,8 +56,8 @@ class WordKind(Kind[TokenExample, WordWindow, WordAnswers, Floats, Floats]):
         known = (*ENTITY_METRICS, *WORD_METRICS) if self.has_entities else WORD_METRICS
         for name in self.metrics:
             if name not in known:
-                cure = "; entities need labels O, B-… and I-…" if name in ENTITY_METRICS else ""
-                raise InputError(f"no metric {name!r} for these labels; there are {', '.join(known)}{cure}")
+                hint = "; entities need labels O, B-… and I-…" if name in ENTITY_METRICS else ""
+                raise InputError(f"no metric {name!r} for these labels; there are {', '.join(known)}{hint}")
 
     @property
     def has_entities(self) -> bool:

@@ -1,0 +1,303 @@
+"""The command line: what is printed where, which exit code follows, and how soon."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import albert
+from albert.cli import cli
+from albert.cli.results import CommandResult
+from albert.errors import InputError
+from albert.files import open_output
+from albert.training.recipes import RecipeShelf
+
+NAMES = [command.name for command in cli.COMMANDS]
+
+
+def start(*words: str, stdout: Any = subprocess.PIPE) -> "subprocess.CompletedProcess[str]":
+    """`python -m albert WORD…` in a process of its own, its output buffered as in a user's."""
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "albert", *words]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=env)
+
+
+@pytest.fixture
+def register(monkeypatch) -> Callable[[Callable[[], CommandResult]], None]:
+    """Put one more command, `albert extra`, into the table."""
+
+    def add(function: Callable[[], CommandResult]) -> None:
+        module = types.ModuleType("albert.cli.commands.extra")
+        module.extra = function  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setattr(cli, "COMMANDS", (*cli.COMMANDS, cli.Command("extra", "extra:extra")))
+
+    return add
+
+
+def test_help_lists_every_command(run_albert):
+    done = run_albert("--help")
+    assert (done.code, done.err) == (0, "")
+    assert [name for name in NAMES if f" {name.split()[0]} " not in done.out] == []
+
+
+@pytest.mark.parametrize("group", cli.GROUPS)
+def test_a_group_alone_lists_its_commands(group, run_albert):
+    done = run_albert(group)
+    assert (done.code, done.err) == (0, "")
+    assert done == run_albert(group, "--help")
+    members = [name.removeprefix(f"{group} ") for name in NAMES if name.startswith(f"{group} ")]
+    assert members
+    assert [name for name in members if f" {name} " not in done.out] == []
+
+
+def test_no_words_at_all_mean_help(run_albert):
+    assert run_albert() == run_albert("--help") == run_albert("-h")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_explains_itself_and_has_the_common_options(name, run_albert):
+    done = run_albert(*name.split(), "--help")
+    assert (done.code, done.err) == (0, "")
+    assert "--json" in done.out
+    assert "--debug" in done.out
+
+
+def test_help_names_the_recipes_to_pretrain_by(run_albert):
+    said, names = run_albert("pretrain", "--help").out, RecipeShelf("pretrain").list_names()
+    assert [name for name in names if name.removesuffix("-v2") not in said] == []
+
+
+def test_a_help_shows_its_brackets(run_albert, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    said = run_albert("vocab", "train", "--help").out
+    assert "hf:NAME[@CONFIG][:SPLIT]" in said
+    assert "[default: 30000; symbols: all]" in said
+
+
+def test_the_version_is_the_packages(run_albert):
+    done = run_albert("--version")
+    assert (done.code, done.out, done.err) == (0, f"albert {albert.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["parms"], "No such command 'parms'. Did you mean 'params'?"),
+        (["params", "--jsn"], "No such option: --jsn (Possible options: --json)"),
+        (["embed", "--modle", "x", "text"], "No such option: --modle (Possible options: --model)"),
+        (["embed", "--model", "x"], "Missing argument 'TEXT"),
+        (["embed", "text"], "Missing option '--model'"),
+        (["convert", "x"], "Missing argument 'DST'"),
+        (["fill-mask", "--model", "x", "--top", "many", "a [MASK]"], "Invalid value for '--top'"),
+        (["params", "nanoo"], "unknown preset 'nanoo'; did you mean nano?"),
+        (["params", "nothing-like-it"], "unknown preset 'nothing-like-it'; there are albert-base-v1,"),
+        (
+            ["params", "nano", "hidden_sise=8"],
+            "preset nano: unknown key hidden_sise; did you mean hidden_size?",
+        ),
+        (["params", "hidden_size=100"], "hidden_size 100 is not a multiple of num_attention_heads 12"),
+        (["params", "vocab_size='8000'"], "vocab_size is '8000': input should be a valid integer"),
+    ],
+)
+def test_a_users_mistake_is_one_line_that_says_what_there_is(words, said, run_albert):
+    assert said in run_albert(*words).error
+
+
+def test_a_users_mistake_exits_with_2():
+    done = start("params", "nanoo")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: unknown preset 'nanoo'; did you mean nano?\n"
+
+
+def test_debug_shows_where_an_error_came_from(run_albert):
+    done = run_albert("params", "nanoo", "--debug")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Traceback (most recent call last):")
+    assert "build_preset" in done.err
+    assert done.err.endswith("error: unknown preset 'nanoo'; did you mean nano?\n")
+
+
+def test_an_error_of_several_lines_is_told_in_one(register, run_albert):
+    def extra() -> CommandResult:
+        raise InputError("first\n  second\nthird")
+
+    register(extra)
+    assert run_albert("extra").error == "first second third"
+
+
+def test_our_own_mistake_exits_with_1_and_says_so(register, run_albert):
+    def extra() -> CommandResult:
+        raise ZeroDivisionError("no such number")
+
+    register(extra)
+    done = run_albert("extra")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        "error: this is a mistake in albert, not yours (ZeroDivisionError: no such number); "
+        "--debug shows where\n"
+    )
+    assert "Traceback" in run_albert("extra", "--debug").err
+
+
+def test_a_file_that_cannot_be_used_is_named(register, run_albert, tmp_path):
+    def extra() -> CommandResult:
+        raise AssertionError(tmp_path.joinpath("absent").read_text())
+
+    register(extra)
+    assert run_albert("extra").error == f"{tmp_path / 'absent'}: No such file or directory"
+
+
+@pytest.mark.parametrize("where", ["in a command", "at standard input"])
+def test_an_interrupt_exits_with_130(where, register, run_albert, monkeypatch):
+    class Terminal:
+        def read(self) -> str:
+            raise KeyboardInterrupt
+
+    def extra() -> CommandResult:
+        raise KeyboardInterrupt
+
+    register(extra)
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    words = ["extra"] if where == "in a command" else ["embed", "--model", "x", "-"]
+    done = run_albert(*words)
+    assert (done.code, done.out, done.err) == (130, "", "error: interrupted\n")
+
+
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_sigterm_leaves_nothing_half_written_and_exits_with_143(is_ended, run_albert, monkeypatch, tmp_path):
+    """Commands that answer it themselves are left alone: here, to what the test has installed."""
+
+    def extra() -> CommandResult:
+        with open_output(tmp_path / "answers.jsonl") as file:
+            file.write(b"half of the answ")
+            signal.raise_signal(signal.SIGTERM)
+        return CommandResult({}, lambda console: None)
+
+    module = types.ModuleType("albert.cli.commands.extra")
+    module.__dict__["extra"] = extra
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(cli, "COMMANDS", (cli.Command("extra", "extra:extra", is_ended=is_ended),))
+    seen: list[int] = []
+    before = signal.signal(
+        signal.SIGTERM, signal.SIG_DFL if is_ended else lambda number, _: seen.append(number)
+    )
+    try:
+        done = run_albert("extra")
+        assert is_ended == (signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if is_ended:
+        assert (done.code, done.out, done.err) == (143, "", "error: stopped by SIGTERM\n")
+        assert not list(tmp_path.iterdir())
+    else:
+        assert (done.code, seen) == (0, [signal.SIGTERM])
+
+
+def test_commands_that_save_at_sigterm_do_so_themselves():
+    own = {command.name for command in cli.COMMANDS if not command.is_ended}
+    assert own == {"corpus prepare", "pretrain", "finetune", "study"}
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_stream_that_is_closed_is_no_mistake(stream):
+    words = ["sh", "-c", f'"$0" -m albert params --json {stream}>&-', sys.executable]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_json_has_stdout_to_itself(register, run_albert):
+    def extra() -> CommandResult:
+        print("a message", file=sys.stderr)
+        data = {"text": "Grüße", "path": Path("a"), "loss": float("nan")}
+        return CommandResult(data, lambda console: console.print("a picture"))
+
+    register(extra)
+    done = run_albert("extra", "--json")
+    assert (done.code, done.err) == (0, "a message\n")
+    assert json.loads(done.out) == {"text": "Grüße", "path": "a", "loss": None}
+    assert "Grüße" in done.out
+    assert run_albert("extra").out == "a picture\n"
+
+
+@pytest.mark.parametrize("words", [["params"], ["params", "--json"], ["--help"]])
+def test_a_reader_that_goes_away_is_no_error(words):
+    # What `albert params | head -1` comes to, without the race for who is first.
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = start(*words, stdout=writing)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
+def test_output_that_cannot_be_written_is_an_error():
+    with open("/dev/full", "w") as full:
+        done = start("params", "--json", stdout=full)
+    assert (done.returncode, done.stderr) == (2, "error: the system: No space left on device\n")
+
+
+def seconds(*words: str) -> float:
+    """Processor seconds of one run of Python."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("words", "limit"),
+    [
+        (["-c", "import albert"], 1),
+        (["-m", "albert", "--help"], 3),
+        (["-m", "albert", "params", "--json"], 4),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_a_person_waits_for_is_quick(words, limit):
+    """By the time that the library of the command line takes to draw its help, whatever machine this is."""
+    pairs = [(seconds(*words), seconds("-c", "import typer.rich_utils")) for _ in range(3)]
+    ours, theirs = (min(times) for times in zip(*pairs, strict=True))
+    assert ours < limit * theirs
+
+
+def test_help_and_params_do_without_torch():
+    code = (
+        "import sys\nfrom albert.cli.main import _run\n"
+        "codes = _run(['--help']), _run(['params', '--json']), _run(['params'])\n"
+        "print(codes, 'torch' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "(0, 0, 0) False\n"
+
+
+def test_an_unknown_name_in_the_package_is_refused_and_the_known_ones_are_listed():
+    assert {"load", "load_encoder", "Predictor", "SequenceEncoder"} <= set(dir(albert))
+    with pytest.raises(AttributeError, match="module 'albert' has no attribute 'laod'"):
+        albert.laod  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["pretrain", "nano", "--data", "absent"], "seed"),
+        (["finetune", "sst-2", "--model", "absent", "--data", "absent"], "seed"),
+        (["study", "sharing", "--data", "absent"], "first_seed"),
+        (["study", "agreement", "--model", "absent"], "seed"),
+        (["quickstart"], "seed"),
+    ],
+    ids=lambda words: " ".join(words[:2]) if isinstance(words, list) else words,
+)
+def test_a_seed_that_is_told_twice_is_refused_by_every_command(run_albert, tmp_path, words, key):
+    told = run_albert(*words, "--out", tmp_path / "out", f"{key}=3", "--seed", "5")
+    assert told.error == f"{key}=3 and --seed: leave {key}=3 out, and give --seed"
+    assert not (tmp_path / "out").exists()
