@@ -71,7 +71,7 @@ SECTIONS = (
             "training.pretrain: pretrain PretrainResult",
             "tasks.finetune: finetune FinetuneResult FinetuneScores",
             "training.loop: LoopOutcome Progress",
-            "reporting: Reporter",
+            "progress: Reporter",
         ),
     ),
     Section(

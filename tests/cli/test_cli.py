@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import albert
-from albert.cli import cli
+from albert.cli import main as cli
 from albert.cli.results import CommandResult
 from albert.errors import InputError
 from albert.files import open_output
