@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from albert.inference.predictor import Predictor
     from albert.inference.sequence_encoder import SequenceEncoder, load_encoder
-    from albert.tasks.evaluation import evaluate
+    from albert.tasks.evaluate import evaluate
     from albert.tasks.finetune import finetune
-    from albert.tasks.task_predictor import TaskPredictor, load
+    from albert.tasks.predictor import TaskPredictor, load
     from albert.training.pretrain import pretrain
 
 __version__ = "0.1.0"
@@ -27,14 +27,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "load": "albert.tasks.task_predictor",
-    "TaskPredictor": "albert.tasks.task_predictor",
+    "load": "albert.tasks.predictor",
+    "TaskPredictor": "albert.tasks.predictor",
     "Predictor": "albert.inference.predictor",
     "load_encoder": "albert.inference.sequence_encoder",
     "SequenceEncoder": "albert.inference.sequence_encoder",
     "pretrain": "albert.training.pretrain",
     "finetune": "albert.tasks.finetune",
-    "evaluate": "albert.tasks.evaluation",
+    "evaluate": "albert.tasks.evaluate",
 }
 
 

@@ -281,6 +281,16 @@ def record_pretraining(name: str) -> "Case":
     return record_one
 
 
+# The keys of task.json that only some task types have.
+CONFIG_KEYS: dict[str, set[str]] = {
+    "texts": {"label_kind", "class_weights", "has_exits", "patience", "exit_tolerance"},
+    "words": {"class_weights"},
+    "spans": {"stride", "max_question", "max_answer", "has_impossible", "threshold"},
+    "choices": {"max_ending"},
+    "embedding": {"similarity_temperature", "min_similarity"},
+}
+
+
 def record_task(task: str) -> "Case":
     """20 steps of fine-tuning, and the evaluation and predictions of the model."""
 
@@ -288,7 +298,11 @@ def record_task(task: str) -> "Case":
         run, data, out = golden.finetuned(task), golden.data(task), golden.folder / f"evaluation-{task}"
         record.add_run(run)
         config = json.loads((run / "model" / "task.json").read_text(encoding="utf-8"))
-        record.add_json("task.json", drop_volatile(config))
+        others = {key for kind, keys in CONFIG_KEYS.items() if kind != config["kind"] for key in keys}
+        own = others - CONFIG_KEYS[config["kind"]]  # the first version wrote the keys of all task types
+        record.add_json(
+            "task.json", drop_volatile({key: value for key, value in config.items() if key not in own})
+        )
         options = f"--model {run} {name_columns(task)}"
         found = albert_json(f"evaluate {name_task(task)} --data {data} --out {out} {options}")
         record.add_keys("evaluate --json", found)

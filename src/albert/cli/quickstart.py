@@ -178,7 +178,7 @@ def check_settings(settings: QuickstartSettings) -> Path:
     from albert.pretrained.folder import load_model
     from albert.pretrained.hub import resolve_source
     from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
-    from albert.tasks.vocabulary_fit import load_own_vocabulary
+    from albert.tasks.models import load_own_vocabulary
     from albert.training.recipes import read_recipe
 
     build_autocast(read_recipe(settings.recipe, overrides=settings.list_overrides("pretrain")).runtime)
@@ -380,8 +380,8 @@ def finetune_models(
 ) -> tuple[dict[str, Any], Section]:
     """Fine-tune the model and one of its shape with random weights, and compare them with the baselines."""
     from albert.pretrained.folder import save_untrained
-    from albert.tasks.assignment import open_assignment
-    from albert.tasks.baselines import list_baselines
+    from albert.tasks.catalogue import build_task
+    from albert.tasks.data import open_task_data
     from albert.tasks.metrics.intervals import bootstrap_mean
     from albert.training.recipes import read_recipe
     from albert.training.run_folder import has_run
@@ -390,10 +390,10 @@ def finetune_models(
         return [float(row.argmax() == example.label) for row, example in zip(logits, examples, strict=True)]
 
     task, train, test = "classification", folder / "train.jsonl", folder / "test.jsonl"
-    assignment = open_assignment(task, train, dev=test, columns={}, dev_share=0.1)
+    opened = open_task_data(task, train, dev=test, columns={}, dev_share=0.1)
     correct = {
-        name: mark_correct(predict(assignment), assignment.dev)
-        for name, predict in list_baselines(assignment).items()
+        name: mark_correct(predict(opened.train, opened.dev), opened.dev)
+        for name, predict in build_task(opened.config).list_baselines().items()
     }
     untrained = folder / "untrained"
     if not untrained.exists():
@@ -427,7 +427,7 @@ def finetune_models(
         "agrees" if gain.low > 0 else "disagrees" if gain.high < 0 else "cannot tell",
     )
     paragraph = (
-        f"The data are {REVIEWS_NOTE} Here {len(assignment.train):,} are for training and {len(gaps):,} for "
+        f"The data are {REVIEWS_NOTE} Here {len(opened.train):,} are for training and {len(gaps):,} for "
         f"the test. The pretrained model is `{settings.model}`; the untrained one has its shape and random "
         "weights."
     )

@@ -45,7 +45,7 @@ from albert.study.asking import name_models
 from albert.study.cells import MISSING
 from albert.study.results import has_results, open_results
 from albert.tasks.metrics.intervals import bootstrap_mean, find_wilson
-from albert.tasks.vocabulary_fit import load_own_vocabulary
+from albert.tasks.models import load_own_vocabulary
 from albert.text.encoding import Encoding
 from albert.text.tokenizer import Tokenizer
 

@@ -1,174 +1,707 @@
-"""The name of a task comes in; its files, columns, labels and lengths go out, from one table."""
+"""The tables of task types and of tasks: GLUE, SQuAD, RACE, and the tasks of a user's own table.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+A new task type is a module and a row in `TASK_TYPES` (and one in `TABLE_TASKS`); a new GLUE-like task is a
+row in `PUBLISHED_TASKS`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, cast
 
+from albert.data.problems import BadRow, Problems, iter_good, quote
+from albert.data.rows import (
+    FORMATS,
+    Row,
+    check_columns,
+    find_format,
+    iter_lines,
+    iter_tsv_rows,
+    read_tsv_header,
+)
 from albert.errors import FileFormatError, InputError, suggest
-from albert.tasks.kinds.logits import LabelKind
-from albert.tasks.labels import Labels
-from albert.tasks.readers.columns import (
+from albert.files import read_json, write_text
+from albert.pretrained.folder import Pretrained
+from albert.pretrained.huggingface import TASK_NAME
+from albert.settings import build_settings
+from albert.tasks.classification import ClassificationConfig, ClassificationTask, TextColumns, TextExample
+from albert.tasks.embedding import EmbeddingConfig, EmbeddingTask, SimilarityColumns
+from albert.tasks.multiple_choice import (
+    RACE_LEVELS,
     ChoiceColumns,
-    Columns,
-    SimilarityColumns,
+    ChoiceExample,
+    MultipleChoiceConfig,
+    MultipleChoiceTask,
+    find_lettered_option,
+)
+from albert.tasks.question_answering import (
+    SQUAD_FILES,
+    QuestionAnsweringConfig,
+    QuestionAnsweringTask,
     SpanColumns,
-    TextColumns,
+    SpanExample,
+    note_answers,
+    parse_answers,
+)
+from albert.tasks.tables import Columns, Labels, Numbered, check_named, find_labels, read_table
+from albert.tasks.task import AnyTask, Example, Floats, TaskConfig
+from albert.tasks.token_classification import (
+    TokenClassificationConfig,
+    TokenClassificationTask,
     WordColumns,
 )
-from albert.tasks.task_facts import KindName
 
-Kind = Literal["texts", "spans", "choices"]
-ONE_FILE_EACH: Mapping[str, str] = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
-BINARY = Labels(("0", "1"))
-ENTAILMENT = Labels(("entailment", "not_entailment"))
-THREE_WAY = Labels(("entailment", "neutral", "contradiction"))
+TASK_TYPES = cast(
+    tuple[type[AnyTask], ...],
+    (
+        ClassificationTask,
+        TokenClassificationTask,
+        QuestionAnsweringTask,
+        MultipleChoiceTask,
+        EmbeddingTask,
+    ),
+)
+_TYPES = {each.config_class.model_fields["kind"].default: each for each in TASK_TYPES}
+# Earlier versions wrote the settings of all task types into every task.json.
+_CONFIG_KEYS = frozenset(
+    {"label_kind", *(key for each in TASK_TYPES for key in each.config_class.model_fields)}
+)
+DEV_NAMES = ("dev", "validation", "valid", "val")
+ID_COLUMNS = ("index", "id")
+STSB_RANGE = (0.0, 5.0)
+
+
+def build_task(config: TaskConfig) -> AnyTask:
+    """Build the task that trains, predicts and scores a model with this config."""
+    return _TYPES[config.kind](config)
+
+
+def parse_config(values: Any, *, source: str) -> TaskConfig:
+    """Parse the content of a task.json."""
+    kind = values.get("kind") if isinstance(values, dict) else None
+    if kind not in _TYPES:
+        raise FileFormatError(f"{source}: unknown task type {kind!r}; known: {', '.join(_TYPES)}")
+    config_class = _TYPES[kind].config_class
+    known = {
+        key: value
+        for key, value in values.items()
+        if key in config_class.model_fields or key not in _CONFIG_KEYS
+    }
+    return build_settings(config_class, values=known, source=source)
+
+
+def read_config(source: Path) -> TaskConfig | None:
+    """Read the task.json of a model folder (or beside a weights file); None if there is none."""
+    path = (source.parent if source.is_file() else source) / TASK_NAME
+    return parse_config(read_json(path), source=str(path)) if path.exists() else None
+
+
+def infer_config(loaded: Pretrained) -> TaskConfig | None:
+    """Infer the config of a folder without task.json from its head; None without a fine-tuned head."""
+    for each in TASK_TYPES:
+        if any(name in loaded.model.heads for name in each.head_names):
+            return each.config_class.from_folder(loaded).adapt(loaded)
+    return None
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is fixed about a published task.
-
-    `files` leads from splits to the names below `folder`. Of GLUE: `labels` are spelled as in the files, in
-    the order of GLUE's outputs (None: the label is a number), and `label_names` say what they mean; `header`
-    names the columns of the splits `headless`, whose files do not; `submissions` are the names under which
-    predictions are submitted. Where GLUE names two `metrics`, the score is their mean; class 1 is what F1
-    counts. `model_of` is the task whose model answers this one.
-    """
+class Split:
+    """The examples of a split, its path, and the problems of its rows."""
 
     name: str
-    kind: Kind
+    path: Path
+    examples: tuple[Example, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def is_labeled(self) -> bool:
+        """Whether the examples have labels; labels for only some of them are rejected."""
+        unlabeled = [example for example in self.examples if not example.is_labeled]
+        if unlabeled and len(unlabeled) < len(self.examples):
+            raise InputError(
+                f"{self.path}: {len(unlabeled):,} of {len(self.examples):,} examples have no label (first: "
+                f"{unlabeled[0].id!r}); give all of them one, or none"
+            )
+        return not unlabeled
+
+
+@dataclass(frozen=True)
+class TaskDefinition(ABC):
+    """A task by name: a published one, or one of a user's table."""
+
+    name: str
+    is_published: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def config(self) -> TaskConfig:
+        """What the task asks of a model."""
+
+    @property
+    def model_task(self) -> str:
+        """The task whose models answer this one."""
+        return self.name
+
+    @property
+    def official_labels(self) -> tuple[str, ...]:
+        """The labels as the files of a published task spell them."""
+        return ()
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """The files that `write_files` may write."""
+        return ()
+
+    @abstractmethod
+    def find_split(self, data: Path, split: str | None) -> tuple[str, Path]:
+        """Find a split (by default the dev set, or all there is) and its path."""
+
+    @abstractmethod
+    def read_split(
+        self,
+        data: Path,
+        split: str | None,
+        *,
+        columns: Mapping[str, Any],
+        labels: Sequence[str],
+        named: Collection[str] = (),
+    ) -> Split:
+        """Read the examples of a split.
+
+        Args:
+            data: Task folder or table.
+            split: The name of the split.
+            columns: The columns of a user's table.
+            labels: The labels that the models know; others are rejected.
+            named: The keys of `columns` that the user set: the table must have them.
+        """
+
+    @abstractmethod
+    def find_label_names(self, path: Path, *, columns: Mapping[str, Any]) -> tuple[str, ...]:
+        """The names of the labels: the task's own, or all that a table has."""
+
+    def write_files(
+        self,
+        folder: Path,
+        task: AnyTask,
+        answers: Sequence[object],
+        examples: Sequence[Example],
+        *,
+        split: str,
+    ) -> None:
+        """Write predictions in the format of a published task."""
+
+
+@dataclass(frozen=True)
+class TableTask(TaskDefinition):
+    """A task type for a user's table; `fixed` are the columns' settings that define it."""
+
+    columns: type[Columns]
+    defaults: TaskConfig
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    is_published: ClassVar[bool] = False
+
+    @property
+    def config(self) -> TaskConfig:
+        return self.defaults
+
+    def build_columns(self, columns: Mapping[str, Any]) -> Columns:
+        """Build the column settings from what the user gives and what the task fixes."""
+        for key, value in self.fixed.items():
+            asked = columns.get(key, value)
+            if asked != value:
+                others = [each.name for each in TABLE_TASKS.values() if each.fixed.get(key) == asked]
+                raise InputError(
+                    f"columns.{key}={asked} is not for {self.name}, where it is {value}; leave it out, or use "
+                    f"{' or '.join(others) or 'another task'}"
+                )
+        values = {**columns, **self.fixed}
+        return build_settings(self.columns, values=values, source=f"columns of {self.name}")
+
+    def find_split(self, data: Path, split: str | None) -> tuple[str, Path]:
+        if data.is_file():
+            if split is not None:
+                raise InputError(
+                    f"--split {split}: {data} is one table; leave it out, or give a folder of tables"
+                )
+            return data.name, data
+        if not data.exists():
+            raise FileFormatError(f"{data}: does not exist; give a table, or a folder with dev.*")
+        name = split or "dev"
+        found = find_table(data, DEV_NAMES if name == "dev" else (name,))
+        if found is None:
+            raise FileFormatError(
+                f"{data}: has no table {name}.*; give the file itself, or --split with the name of another"
+            )
+        return name, found
+
+    def read_split(
+        self,
+        data: Path,
+        split: str | None,
+        *,
+        columns: Mapping[str, Any],
+        labels: Sequence[str],
+        named: Collection[str] = (),
+    ) -> Split:
+        name, path = self.find_split(data, split)
+        settings = self.build_columns(columns)
+        table = read_table(path, settings, labels=Labels(tuple(labels)) if labels else None)
+        check_named(settings, named=named, read=[table.problems])
+        return Split(name, path, table.examples, tuple(table.problems.describe()))
+
+    def find_label_names(self, path: Path, *, columns: Mapping[str, Any]) -> tuple[str, ...]:
+        found = find_labels(path, self.build_columns(columns))
+        return () if found is None else found.names
+
+
+def find_table(folder: Path, names: Sequence[str]) -> Path | None:
+    """Find the first table of one of these names; two of one name are rejected."""
+    for name in names:
+        found = sorted(
+            path
+            for path in folder.iterdir()
+            if path.name.split(".")[0] == name and find_format(path) in FORMATS
+        )
+        if len(found) > 1:
+            raise FileFormatError(
+                f"{found[0]} and {found[1].name} are both there; give the file, or remove one"
+            )
+        if found:
+            return found[0]
+    return None
+
+
+@dataclass(frozen=True)
+class PublishedTask(TaskDefinition):
+    """A published task with official files; `files` leads from splits to names below `folder`."""
+
     folder: str
-    max_length: int = 512
-    files: Mapping[str, str] = field(default_factory=lambda: ONE_FILE_EACH)
+    files: Mapping[str, str] = field(
+        default_factory=lambda: {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
+    )
+    is_published: ClassVar[bool] = True
+    # How a user's table of such examples is read, and what problems count.
+    table: ClassVar[str]
+    unit: ClassVar[str] = "question"
+
+    @property
+    def table_columns(self) -> dict[str, Any]:
+        """The default columns of a table of this task."""
+        return {}
+
+    def find_split(self, data: Path, split: str | None) -> tuple[str, Path]:
+        """Find a split in the folder that is given, or in the task's own below it."""
+        name = split or ("dev" if "dev" in self.files else next(iter(self.files)))
+        if name not in self.files:
+            raise InputError(f"{self.name} has no split {name!r}; its splits are {', '.join(self.files)}")
+        for folder in (data / self.folder, data, data / "glue" / self.folder):
+            if (folder / self.files[name]).exists():
+                return name, folder / self.files[name]
+        raise FileFormatError(
+            f"{data / self.folder / self.files[name]}: does not exist; give the folder that has "
+            f"{self.folder}/, or {self.folder}/ itself"
+        )
+
+    def read_split(
+        self,
+        data: Path,
+        split: str | None,
+        *,
+        columns: Mapping[str, Any] | None = None,
+        labels: Sequence[str] = (),
+        named: Collection[str] = (),
+    ) -> Split:
+        name, path = self.find_split(data, split)
+        problems = self.open_problems(path, split=name)
+        found = self.iter_examples(path, split=name, problems=problems)
+        examples = tuple(each.example for each in found)
+        problems.check(len(examples))
+        return Split(name, path, examples, tuple(problems.describe()))
+
+    def find_label_names(self, path: Path, *, columns: Mapping[str, Any]) -> tuple[str, ...]:
+        return self.config.labels
+
+    def open_problems(self, path: Path, *, split: str) -> Problems:
+        """Where the bad rows of a split are counted; every row of a test set must be answered."""
+        return Problems(path, unit=self.unit, is_strict=split.startswith("test"))
+
+    @abstractmethod
+    def iter_examples(
+        self, path: Path, *, split: str, problems: Problems, is_labeled: bool = True
+    ) -> Iterator[Numbered[Example]]:
+        """Yield the examples of a split; without `is_labeled`, as for prediction, labels are not needed."""
+
+
+@dataclass(frozen=True)
+class GlueTask(PublishedTask):
+    """A task of GLUE.
+
+    Args:
+        metrics: If there are two, the score is their mean; F1 is that of class 1.
+        first: The column of the first text.
+        second: The column of the second text, if there is one.
+        label: The column of the label.
+        labels: Spelled as in the files, in the order of GLUE's outputs; none for numbers.
+        label_names: What they mean; by default as spelled.
+        header: The columns of the splits `headless`, whose files have no header.
+        headless: The splits without a header.
+        submissions: The names of the files for GLUE's server, by split.
+        model_of: The task whose model answers this one.
+    """
+
+    metrics: tuple[str, ...] = ("accuracy",)
     first: str = "sentence1"
     second: str | None = "sentence2"
     label: str = "label"
-    labels: Labels | None = None
+    labels: tuple[str, ...] = ()
     label_names: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
     headless: tuple[str, ...] = ()
     submissions: Mapping[str, str] = field(default_factory=dict)
-    metrics: tuple[str, ...] = ()
-    has_impossible: bool = False
     model_of: str | None = None
+    table: ClassVar[str] = "classification"
+    unit: ClassVar[str] = "line"
+
+    @property
+    def config(self) -> ClassificationConfig:
+        return ClassificationConfig(
+            task=self.name,
+            label_kind="one" if self.labels else "number",
+            labels=self.label_names or self.labels,
+            metrics=self.metrics,
+            max_length=512,
+        )
+
+    @property
+    def model_task(self) -> str:
+        return self.model_of or self.name
+
+    @property
+    def official_labels(self) -> tuple[str, ...]:
+        return self.labels
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        return tuple(self.submissions.values())
+
+    @property
+    def table_columns(self) -> dict[str, Any]:
+        return {"text": self.first, "text_pair": self.second}
+
+    def iter_examples(
+        self, path: Path, *, split: str, problems: Problems, is_labeled: bool = True
+    ) -> Iterator[Numbered[TextExample]]:
+        """Yield the examples of a GLUE file; a test file may have no labels, every row of the others must.
+
+        Quotes are plain characters, columns are found by name, and an empty text is kept: the official scores
+        count it. The id of a row is its index, or its number from 0 if the file has none.
+        """
+        lines = iter_lines(path, problems=problems)
+        is_headless = split in self.headless
+        header = list(self.header) if is_headless else read_tsv_header(lines, problems=problems)
+        has_labels = is_labeled and (self.label in header or not split.startswith("test"))
+        columns = TextColumns(
+            text=self.first,
+            text_pair=self.second,
+            label=self.label,
+            label_kind="one" if self.labels else "number",
+            id=next((name for name in ID_COLUMNS if name in header), None),
+        )
+        wanted = columns.wanted(is_labeled=has_labels)
+        hint = f"give the official file of {self.name}"
+        check_columns(header, replace(wanted, hint=hint), problems=problems)
+        first_line = 1 if is_headless else 2
+
+        def build(row: Row) -> Numbered[TextExample]:
+            example = columns.build(row, Labels(self.labels), is_labeled=has_labels, keeps_empty=True)
+            if columns.id is None:
+                example = replace(example, id=str(row.line - first_line))
+            columns.note(example, row.line, problems)
+            return Numbered(row.line, example)
+
+        return iter_good(iter_tsv_rows(lines, header=header, problems=problems), build, problems=problems)
+
+    def write_files(
+        self,
+        folder: Path,
+        task: AnyTask,
+        answers: Sequence[object],
+        examples: Sequence[Example],
+        *,
+        split: str,
+    ) -> None:
+        """Write the file for GLUE's server; numbers have three decimals and are clipped to STS-B's 0 to 5."""
+        if split not in self.submissions or task.config.kind != self.config.kind:
+            return
+        lines = ["index\tprediction"]
+        for example, answer in zip(examples, cast(Sequence[Floats], answers), strict=True):
+            if self.labels:
+                lines.append(f"{example.id}\t{self.labels[int(answer.argmax())]}")
+            else:
+                lines.append(f"{example.id}\t{min(max(float(answer[0]), STSB_RANGE[0]), STSB_RANGE[1]):.3f}")
+        write_text(folder / self.submissions[split], "\n".join(lines) + "\n")
 
 
-_TASKS = (
-    Task(
-        "cola", "texts", "CoLA", first="sentence", second=None, labels=BINARY,
+@dataclass(frozen=True)
+class SquadTask(PublishedTask):
+    """SQuAD 1.1, or 2.0, which `has_impossible` questions."""
+
+    has_impossible: bool = False
+    max_length: int = 512
+    table: ClassVar[str] = "questions"
+
+    @property
+    def config(self) -> QuestionAnsweringConfig:
+        return QuestionAnsweringConfig(
+            task=self.name, max_length=self.max_length, has_impossible=self.has_impossible
+        )
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        return SQUAD_FILES
+
+    def iter_examples(
+        self, path: Path, *, split: str, problems: Problems, is_labeled: bool = True
+    ) -> Iterator[Numbered[SpanExample]]:
+        """Yield the questions of a SQuAD file; answers that are not where they should be are counted.
+
+        In 1.1, impossible questions are skipped and counted.
+        """
+        has_impossible = self.has_impossible or not is_labeled
+        seen: set[str] = set()
+
+        def build(row: Row) -> Numbered[SpanExample]:
+            example = _build_question(row, has_impossible=has_impossible)
+            if example.id in seen:
+                raise BadRow("an id that occurs twice", quote(example.id), is_fatal=True)
+            seen.add(example.id)
+            note_answers(example, row.line, problems)
+            return Numbered(row.line, example)
+
+        return iter_good(_iter_questions(path), build, problems=problems)
+
+    def write_files(
+        self,
+        folder: Path,
+        task: AnyTask,
+        answers: Sequence[object],
+        examples: Sequence[Example],
+        *,
+        split: str,
+    ) -> None:
+        cast(QuestionAnsweringTask, task).write_predictions(folder, answers, examples)  # type: ignore[arg-type]
+
+
+def _iter_questions(path: Path) -> Iterator[Row]:
+    number = 0
+    for index, article in enumerate(_read_list(read_json(path), "data", where=str(path)), start=1):
+        where = f"{path}: article {index}"
+        for paragraph in _read_list(article, "paragraphs", where=where):
+            context = paragraph.get("context") if isinstance(paragraph, dict) else None
+            if not isinstance(context, str):
+                raise FileFormatError(f"{where} has a paragraph without a context; is it a SQuAD file?")
+            for content in _read_list(paragraph, "qas", where=where):
+                number += 1
+                title = str(article.get("title", ""))
+                yield Row({"title": title, "context": context, "content": content}, str(path), number)
+
+
+def _read_list(value: Any, key: str, *, where: str) -> list[Any]:
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, list):
+        raise FileFormatError(f"{where} has no list {key!r}; is it a SQuAD file?")
+    return found
+
+
+def _build_question(row: Row, *, has_impossible: bool) -> SpanExample:
+    content, context = row.values["content"], row.values["context"]
+    keys = ("id", "question")
+    if not isinstance(content, dict) or not all(isinstance(content.get(key), str) for key in keys):
+        raise BadRow("a question without an id or a text")
+    is_impossible = content.get("is_impossible", False)
+    if not isinstance(is_impossible, bool):
+        raise BadRow("is_impossible is neither true nor false", quote(content["id"]))
+    if is_impossible and not has_impossible:
+        raise BadRow("a question without an answer, which SQuAD 1.1 does not have", quote(content["id"]))
+    # An impossible question may have plausible answers, which answer another one.
+    answers = () if is_impossible else parse_answers(content.get("answers", []), context=context)
+    title = row.values["title"]
+    return SpanExample(content["id"], content["question"], context, answers, is_impossible, title)
+
+
+@dataclass(frozen=True)
+class RaceTask(PublishedTask):
+    """RACE: a folder `{middle,high}/*.txt` for each split, one passage in each file."""
+
+    table: ClassVar[str] = "choice"
+
+    @property
+    def config(self) -> MultipleChoiceConfig:
+        return MultipleChoiceConfig(task=self.name, max_length=512)
+
+    def iter_examples(
+        self, path: Path, *, split: str, problems: Problems, is_labeled: bool = True
+    ) -> Iterator[Numbered[ChoiceExample]]:
+        """Yield the questions in the order of the files' numbers; a question's id is its file and index.
+
+        The answers are letters, and may be missing altogether, as in a test set.
+        """
+        number = 0
+        for level in RACE_LEVELS:
+            files = sorted((path / level).glob("*.txt"), key=lambda each: (len(each.name), each.name))
+            if not files:
+                raise FileFormatError(
+                    f"{path / level}: no passages (*.txt) there; give the folder that has train/middle"
+                )
+            for file in files:
+                for example in _read_passage(file, level=level):
+                    number += 1
+                    if not example.passage.strip() or not all(option.strip() for option in example.options):
+                        problems.note("an empty passage or option", line=number, detail=example.id)
+                    yield Numbered(number, example)
+
+
+def _read_passage(path: Path, *, level: str) -> list[ChoiceExample]:
+    content = read_json(path)
+    article = content.get("article") if isinstance(content, dict) else None
+    if not isinstance(article, str):
+        raise FileFormatError(f"{path}: has no text 'article'; is it a passage of RACE?")
+    lists: list[list[Any]] = []
+    for key in ("questions", "options", "answers"):
+        found = content.get(key, [None] * len(lists[0]) if key == "answers" else None)
+        if not isinstance(found, list):
+            raise FileFormatError(f"{path}: has no list {key!r}; is it a passage of RACE?")
+        lists.append(found)
+    if len(set(map(len, lists))) > 1:
+        raise FileFormatError(
+            f"{path}: has {len(lists[0])} questions, {len(lists[1])} lists of options and {len(lists[2])} "
+            "answers; there should be as many of each"
+        )
+    examples = []
+    for index, (question, options, answer) in enumerate(zip(*lists, strict=True)):
+        where = f"{path}: question {index + 1}"
+        texts = [question, *options] if isinstance(options, list) else []
+        if len(texts) < 3 or not all(isinstance(text, str) for text in texts):
+            raise FileFormatError(f"{where} is not a text with a list of at least two options")
+        try:
+            label = None if answer is None else find_lettered_option(str(answer), tuple(options))
+        except BadRow as bad:
+            raise FileFormatError(f"{where} has {bad.reason} ({bad.detail}); fix it") from bad
+        name = f"{level}/{path.name}/{index}"
+        examples.append(ChoiceExample(name, article, question, tuple(options), label, level))
+    return examples
+
+
+_ENTAILMENT = ("entailment", "not_entailment")
+_THREE_WAY = ("entailment", "neutral", "contradiction")
+_BINARY = ("0", "1")
+_PUBLISHED: tuple[PublishedTask, ...] = (
+    GlueTask(
+        "cola", "CoLA", metrics=("matthews",), first="sentence", second=None, labels=_BINARY,
         label_names=("unacceptable", "acceptable"), header=("source", "label", "mark", "sentence"),
-        headless=("train", "dev"), metrics=("matthews",), submissions={"test": "CoLA.tsv"},
+        headless=("train", "dev"), submissions={"test": "CoLA.tsv"},
     ),
-    Task(
-        "sst-2", "texts", "SST-2", first="sentence", second=None, labels=BINARY,
-        label_names=("negative", "positive"), metrics=("accuracy",), submissions={"test": "SST-2.tsv"},
+    GlueTask(
+        "sst-2", "SST-2", first="sentence", second=None, labels=_BINARY,
+        label_names=("negative", "positive"), submissions={"test": "SST-2.tsv"},
     ),
-    Task(
-        "mrpc", "texts", "MRPC", first="#1 String", second="#2 String", label="Quality", labels=BINARY,
-        label_names=("not_equivalent", "equivalent"), metrics=("accuracy", "f1"),
-        submissions={"test": "MRPC.tsv"},
+    GlueTask(
+        "mrpc", "MRPC", metrics=("accuracy", "f1"), first="#1 String", second="#2 String", label="Quality",
+        labels=_BINARY, label_names=("not_equivalent", "equivalent"), submissions={"test": "MRPC.tsv"},
     ),
-    Task(
-        "qqp", "texts", "QQP", first="question1", second="question2", label="is_duplicate", labels=BINARY,
-        label_names=("not_duplicate", "duplicate"), metrics=("accuracy", "f1"),
+    GlueTask(
+        "qqp", "QQP", metrics=("accuracy", "f1"), first="question1", second="question2",
+        label="is_duplicate", labels=_BINARY, label_names=("not_duplicate", "duplicate"),
         submissions={"test": "QQP.tsv"},
     ),
-    Task(
-        "sts-b", "texts", "STS-B", label="score", metrics=("pearson", "spearman"),
-        submissions={"test": "STS-B.tsv"},
+    GlueTask(
+        "sts-b", "STS-B", metrics=("pearson", "spearman"), label="score", submissions={"test": "STS-B.tsv"}
     ),
-    Task(
-        "mnli", "texts", "MNLI", label="gold_label", labels=THREE_WAY, label_names=THREE_WAY.names,
+    GlueTask(
+        "mnli", "MNLI", label="gold_label", labels=_THREE_WAY,
         files={
             "train": "train.tsv", "dev": "dev_matched.tsv", "dev-mismatched": "dev_mismatched.tsv",
             "test": "test_matched.tsv", "test-mismatched": "test_mismatched.tsv",
         },
-        metrics=("accuracy",), submissions={"test": "MNLI-m.tsv", "test-mismatched": "MNLI-mm.tsv"},
+        submissions={"test": "MNLI-m.tsv", "test-mismatched": "MNLI-mm.tsv"},
     ),
-    Task(
-        "qnli", "texts", "QNLI", first="question", second="sentence", labels=ENTAILMENT,
-        label_names=ENTAILMENT.names, metrics=("accuracy",), submissions={"test": "QNLI.tsv"},
+    GlueTask(
+        "qnli", "QNLI", first="question", second="sentence", labels=_ENTAILMENT,
+        submissions={"test": "QNLI.tsv"},
     ),
-    Task(
-        "rte", "texts", "RTE", labels=ENTAILMENT, label_names=ENTAILMENT.names,
-        metrics=("accuracy",), submissions={"test": "RTE.tsv"},
+    GlueTask("rte", "RTE", labels=_ENTAILMENT, submissions={"test": "RTE.tsv"}),
+    GlueTask(
+        "wnli", "WNLI", labels=_BINARY, label_names=("not_entailment", "entailment"),
+        submissions={"test": "WNLI.tsv"},
     ),
-    Task(
-        "wnli", "texts", "WNLI", labels=BINARY, label_names=("not_entailment", "entailment"),
-        metrics=("accuracy",), submissions={"test": "WNLI.tsv"},
+    GlueTask(
+        "ax", "diagnostic", metrics=("matthews",), labels=_THREE_WAY, files={"test": "diagnostic.tsv"},
+        submissions={"test": "AX.tsv"}, model_of="mnli",
     ),
-    Task(
-        "ax", "texts", "diagnostic", labels=THREE_WAY, label_names=THREE_WAY.names,
-        files={"test": "diagnostic.tsv"}, metrics=("matthews",), submissions={"test": "AX.tsv"},
-        model_of="mnli",
-    ),
-    Task(
-        "squad-1.1", "spans", "squad", max_length=384,
-        files={"train": "train-v1.1.json", "dev": "dev-v1.1.json"},
-    ),
-    Task(
-        "squad-2.0", "spans", "squad", has_impossible=True,
-        files={"train": "train-v2.0.json", "dev": "dev-v2.0.json"},
-    ),
-    Task("race", "choices", "race", files={"train": "train", "dev": "dev", "test": "test"}),
+    SquadTask("squad-1.1", "squad", {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}, max_length=384),
+    SquadTask("squad-2.0", "squad", {"train": "train-v2.0.json", "dev": "dev-v2.0.json"}, has_impossible=True),
+    RaceTask("race", "race", {"train": "train", "dev": "dev", "test": "test"}),
 )  # fmt: skip
-TASKS: Mapping[str, Task] = {task.name: task for task in _TASKS}
-ALIASES: Mapping[str, str] = {"diagnostic": "ax"}
+PUBLISHED_TASKS: Mapping[str, PublishedTask] = {task.name: task for task in _PUBLISHED}
+_ALIASES = {"diagnostic": "ax"}
+_TABLES = (
+    TableTask(
+        "classification",
+        TextColumns,
+        ClassificationConfig(task="classification", metrics=("accuracy", "macro_f1"), max_length=512),
+        {"label_kind": "one"},
+    ),
+    TableTask(
+        "multilabel",
+        TextColumns,
+        ClassificationConfig(
+            task="multilabel",
+            label_kind="several",
+            metrics=("multilabel_micro_f1", "multilabel_macro_f1"),
+            max_length=512,
+        ),
+        {"label_kind": "several"},
+    ),
+    TableTask(
+        "regression",
+        TextColumns,
+        ClassificationConfig(
+            task="regression", label_kind="number", metrics=("pearson", "spearman"), max_length=512
+        ),
+        {"label_kind": "number"},
+    ),
+    TableTask("words", WordColumns, TokenClassificationConfig(task="words", max_length=512)),
+    TableTask("questions", SpanColumns, QuestionAnsweringConfig(task="questions", max_length=512)),
+    TableTask("embedding", SimilarityColumns, EmbeddingConfig(task="embedding", max_length=512)),
+    TableTask(
+        "choice", ChoiceColumns, MultipleChoiceConfig(task="choice", metrics=("accuracy",), max_length=512)
+    ),
+)
+TABLE_TASKS: Mapping[str, TableTask] = {task.name: task for task in _TABLES}
 
 
-def find_task(name: str) -> Task:
-    """The task of a name, in capitals or not; an unknown one is refused with the nearest."""
+def list_tasks() -> list[str]:
+    """The names of all tasks, published ones and task types."""
+    return [*PUBLISHED_TASKS, *TABLE_TASKS]
+
+
+def find_task(name: str) -> TaskDefinition:
+    """Find a task by name, in any case; an unknown one is rejected with the nearest."""
     plain = name.lower()
-    task = TASKS.get(ALIASES.get(plain, plain))
-    if task is None:
-        raise InputError(f"no task {name!r}; {suggest(plain, TASKS)}")
+    plain = _ALIASES.get(plain, plain)
+    found = PUBLISHED_TASKS.get(plain) or TABLE_TASKS.get(plain)
+    if found is None:
+        raise InputError(f"no task {name!r}; {suggest(plain, ['pretraining', *list_tasks()])}")
+    return found
+
+
+def find_trainable_task(name: str) -> TaskDefinition:
+    """Find a task that can be fine-tuned."""
+    task = find_task(name)
+    if task.model_task != task.name:
+        raise InputError(
+            f"{task.name} has no training examples; fine-tune {task.model_task} and evaluate that model"
+        )
     return task
-
-
-def find_split(task: Task, data: Path, *, split: str) -> Path:
-    """Where a split of a task lies: in the folder that is given, or in the task's own below it."""
-    if split not in task.files:
-        raise InputError(f"{task.name} has no split {split!r} but {', '.join(task.files)}")
-    data = Path(data)
-    for folder in (data / task.folder, data, data / "glue" / task.folder):
-        if (folder / task.files[split]).exists():
-            return folder / task.files[split]
-    raise FileFormatError(
-        f"{data / task.folder / task.files[split]}: not there, nor is {data / task.files[split]}; "
-        f"give the folder that has {task.folder}/, or {task.folder}/ itself"
-    )
-
-
-@dataclass(frozen=True)
-class OwnTask:
-    """What a table teaches: `columns` are its columns' class, `fixed` what the task says about them."""
-
-    name: str
-    kind: KindName
-    columns: type[Columns]
-    label_kind: LabelKind = "one"
-    metrics: tuple[str, ...] = ()
-    fixed: tuple[tuple[str, Any], ...] = ()
-    has_impossible: bool = False
-
-
-_OWN_TASKS = (
-    OwnTask(
-        "classification", "texts", TextColumns, metrics=("accuracy", "macro_f1"),
-        fixed=(("label_kind", "one"),),
-    ),
-    OwnTask(
-        "multilabel", "texts", TextColumns, "several", ("multilabel_micro_f1", "multilabel_macro_f1"),
-        fixed=(("label_kind", "several"),),
-    ),
-    OwnTask(
-        "regression", "texts", TextColumns, "number", ("pearson", "spearman"),
-        fixed=(("label_kind", "number"),),
-    ),
-    OwnTask("words", "words", WordColumns),
-    OwnTask("questions", "spans", SpanColumns, has_impossible=True),
-    OwnTask("embedding", "embedding", SimilarityColumns, "number"),
-    OwnTask("choice", "choices", ChoiceColumns, metrics=("accuracy",)),
-)  # fmt: skip
-OWN_TASKS: Mapping[str, OwnTask] = {task.name: task for task in _OWN_TASKS}

@@ -5,224 +5,181 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from albert.errors import InputError
 from albert.model.runtime import RuntimeSettings
 from albert.pretrained.hub import resolve_source
 from albert.progress import Reporter
-from albert.tasks.answering import load_answerer
-from albert.tasks.evaluation_goal import Goal, find_names, find_questions
-from albert.tasks.examples import Example
-from albert.tasks.kinds.kind import AnyKind
-from albert.tasks.metrics.task_score import find_middle
-from albert.tasks.task_facts import TaskConfig, build_kind, describe_labels, read_facts
+from albert.tasks.catalogue import TaskDefinition, build_task, read_config
+from albert.tasks.models import FinetunedModel, load_finetuned
+from albert.tasks.task import AnyTask, Example, TaskConfig
 
 Source = str | Path
-_NEWS_EVERY = 512  # answers between two lines of progress
+_PROGRESS_EVERY = 512  # answers
 
 
 @dataclass(frozen=True)
 class Member:
-    """A model of an ensemble; `places` maps the labels of the ensemble to its own outputs.
+    """A model of an ensemble.
 
-    `foreign` is the config to open a folder with that has no task.json.
+    Args:
+        name: As the user gave it.
+        path: Its folder.
+        config: Its task.
+        foreign: The task to open a folder with that has no task.json.
+        order: For each label of the ensemble the index of the model's own output.
     """
 
     name: str
     path: Path
-    facts: TaskConfig
+    config: TaskConfig
     foreign: TaskConfig | None = None
-    places: tuple[int, ...] | None = None
+    order: tuple[int, ...] | None = None
+
+    def load(self, runtime: RuntimeSettings) -> FinetunedModel:
+        return load_finetuned(self.path, target=self.foreign, runtime=runtime)
+
+    def align(self, answers: Sequence[object]) -> list[object]:
+        """Bring the labels of answers into the order of the ensemble, at the model's temperature."""
+        task = build_task(self.config)
+        return [task.align(answer, self.order) for answer in answers]
+
+
+def open_members(
+    definition: TaskDefinition,
+    models: Sequence[Source],
+    *,
+    runtime: RuntimeSettings,
+    columns: Mapping[str, Any],
+    data: tuple[Path, str | None] | None = None,
+    revision: str | None = None,
+) -> tuple[tuple[Member, ...], dict[str, Any]]:
+    """Open the models of an evaluation or a prediction, and find the columns of a user's table.
+
+    Args:
+        definition: The task.
+        models: Folders, runs or hub names.
+        runtime: Device and precision.
+        columns: The columns that the user names; others are those of the first model, if it was fine-tuned on
+            such a table.
+        data: The data and the split, to find the labels of folders that do not name theirs.
+        revision: The version of models on the hub.
+    """
+    if definition.is_published and columns and data is not None:
+        raise InputError(f"{definition.name} has official files; leave columns out, or use a task type")
+    paths = [resolve_source(model, revision=revision) for model in models]
+    known = [read_config(path) for path in paths]
+    first = known[0]
+    names = {**(first.columns if first is not None and first.task == definition.name else {}), **columns}
+    labels = definition.config.labels
+    if data is not None:
+        _, path = definition.find_split(*data)
+        if None in known:
+            labels = definition.find_label_names(path, columns=names)
+    members = []
+    for model, path, config in zip(models, paths, known, strict=True):
+        if config is None:
+            target = definition.config.model_copy(update={"labels": tuple(labels)})
+            adapted = load_finetuned(path, target=target, runtime=runtime).task.config
+            members.append(Member(str(model), path, adapted, target))
+        else:
+            config.check_answers(definition.config, source=str(model), model_task=definition.model_task)
+            members.append(Member(str(model), path, config))
+    return align_members(members, definition), names
+
+
+def align_members(members: Sequence[Member], definition: TaskDefinition) -> tuple[Member, ...]:
+    """Find the order of the members' outputs: the task's labels, or the first member's for a table."""
+    first = members[0].config
+    for member in members:
+        if member.config.kind != first.kind:
+            raise InputError(
+                f"{member.name}: was fine-tuned for {member.config.task}, and {members[0].name} for "
+                f"{first.task}; the models of an ensemble must have the same task type"
+            )
+    labels = definition.config.labels or first.labels
+    if not labels:
+        return tuple(members)
+    # A label may be spelled as it is, in lower case, or as in the files of a published task.
+    spellings = {name: index for index, name in enumerate(labels)}
+    for names in ([name.lower() for name in labels], definition.official_labels):
+        for index, name in enumerate(names):
+            spellings.setdefault(name, index)
+    aligned = []
+    for member in members:
+        own = member.config.labels
+        found = [spellings.get(name, spellings.get(name.lower(), -1)) for name in own]
+        if sorted(found) != list(range(len(labels))):
+            owner = definition.name if definition.config.labels else members[0].name
+            raise InputError(
+                f"{member.name}: was fine-tuned for {member.config.task} with the labels {', '.join(own)}, but "
+                f"{owner} has {', '.join(labels)}; give a model of {definition.model_task}"
+            )
+        aligned.append(replace(member, order=tuple(found.index(index) for index in range(len(labels)))))
+    return tuple(aligned)
+
+
+def merge_configs(members: Sequence[Member], definition: TaskDefinition) -> TaskConfig:
+    """The config by which the merged answers are scored and described."""
+    configs = [member.config for member in members]
+    return configs[0].merge(configs, definition.config, is_published=definition.is_published)
+
+
+def merge_answers(task: AnyTask, members: Sequence[Sequence[object]]) -> list[object]:
+    """Merge the answers of each model into one for each example; a single model's stay as they are."""
+    return list(members[0]) if len(members) == 1 else task.ensemble(members)
 
 
 @dataclass(frozen=True)
 class Ensemble:
     """Models that answer one task, and the answers of each to the same examples."""
 
-    goal: Goal
+    definition: TaskDefinition
     members: tuple[Member, ...]
-    answers: tuple[list[Any], ...]
+    answers: tuple[list[object], ...]
     examples: tuple[Example, ...]
 
     @property
-    def facts(self) -> TaskConfig:
-        """What the models answer together."""
-        return describe_whole(self.members, self.goal)
+    def task(self) -> AnyTask:
+        return build_task(merge_configs(self.members, self.definition))
 
-    def keep(self, rows: Sequence[int]) -> "Ensemble":
-        """Select examples."""
+    def select_examples(self, rows: Sequence[int]) -> "Ensemble":
         answers = tuple([own[row] for row in rows] for own in self.answers)
         return replace(self, answers=answers, examples=tuple(self.examples[row] for row in rows))
 
-    def choose(self, places: Sequence[int]) -> "Ensemble":
-        """Select models."""
-        members = tuple(self.members[place] for place in places)
-        return replace(self, members=members, answers=tuple(self.answers[place] for place in places))
+    def select_members(self, indices: Sequence[int]) -> "Ensemble":
+        members = tuple(self.members[index] for index in indices)
+        return replace(self, members=members, answers=tuple(self.answers[index] for index in indices))
 
-    def merge(self) -> list[Any]:
-        """Merge the models' answers into one for each example."""
-        return merge_members(build_kind(self.facts), self.answers)
+    def merge(self) -> list[object]:
+        return merge_answers(self.task, self.answers)
 
     def score(self) -> dict[str, float]:
-        """Score the merged answers."""
-        return build_kind(self.facts).score(self.merge(), self.examples)
+        return self.task.score(self.merge(), self.examples)
 
 
-def open_members(
-    goal: Goal,
-    models: Sequence[Source],
-    *,
-    data: Path,
-    split: str | None,
-    columns: Mapping[str, Any],
-    revision: str | None,
-    runtime: RuntimeSettings,
-) -> tuple[tuple[Member, ...], dict[str, Any]]:
-    """Open the models of an evaluation, and find the names of an own table's columns.
-
-    These are the first model's, where it was fine-tuned on such a table, changed by the user's.
-    """
-    if goal.published is not None and columns:
-        raise InputError(f"{goal.name} has files of its own; leave columns out, or name a task of own tables")
-    _, path = find_questions(goal, data, split=split)
-    known = [read_facts(resolve_source(model, revision=revision)) for model in models]
-    # A model of embeddings may be evaluated on a table of pairs, whose columns are not the model's.
-    first = known[0]
-    names = {**(first.columns if first is not None and first.task == goal.name else {}), **columns}
-    # Other libraries' folders may not name their labels: then they are those of the table, in its order.
-    labels = find_names(goal, path, columns=names) if None in known else ()
-    members = [read_member(model, goal, names=labels, revision=revision, runtime=runtime) for model in models]
-    return fit_members(members, goal), names
-
-
-def read_member(
-    source: Source, goal: Goal, *, names: Sequence[str], runtime: RuntimeSettings, revision: str | None = None
-) -> Member:
-    """Read what a folder was fine-tuned for; without task.json, for this task with the labels `names`."""
-    path = resolve_source(source, revision=revision)
-    facts, wanted = read_facts(path), goal.facts
-    if facts is None:
-        wanted = wanted.model_copy(update={"labels": tuple(names)})
-        return Member(str(source), path, load_answerer(path, task=wanted, runtime=runtime).facts, wanted)
-    # Vectors answer how similar two texts are: STS-B, and any table of pairs with numbers.
-    embeds_pairs = facts.kind == "embedding" and wanted.kind == "texts" and wanted.label_kind == "number"
-    task = f"{source}: was fine-tuned for {facts.task}"
-    if facts.kind != wanted.kind and not embeds_pairs:
-        raise InputError(
-            f"{task} ({facts.kind}), and {goal.name} is of {wanted.kind}; give a model of {_name_model(goal)}"
-        )
-    if facts.kind == wanted.kind and facts.label_kind != wanted.label_kind:
-        raise InputError(
-            f"{task} and gives {describe_labels(facts.label_kind)}, and {goal.name} asks for "
-            f"{describe_labels(wanted.label_kind)}; give a model of {_name_model(goal)}"
-        )
-    if goal.published is not None and wanted.has_impossible and not facts.has_impossible:
-        raise InputError(
-            f"{task} and answers every question, and {goal.name} has some without an answer; give a model of "
-            f"{goal.name}"
-        )
-    return Member(str(source), path, facts)
-
-
-def fit_members(members: Sequence[Member], goal: Goal) -> tuple[Member, ...]:
-    """Bring the members' outputs into one order: the task's, or the first member's where a table has none."""
-    first = members[0].facts
-    for member in members:
-        if (member.facts.kind, member.facts.has_impossible) != (first.kind, first.has_impossible):
-            raise InputError(
-                f"{member.name}: was fine-tuned for {member.facts.task}, and {members[0].name} for "
-                f"{first.task}; the models of an ensemble must answer the same"
-            )
-    if first.kind not in ("texts", "words"):
-        return tuple(members)
-    labels = goal.facts.labels or first.labels
-    # A label may be spelled as it is, in lower case, or as the files of a published task have it.
-    spellings = {name: place for place, name in enumerate(labels)}
-    official = goal.published.labels.names if goal.published and goal.published.labels else ()
-    for names in ([name.lower() for name in labels], official):
-        for place, name in enumerate(names):
-            spellings.setdefault(name, place)
-    fitted = []
-    for member in members:
-        own = member.facts.labels
-        found = [spellings.get(name, spellings.get(name.lower(), -1)) for name in own]
-        if sorted(found) != list(range(len(labels))):
-            raise InputError(
-                f"{member.name}: was fine-tuned for {member.facts.task} and answers {', '.join(own)}, but "
-                f"{goal.name if goal.facts.labels else members[0].name} has {', '.join(labels)}; "
-                f"give a model of {_name_model(goal)}"
-            )
-        fitted.append(replace(member, places=tuple(found.index(place) for place in range(len(labels)))))
-    return tuple(fitted)
-
-
-def describe_whole(members: Sequence[Member], goal: Goal) -> TaskConfig:
-    """Build the config that the merged answers are scored and described by.
-
-    Probabilities are at each member's own temperature before they are merged, so that the whole has none.
-    Odds for no answer are averaged, and their threshold is the median of the members'.
-    """
-    first = members[0].facts
-    known = [member.facts.threshold for member in members if member.facts.threshold is not None]
-    has_threshold = goal.facts.has_impossible or goal.own is not None
-    is_own = goal.own is not None and first.task == goal.name
-    return first.model_copy(
-        update={
-            "task": goal.name,
-            "labels": goal.facts.labels or first.labels,
-            "metrics": (first.metrics if is_own else ()) or goal.facts.metrics,
-            "temperature": 1.0,
-            "class_weights": None,
-            "has_exits": False,
-            "patience": None,
-            "has_impossible": first.has_impossible and has_threshold,
-            "threshold": find_middle(known) if len(known) == len(members) else None,
-        }
-    )
-
-
-def predict_members(
-    members: Sequence[Member],
-    examples: Sequence[Example],
+def predict_ensemble(
+    definition: TaskDefinition,
+    members: tuple[Member, ...],
+    examples: tuple[Example, ...],
     *,
     runtime: RuntimeSettings,
     depth: int | None,
     reporter: Reporter,
-) -> tuple[list[Any], ...]:
+) -> Ensemble:
     """Compute the answers of each model to all examples; one model is in memory at a time."""
     found = []
     for number, member in enumerate(members):
-        answers: list[Any] = []
-        answerer = load_answerer(member.path, task=member.foreign, runtime=runtime)
-        for _, answer in answerer.iter_answers(examples, depth=depth):
-            answers.append(align_answer(answer, member))
-            if len(answers) % _NEWS_EVERY == 0 or len(answers) == len(examples):
+        answers: list[object] = []
+        model = member.load(runtime)
+        for answer in model.iter_answers(examples, depth=depth):
+            answers.append(answer)
+            if len(answers) % _PROGRESS_EVERY == 0 or len(answers) == len(examples):
                 share = (number + len(answers) / len(examples)) / len(members)
                 reporter.show("evaluate", f"{member.name}: {len(answers):,} answers", fraction=share)
-        found.append(answers)
-        if told := answerer.describe_cuts():
+        found.append(member.align(answers))
+        for told in model.describe_truncated(len(examples)):
             reporter.say(told)
-    return tuple(found)
-
-
-def align_answer(answer: Any, member: Member) -> Any:
-    """Bring an answer's labels into the order of the ensemble, at the temperature of its model."""
-    if not isinstance(answer, np.ndarray) or member.facts.label_kind == "number":
-        return answer
-    ordered = answer if member.places is None else answer[..., list(member.places)]
-    return ordered / member.facts.temperature
-
-
-def merge_members(kind: AnyKind, members: Sequence[Sequence[Any]]) -> list[Any]:
-    """Merge the answers of each model into one for each example; a single model's are as they are."""
-    if len(members) == 1:
-        return list(members[0])
-    shapes = {getattr(answer, "shape", None) for answers in members for answer in answers}
-    if len(shapes) == 1 and isinstance(members[0][0], np.ndarray):
-        # Rows of one width are merged all at once: a hundred times as fast as one by one.
-        return list(kind.merge([np.stack(answers) for answers in members]))
-    return [kind.merge(answers) for answers in zip(*members, strict=True)]
+    return Ensemble(definition, members, tuple(found), examples)
 
 
 def choose_members(
@@ -230,21 +187,21 @@ def choose_members(
 ) -> tuple[list[int], list[float]]:
     """Select forward: the best model, then each time the one that helps most, until none helps.
 
-    `score` is that of the models at these places together; of equals the first is taken. Returns the places
-    in the order in which they were added, and the score after each.
+    Args:
+        num_members: The number of models to choose from.
+        score: The score of the models with these indices together; of equals the first is taken.
+
+    Returns:
+        The indices in the order in which they were added, and the score after each.
     """
     chosen: list[int] = []
     reached: list[float] = []
     left = list(range(num_members))
     while left:
-        scores = [score([*chosen, place]) for place in left]
+        scores = [score([*chosen, index]) for index in left]
         best = max(scores)
         if chosen and best <= reached[-1]:
             break
         chosen.append(left.pop(scores.index(best)))
         reached.append(best)
     return chosen, reached
-
-
-def _name_model(goal: Goal) -> str:
-    return goal.name if goal.published is None or goal.published.model_of is None else goal.published.model_of

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -14,10 +14,8 @@ from albert.errors import InputError
 from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.pretrained.folder import load_model, load_vocabulary
-from albert.tasks.encoding.sequence import EncodedText
-from albert.tasks.examples import TextExample
-from albert.tasks.kinds.texts import ExitTextKind
-from albert.tasks.task_facts import build_kind, read_facts
+from albert.tasks.catalogue import build_task, read_config
+from albert.tasks.task import AnyTask, Example, Item
 
 _Way = tuple[int | None, int]  # patience (or None) and depth
 
@@ -70,25 +68,24 @@ class ExitCurve:
 
 
 def measure_folder(
-    folder: Path, examples: Sequence[TextExample], *, max_tokens: int = 2048, num_rounds: int = 5
+    folder: Path, examples: Sequence[Example], *, max_tokens: int = 2048, num_rounds: int = 5
 ) -> ExitCurve:
     """Measure the curve of a fine-tuned folder; one without exits is rejected."""
-    facts = read_facts(folder)
-    if facts is None or not facts.has_exits:
-        raise InputError(f"{folder}: has no exits; fine-tune a model with has_exits=true and give its folder")
-    kind = build_kind(facts)
-    assert isinstance(kind, ExitTextKind)
-    model = load_model(folder, heads=kind.heads).model
-    items = kind.encode(examples, load_vocabulary(folder))
-    return measure_curve(model, kind, items, examples, max_tokens=max_tokens, num_rounds=num_rounds)
+    config = read_config(folder)
+    if config is None or not config.has_early_exits:
+        raise InputError(f"{folder}: has no early exits; fine-tune a model with has_exits=true")
+    task = build_task(config)
+    model = load_model(folder, heads=task.heads).model
+    items = task.encode(examples, load_vocabulary(folder))
+    return measure_curve(model, task, items, examples, max_tokens=max_tokens, num_rounds=num_rounds)
 
 
 @torch.inference_mode()
 def measure_curve(
     model: AlbertModel,
-    kind: ExitTextKind,
-    items: Sequence[EncodedText],
-    examples: Sequence[TextExample],
+    task: AnyTask,
+    items: Sequence[Item],
+    examples: Sequence[Example],
     *,
     max_tokens: int = 2048,
     num_rounds: int = 5,
@@ -98,20 +95,23 @@ def measure_curve(
     A time is the median over the rounds, and so is a speed: the whole model's time to it in each round.
     """
     if not items:
-        raise InputError("there are no examples to measure a curve on; give some with labels")
-    lengths = [kind.measure(item) for item in items]
+        raise InputError("no examples to measure; give labeled examples")
+    lengths = [item.num_tokens for item in items]
 
     def run(way: _Way) -> tuple[list[NDArray[np.float64]], float, float]:
         """Return the logits in the order of the items, the mean number of layers, and the seconds."""
         begin, num_layers = time.perf_counter(), 0
-        patient = replace(kind, patience=way[0])
-        logits = np.empty((len(items), kind.num_labels))
-        for places in iter_batches(lengths, max_tokens=max_tokens):
-            batch = patient.build_batch([items[place] for place in places])
-            found = patient.answer(model, batch, depth=way[1])
-            logits[places] = found.logits_BK.cpu().numpy()
+        logits: dict[int, NDArray[np.float64]] = {}
+        for indices in iter_batches(lengths, max_tokens=max_tokens):
+            batch = task.build_batch([items[index] for index in indices])
+            found = task.predict_early(model, batch, patience=way[0], depth=way[1])
+            logits.update(zip(indices, found.logits_BK.cpu().numpy().astype(np.float64), strict=True))
             num_layers += int(found.num_layers.sum())
-        return list(logits), num_layers / len(items), time.perf_counter() - begin
+        return (
+            [logits[index] for index in range(len(items))],
+            num_layers / len(items),
+            time.perf_counter() - begin,
+        )
 
     layers = range(1, model.config.num_hidden_layers + 1)
     whole: _Way = (None, layers[-1])
@@ -125,7 +125,7 @@ def measure_curve(
         ExitPoint(
             patience=way[0],
             depth=way[1],
-            score=kind.score(logits, examples)["score"],
+            score=task.score(logits, examples)["score"],
             mean_layers=mean_layers,
             seconds=median(seconds[way] for seconds in rounds),
             speed=median(seconds[whole] / seconds[way] for seconds in rounds),

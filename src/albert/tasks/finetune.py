@@ -1,59 +1,88 @@
-"""Fine-tune a pretrained model on a task: read the data, train, score the best weights, write a folder."""
+"""Fine-tune a pretrained model on a task: open the data, train, score the best weights, write a folder."""
 
 import hashlib
+import re
+import time
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from pydantic import SerializeAsAny, field_validator
 from torch import Tensor
 
 from albert.errors import InputError
-from albert.files import write_json, writing_to
+from albert.files import dump_json, reject_foreign, require_folder, write_json, write_text, writing_to
+from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import build_autocast, select_device
-from albert.pretrained.folder import NewWeightsWarning, format_card, format_rows, load_model
+from albert.pretrained.folder import NewWeightsWarning, format_card, format_rows, load_model, load_vocabulary
 from albert.pretrained.hub import resolve_source
 from albert.progress import NullReporter, Reporter, format_seconds
-from albert.tasks.answering import ask_items
-from albert.tasks.assignment import Assignment, find_teachable, open_assignment
-from albert.tasks.baselines import score_majority
-from albert.tasks.calibration import tune_facts
-from albert.tasks.encoding.windows import MAX_QUESTION
-from albert.tasks.examples import Example, TextExample, identify_examples, list_label_places
-from albert.tasks.finetune_job import FinetuneJob, Renaming
-from albert.tasks.finetune_settings import (
-    FinetuneMetadata,
-    FinetuneSettings,
-    choose_recipe,
-    read_finetune_recipe,
-    read_finetune_run,
-)
-from albert.tasks.kinds.embedding import EmbeddingKind, check_dropout
-from albert.tasks.kinds.kind import AnyKind
-from albert.tasks.kinds.spans import SpanKind
-from albert.tasks.metrics.task_score import format_figure
-from albert.tasks.task_facts import TaskConfig, build_kind, read_facts
-from albert.tasks.task_folder import save_finetuned
-from albert.tasks.vocabulary_fit import check_known, load_own_vocabulary
+from albert.tasks.catalogue import build_task, find_trainable_task, parse_config, read_config
+from albert.tasks.data import TaskData, open_task_data
+from albert.tasks.finetune_job import FinetuneJob, TokenReplacement
+from albert.tasks.finetune_settings import FinetuneSettings, choose_recipe, read_finetune_recipe
+from albert.tasks.metrics.intervals import SeedSummary, summarize_seeds
+from albert.tasks.metrics.scores import find_median, format_score
+from albert.tasks.models import load_own_vocabulary, predict_items, save_finetuned
+from albert.tasks.splits import identify_examples
+from albert.tasks.task import AnyTask, Example, Item, TaskConfig
 from albert.text.tokenizer import Tokenizer
 from albert.training.loop import LoopOutcome, fetch_weights, load_best, load_newest, run_job
 from albert.training.run_folder import (
     FREE_KEYS,
     MODEL_DIR,
     STEPS_ARE_SAVED,
+    RunMetadata,
     claim_run,
     has_run,
+    read_run,
     reject_changes,
     write_run,
 )
-from albert.training.world import DistributedContext, open_world, run_on_main
+from albert.training.world import DistributedContext, is_first_process, open_world, run_on_main
 
 RESULT_NAME = "result.json"
+SEEDS_NAME = "seeds.json"
+_SEED_NAME = re.compile(r"seed-\d+|\..*")
+_NUM_SAMPLED = 256  # items in which unknown tokens are counted
+_MANY_UNKNOWN, _TOO_MANY_UNKNOWN = 0.2, 0.9
+_NUM_TIMED = 200  # examples are enough to know the lengths
+_FIXED_SECONDS = 5.0  # reading, tokenizing, writing the model
+AnyJob = FinetuneJob[Example, Item, object, object]
+
+
+class FinetuneMetadata(RunMetadata):
+    """Metadata of a run: the task, the model it starts from, and hashes that identify both.
+
+    `guess` is the score of the majority baseline.
+    """
+
+    job: Literal["finetune"] = "finetune"
+    recipe: str
+    task: SerializeAsAny[TaskConfig]
+    model: str
+    dev: str | None = None
+    weights: str
+    examples: str
+    num_train: int
+    num_dev: int
+    num_steps: int | None = None
+    guess: float | None = None
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _parse_task(cls, value: Any) -> Any:
+        return parse_config(value, source="run.json") if isinstance(value, dict) else value
+
+
+def read_finetune_run(run_dir: Path) -> tuple[FinetuneSettings, FinetuneMetadata]:
+    """Read the settings and the metadata of a run."""
+    return read_run(run_dir, FinetuneSettings, FinetuneMetadata)
 
 
 @dataclass(frozen=True)
@@ -65,7 +94,7 @@ class FinetuneScores:
 
     @property
     def score(self) -> float:
-        """What the task is judged by, in points of 100."""
+        """The main score, in points of 100."""
         return self.metrics["score"]
 
 
@@ -121,121 +150,73 @@ def finetune(
     >>> answers = albert.load("mood").classify(["a warm day", "a cold night"])
     >>> print(answers[0].label, answers[0].probability)
     """
-    find_teachable(task)  # reject an unknown task before anything is read
+    find_trainable_task(task)  # reject an unknown task before anything is read
     run_dir, source = Path(out), resolve_source(model, revision=revision)
-    config = load_model(source, heads={}).config
-    tokenizer = load_own_vocabulary(source, config)
-    name = str(recipe or choose_recipe(task.lower(), hidden_size=config.hidden_size))
+    model_config = load_model(source, heads={}).config
+    tokenizer = load_own_vocabulary(source, model_config)
+    name = str(recipe or choose_recipe(task.lower(), hidden_size=model_config.hidden_size))
     settings = read_finetune_recipe(name, overrides=overrides)
     build_autocast(settings.runtime)  # reject an unsupported precision
     with open_world(settings.strategy, settings.runtime.device) as world, ExitStack() as held:
         reporter = reporter if reporter is not None and world.is_main else NullReporter()
         run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume)))
-        assignment = open_assignment(
-            task, data, dev=dev, columns=settings.columns, dev_share=settings.dev_share
-        )
-        for problem in assignment.problems:
+        opened = open_task_data(task, data, dev=dev, columns=settings.columns, dev_share=settings.dev_share)
+        for problem in opened.problems:
             reporter.say(problem)
-        facts = complete_facts(assignment, settings, limit=config.max_position_embeddings, reporter=reporter)
-        kind = build_kind(facts)
-        network = load_start(str(source), kind, settings, task=facts)
-        known = FinetuneMetadata(
+        limit = model_config.max_position_embeddings
+        if settings.max_length > limit:
+            reporter.say(
+                f"Using max_length={limit}, the model's number of positions, not {settings.max_length}."
+            )
+        config = complete_config(opened, settings, max_positions=limit)
+        network = load_start(str(source), build_task(config), settings)
+        metadata = FinetuneMetadata(
             data=str(data),
             dev=None if dev is None else str(dev),
             vocabulary=tokenizer.fingerprint,
             num_threads=torch.get_num_threads(),
             recipe=name,
-            task=facts,
+            task=config,
             model=str(source),
             weights=identify_weights(network),
-            examples=assignment.fingerprint,
-            num_train=len(assignment.train),
-            num_dev=len(assignment.dev),
+            examples=opened.fingerprint,
+            num_train=len(opened.train),
+            num_dev=len(opened.dev),
         )
-        run_on_main(world, lambda: _check_run(run_dir, settings, known))
-        job = _build_job(assignment, network, kind, settings, tokenizer, reporter=reporter, world=world)
+        run_on_main(world, lambda: _check_run(run_dir, settings, metadata))
+        job = _build_job(opened, network, config, settings, tokenizer, reporter=reporter, world=world)
         # Only now: examples that are rejected leave nothing behind.
-        run_on_main(world, lambda: _begin_run(run_dir, job, known, assignment))
+        run_on_main(world, lambda: _start_run(run_dir, job, metadata, opened))
         newest = load_newest(run_dir, reporter=reporter, world=world)
         outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, world=world)
         if not outcome.is_finished:
             return FinetuneResult(run_dir, settings, outcome, job.num_steps, None, None, world.is_main)
         state = fetch_weights(network, world)
         written = run_on_main(
-            world,
-            lambda: write_finetuned(
-                run_dir,
-                job,
-                state=state,
-                facts=known,
-                tokenizer=tokenizer,
-                outcome=outcome,
-                reporter=reporter,
-            ),
+            world, lambda: _write_model(run_dir, job, state, metadata, tokenizer, outcome, reporter=reporter)
         )
-        scores = world.gather(written)[0]  # every process knows how it ended: another seed may follow
+        scores = world.gather(written)[0]  # every process knows the scores: another seed may follow
         return FinetuneResult(
             run_dir, settings, outcome, job.num_steps, run_dir / MODEL_DIR, scores, world.is_main
         )
 
 
-def complete_facts(
-    assignment: Assignment, settings: FinetuneSettings, *, limit: int, reporter: Reporter
-) -> TaskConfig:
-    """Complete the config that the data gives with the lengths and weights of the recipe."""
-    facts = assignment.facts
-    weights = None
-    if settings.class_weights == "balanced":
-        weights = count_class_weights(assignment.train, facts)
-    length = min(settings.max_length, limit)
-    completed = facts.model_copy(
-        update={
-            **facts.fit_lengths(length),
-            "class_weights": weights,
-            "has_exits": settings.has_exits,
-            "max_answer": settings.max_answer,
-            "similarity_temperature": settings.similarity_temperature,
-            "min_similarity": settings.min_similarity,
-            "learned_from": (
-                identify_examples(assignment.train),
-                identify_examples((*assignment.train, *assignment.dev)),
-            ),
-            "tuned_on": identify_examples(assignment.dev),
-        }
-    )
-    build_kind(completed)  # reject unsupported settings
-    if length < settings.max_length:
-        reporter.say(
-            f"max_length is {length}, all the positions that the model has, not {settings.max_length}"
-        )
-    return completed
-
-
-def count_class_weights(examples: Sequence[Example], facts: TaskConfig) -> tuple[float, ...]:
-    """Balance the classes: each counts the same in total, and the mean over examples (or words) is 1."""
-    if facts.kind not in ("texts", "words") or facts.label_kind != "one":
-        raise InputError(
-            f"class_weights=balanced for {facts.task}: only classes of which one is right can be weighed; "
-            "leave it out"
-        )
-    counts = Counter(label for example in examples for label in list_label_places(example))
-    total, num_classes = counts.total(), len(facts.labels)
-    # A class without training examples has no loss to weigh.
-    return tuple(
-        total / (num_classes * counts[place]) if counts[place] else 1.0 for place in range(num_classes)
+def complete_config(opened: TaskData, settings: FinetuneSettings, *, max_positions: int) -> TaskConfig:
+    """Complete the config that the data gives with the lengths and options of the recipe."""
+    completed = opened.config.complete(settings, train=opened.train, max_positions=max_positions)
+    learned_from = (identify_examples(opened.train), identify_examples((*opened.train, *opened.dev)))
+    return completed.model_copy(
+        update={"learned_from": learned_from, "tuned_on": identify_examples(opened.dev)}
     )
 
 
-def load_start(source: str, kind: AnyKind, settings: FinetuneSettings, *, task: TaskConfig) -> AlbertModel:
+def load_start(source: str, task: AnyTask, settings: FinetuneSettings) -> AlbertModel:
     """Load the encoder with the head of the task: the folder's, if it was trained on the same labels.
 
-    Otherwise it is new, drawn from the seed; of a folder that does not say what it was trained on, also where
-    the number of labels differs.
+    Otherwise it is new, drawn from the seed; for a folder without task.json, also if the number of labels
+    differs.
     """
-    trained = read_facts(resolve_source(source))
-    is_other = trained is not None and any(
-        getattr(trained, key) != getattr(task, key) for key in ("kind", "label_kind", "labels")
-    )
+    trained = read_config(resolve_source(source))
     dropouts = {
         "hidden_dropout_prob": settings.dropout,
         "attention_probs_dropout_prob": settings.dropout,
@@ -245,12 +226,12 @@ def load_start(source: str, kind: AnyKind, settings: FinetuneSettings, *, task: 
         warnings.simplefilter("ignore", NewWeightsWarning)  # a new head is what fine-tuning is for
         model = load_model(
             source,
-            heads=kind.heads,
+            heads=task.heads,
             seed=settings.seed,
             device=select_device(settings.runtime.device),
             gradient_checkpointing=settings.gradient_checkpointing,
             dropouts={key: value for key, value in dropouts.items() if value is not None},
-            has_fresh_heads=is_other,
+            has_fresh_heads=trained is not None and not task.config.has_same_outputs(trained),
         ).model
     if settings.is_compiled:
         model.encoder.compile(dynamic=True)
@@ -266,8 +247,8 @@ def identify_weights(model: AlbertModel) -> str:
     return digest.hexdigest()
 
 
-def _check_run(run_dir: Path, settings: FinetuneSettings, facts: FinetuneMetadata) -> None:
-    """Reject resuming with another task, model, settings, vocabulary or data than the run began with."""
+def _check_run(run_dir: Path, settings: FinetuneSettings, metadata: FinetuneMetadata) -> None:
+    """Raise `InputError` if a run is resumed with another task, model, settings, vocabulary or data."""
     if not has_run(run_dir):
         return
     begun, known = read_finetune_run(run_dir)
@@ -275,109 +256,91 @@ def _check_run(run_dir: Path, settings: FinetuneSettings, facts: FinetuneMetadat
     def check(what: str, now: str, then: str, *, was: str = "") -> None:
         if now != then:
             raise InputError(
-                f"{run_dir}: its run began with another {what}{was}; give that one, or choose another --out"
+                f"{run_dir}: its run has another {what}{was}; give that one, or choose another --out"
             )
 
     # Another task or model may have another recipe, and other settings other data: causes come first.
-    check("task", facts.task.task, known.task.task)
-    check("model", facts.weights, known.weights, was=f" ({known.model})")
+    check("task", metadata.task.task, known.task.task)
+    check("model", metadata.weights, known.weights, was=f" ({known.model})")
     reject_changes(run_dir, begun, asked=settings, free=FREE_KEYS, hint="choose another --out")
-    check("vocabulary", facts.vocabulary, known.vocabulary)
-    check("data", facts.examples, known.examples, was=f" ({known.data})")
+    check("vocabulary", metadata.vocabulary, known.vocabulary)
+    check("data", metadata.examples, known.examples, was=f" ({known.data})")
 
 
-def _begin_run(
-    run_dir: Path, job: FinetuneJob[Any, Any], facts: FinetuneMetadata, assignment: Assignment
-) -> None:
-    """Write the run down, if it is a new one."""
+def _start_run(run_dir: Path, job: AnyJob, metadata: FinetuneMetadata, opened: TaskData) -> None:
+    """Write the settings and metadata of a new run."""
     if has_run(run_dir):
         return
-    known = {"num_steps": job.num_steps, "guess": score_majority(assignment)}
-    with writing_to(run_dir, hint="make room, or choose another --out"):
-        write_run(run_dir, job.settings, facts.model_copy(update=known))
+    known = {"num_steps": job.num_steps, "guess": opened.score_majority()}
+    with writing_to(run_dir, hint="free some space, or choose another --out"):
+        write_run(run_dir, job.settings, metadata.model_copy(update=known))
 
 
 def _build_job(
-    assignment: Assignment,
+    opened: TaskData,
     model: AlbertModel,
-    kind: AnyKind,
+    config: TaskConfig,
     settings: FinetuneSettings,
     tokenizer: Tokenizer,
     *,
     reporter: Reporter,
     world: DistributedContext,
-) -> FinetuneJob[Any, Any]:
-    """Encode the examples, warn about what is truncated or unknown, and build the job of the loop."""
-    reporter.show("reading", f"{len(assignment.train):,} examples to learn from")
-    items = kind.encode(assignment.train, tokenizer)
-    train = [item for item in items if kind.teaches(item)]
+) -> AnyJob:
+    """Encode the examples, warn about truncated and unknown text, and build the job of the loop."""
+    task = build_task(config)
+    reporter.show("reading", f"{len(opened.train):,} training examples")
+    items = task.encode(opened.train, tokenizer)
+    train = [item for item in items if task.has_label(item)]
     if not train:
-        raise InputError(_explain_nothing(assignment, kind))
-    if isinstance(kind, EmbeddingKind):
-        check_dropout(train, model.config)
+        raise InputError(task.explain_no_labels(opened.train))
+    task.check_train(train, model)
     if len(train) < len(items):
-        number = f"{len(items) - len(train):,} of {len(items):,}"
-        reporter.say(f"left out {number} sequences: nothing is to be learned from them")
-    if warning := check_known(kind, train, tokenizer):
+        reporter.say(
+            f"Skipped {len(items) - len(train):,} of {len(items):,} sequences without a usable label."
+        )
+    if warning := check_known_tokens(task, train, tokenizer):
         reporter.say(warning)
-    if num_cut := sum(map(kind.is_cut, train)):
+    if num_truncated := sum(item.is_truncated for item in train):
         limit = model.config.max_position_embeddings
-        reporter.say(_describe_cut(num_cut, len(train), len(assignment.train), kind, settings, limit=limit))
-    dev = kind.encode(assignment.dev, tokenizer)
-    num_tokens = sum(map(kind.measure, train))
+        reporter.say(task.describe_truncated(num_truncated, len(opened.train), max_positions=limit))
+    dev = task.encode(opened.dev, tokenizer)
+    num_tokens = sum(item.num_tokens for item in train)
     reporter.say(
-        f"{assignment.facts.task}: {len(assignment.train):,} examples to learn from, {num_tokens:,} pieces"
-        f" in {len(train):,} sequences; {len(assignment.dev):,} to be asked about"
+        f"{config.task}: {len(opened.train):,} training examples, {num_tokens:,} tokens in {len(train):,} "
+        f"sequences; {len(opened.dev):,} dev examples"
     )
-    renaming = Renaming.of(tokenizer, share=settings.rename_share, seed=settings.seed)
-    job = FinetuneJob(model, kind, settings, train, dev, assignment.dev, world, renaming)
+    replacement = TokenReplacement.of(tokenizer, share=settings.rename_share, seed=settings.seed)
+    job = FinetuneJob(model, task, settings, train, dev, opened.dev, world, replacement)
     fault = settings.schedule.find_fault(job.num_steps)
     if fault is not None:
         raise InputError(fault)
     return job
 
 
-def _explain_nothing(assignment: Assignment, kind: AnyKind) -> str:
-    """Why there is nothing to train on, and what to do about it."""
-    number, task = len(assignment.train), assignment.facts.task
-    if isinstance(kind, EmbeddingKind):
-        scores = [each.label for each in assignment.train if isinstance(each, TextExample)]
-        highest = max((score for score in scores if isinstance(score, int | float)), default=0.0)
-        # Of STS-B's 5, the pairs from 4 on are taken: the same share of what is highest here.
-        enough = min(highest, 0.8 * highest)
-        return (
-            f"none of the {number:,} pairs of {task} has a score of min_similarity, {kind.min_similarity:g}, "
-            f"or more, and only such pairs teach; the highest is {highest:g}: set min_similarity={enough:g}"
+def check_known_tokens(task: AnyTask, items: Sequence[Item], tokenizer: Tokenizer) -> str | None:
+    """Return a warning if many tokens of the examples are unknown; raise `InputError` if almost all are."""
+    ids = task.build_batch(items[:: 1 + len(items) // _NUM_SAMPLED]).ids_T
+    is_text = (ids != tokenizer.cls_id) & (ids != tokenizer.sep_id)
+    share = float((ids == tokenizer.unk_id).sum() / max(1, is_text.sum()))
+    if share <= _MANY_UNKNOWN:
+        return None
+    told = f"{share:.0%} of the tokens of the examples are unknown to the model's vocabulary"
+    if share > _TOO_MANY_UNKNOWN:
+        raise InputError(
+            f"{told}, at most {_TOO_MANY_UNKNOWN:.0%} may be; give a model of this language and script, or "
+            "check the text column"
         )
-    return (
-        f"none of the {number:,} examples of {task} has an answer that can be learned, in its place; check "
-        "the columns of the answers"
-    )
+    return f"{told}: is the model of this language?"
 
 
-def _describe_cut(
-    num_cut: int, num_items: int, num_examples: int, kind: AnyKind, settings: FinetuneSettings, *, limit: int
-) -> str:
-    if isinstance(kind, SpanKind):
-        # A question may fill half of its window, and no more than the usual `max_question`.
-        told = (
-            f"{num_cut:,} of {num_examples:,} questions are cut to {kind.max_question} pieces (max_question)"
-        )
-        wide = min(limit, 2 * MAX_QUESTION)
-        return f"{told}; max_length={wide} keeps more" if kind.max_length < wide else f"{told}; shorten them"
-    length = settings.max_length
-    told = f"{num_cut:,} of {num_items:,} sequences are cut to {min(length, limit)} pieces"
-    return f"{told}; max_length={limit} keeps more" if length < limit else told
-
-
-def write_finetuned(
+def _write_model(
     run_dir: Path,
-    job: FinetuneJob[Any, Any],
-    *,
+    job: AnyJob,
     state: Mapping[str, Tensor],
-    facts: FinetuneMetadata,
+    metadata: FinetuneMetadata,
     tokenizer: Tokenizer,
     outcome: LoopOutcome,
+    *,
     reporter: Reporter,
 ) -> FinetuneScores:
     """Write the model of the best evaluation, calibrated and scored on the dev set."""
@@ -388,15 +351,15 @@ def write_finetuned(
         step, weights = (step, weights) if best is None else (progress.best_step, best)
     cpu = job.settings.runtime.model_copy(update={"device": "cpu", "precision": "float32"})
     settings = job.settings.model_copy(update={"runtime": cpu})
-    model = load_start(facts.model, job.kind, settings, task=facts.task).eval()
+    model = load_start(metadata.model, job.task, settings).eval()
     model.load_state_dict(weights)
     reporter.show("scoring", f"the model of step {step:,}")
-    answers = ask_items(model, job.kind, job.dev, max_tokens=job.settings.micro_batch_tokens)
-    tuned = tune_facts(facts.task, answers, job.dev_examples).model_copy(update={"class_weights": None})
-    metrics = build_kind(tuned).score(answers, job.dev_examples)
-    card = _format_card(model, job.settings, facts, tuned, metrics, seconds=progress.seconds, step=step)
+    answers = predict_items(model, job.task, job.dev, max_tokens=job.settings.micro_batch_tokens)
+    tuned = job.task.tune(answers, job.dev_examples)
+    metrics = build_task(tuned).score(answers, job.dev_examples)
+    card = _format_card(model, job.settings, metadata, tuned, metrics, seconds=progress.seconds, step=step)
     with writing_to(run_dir / MODEL_DIR, hint=STEPS_ARE_SAVED):
-        save_finetuned(run_dir / MODEL_DIR, model, facts=tuned, tokenizer=tokenizer, card=card)
+        save_finetuned(run_dir / MODEL_DIR, model, config=tuned, tokenizer=tokenizer, card=card)
         write_json(run_dir / RESULT_NAME, {"metrics": metrics, "step": step})
     return FinetuneScores(metrics, step)
 
@@ -404,8 +367,8 @@ def write_finetuned(
 def _format_card(
     model: AlbertModel,
     settings: FinetuneSettings,
-    facts: FinetuneMetadata,
-    task: TaskConfig,
+    metadata: FinetuneMetadata,
+    config: TaskConfig,
     metrics: Mapping[str, float],
     *,
     seconds: float,
@@ -414,17 +377,17 @@ def _format_card(
     """Format the model card: the task, the recipe and the scores."""
     optimizer = settings.optimizer
     rows = {
-        "task": task.task,
-        "labels": ", ".join(task.labels) or "–",
-        "examples": f"{facts.num_train:,} to learn from, {facts.num_dev:,} to be asked about",
-        "recipe": f"{facts.recipe}: batches of {settings.batch_size}, {optimizer.name} at a peak of "
-        f"{optimizer.learning_rate:.3g}, at most {task.max_length} pieces, seed {settings.seed}",
-        "weights": f"those of step {step:,}, the best on the development set",
-        "time": f"{format_seconds(seconds)} on {facts.num_threads} threads",
-        "temperature": f"{task.temperature:.3f}",
+        "task": config.task,
+        "labels": ", ".join(config.labels) or "–",
+        "examples": f"{metadata.num_train:,} train, {metadata.num_dev:,} dev",
+        "recipe": f"{metadata.recipe}: batches of {settings.batch_size}, {optimizer.name} with a peak learning "
+        f"rate of {optimizer.learning_rate:.3g}, at most {config.max_length} tokens, seed {settings.seed}",
+        "weights": f"of step {step:,}, the best on the dev set",
+        "time": f"{format_seconds(seconds)} on {metadata.num_threads} threads",
+        "temperature": f"{config.temperature:.3f}",
     }
     scores = {
-        name.replace("_", " "): format_figure(value) for name, value in metrics.items() if name != "score"
+        name.replace("_", " "): format_score(value) for name, value in metrics.items() if name != "score"
     }
     return f"""{format_card(model).rstrip()}
 
@@ -432,7 +395,130 @@ def _format_card(
 
 {format_rows(rows)}
 
-On the development set, by which the weights were chosen (so expect a little less elsewhere):
+On the dev set, on which the weights were selected (so expect slightly lower scores elsewhere):
 
 {format_rows(scores)}
 """
+
+
+@dataclass(frozen=True)
+class SeedRuns:
+    """The finished runs and the summary of their scores; `stopped` is a run that was interrupted."""
+
+    scores: dict[int, FinetuneScores]
+    summary: SeedSummary | None
+    best_seed: int | None
+    stopped: FinetuneResult | None
+
+
+def finetune_seeds(
+    train: Callable[[int, Path], FinetuneResult],
+    *,
+    seeds: Sequence[int],
+    out: Path,
+    resume: bool,
+    reporter: Reporter,
+) -> SeedRuns:
+    """Fine-tune with several seeds, one after the other, each in OUT/seed-N; summarize in seeds.json."""
+    if has_run(out):
+        raise InputError(f"{out}: holds a run of a single seed; choose another --out for several")
+    others = [name for name in require_folder(out) if not _SEED_NAME.fullmatch(name) and name != SEEDS_NAME]
+    reject_foreign(out, others, what="seed")
+    begun = [seed for seed in seeds if has_run(out / f"seed-{seed}")]
+    if begun and not resume:
+        raise InputError(
+            f"{out}: already holds a run of seed {begun[0]}; add --resume, or choose another --out"
+        )
+    scores: dict[int, FinetuneScores] = {}
+    for number, seed in enumerate(seeds, start=1):
+        if is_first_process():
+            reporter.say(f"seed {seed}, {number} of {len(seeds)}")
+        result = train(seed, out / f"seed-{seed}")
+        if result.scores is None:
+            return SeedRuns(scores, None, None, result)
+        scores[seed] = result.scores
+    summary = summarize_seeds([each.score for each in scores.values()])
+    best = max(scores, key=lambda seed: scores[seed].score)
+    if is_first_process():
+        runs = list(scores.values())
+        content = {
+            "scores": {str(seed): dict(each.metrics) for seed, each in scores.items()},
+            "median": {
+                name: find_median([each.metrics[name] for each in runs]) for name in scores[best].metrics
+            },
+            "spread": summary.spread,
+            "best_seed": best,
+            "model": str(Path(f"seed-{best}") / MODEL_DIR),
+        }
+        write_text(out / SEEDS_NAME, f"{dump_json(content, indent=2)}\n")
+    return SeedRuns(scores, summary, best, None)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An estimate of how long a run takes."""
+
+    num_train: int
+    num_dev: int
+    train_tokens: float
+    tokens_per_second: float
+    seconds: float
+
+    def describe(self) -> str:
+        return (
+            f"{self.num_train:,} training examples, {self.train_tokens:,.0f} tokens a run at "
+            f"{self.tokens_per_second:,.0f} tokens/s: {format_seconds(self.seconds)} a run"
+        )
+
+
+def estimate_cost(
+    task: str, *, model: Path, data: Path, recipe: str | None = None, overrides: Sequence[str]
+) -> Cost:
+    """Estimate the time of a run by timing a few batches, with and without the backward pass."""
+    model_config = load_model(model, heads={}).config
+    name = recipe or choose_recipe(task, hidden_size=model_config.hidden_size)
+    settings = read_finetune_recipe(name, overrides=overrides)
+    opened = open_task_data(task, data, dev=None, columns={}, dev_share=settings.dev_share)
+    config = complete_config(opened, settings, max_positions=model_config.max_position_embeddings)
+    built, tokenizer = build_task(config), load_vocabulary(model)
+    network = load_start(str(model), built, settings)
+    # For train and dev: items and tokens of all examples, and tokens per second.
+    num_items, num_tokens, speeds = [], [], []
+    for examples, is_training in ((opened.train, True), (opened.dev, False)):
+        sample = examples[:: max(1, len(examples) // _NUM_TIMED)]
+        items = built.encode(sample, tokenizer)
+        scale = len(examples) / len(sample)
+        num_items.append(scale * len(items))
+        num_tokens.append(scale * sum(item.num_tokens for item in items))
+        max_tokens = settings.micro_batch_tokens
+        speeds.append(_measure_speed(network, built, items, max_tokens=max_tokens, is_training=is_training))
+    epochs = settings.num_epochs
+    if settings.num_steps is not None:
+        epochs = settings.num_steps * settings.batch_size / num_items[0]
+    num_evaluations = settings.num_evaluations + 1  # and once more for the model that is written
+    seconds = epochs * num_tokens[0] / speeds[0] + num_evaluations * num_tokens[1] / speeds[1]
+    return Cost(
+        len(opened.train), len(opened.dev), epochs * num_tokens[0], speeds[0], seconds + _FIXED_SECONDS
+    )
+
+
+def _measure_speed(
+    model: AlbertModel, task: AnyTask, items: Sequence[Item], *, max_tokens: int, is_training: bool
+) -> float:
+    """Measure tokens per second over batches of short, middle and long items, after a warm-up batch."""
+    rows = list(iter_batches([item.num_tokens for item in items], max_tokens=max_tokens))
+    chosen = rows[:: max(1, len(rows) // 3)]
+    parts = [[items[index] for index in indices] for indices in (chosen[0], *chosen)]
+    batches = [task.build_batch(own) for own in parts]
+    model.train(is_training)
+    num_tokens, start = 0, 0.0
+    with torch.set_grad_enabled(is_training):
+        for number, (own, batch) in enumerate(zip(parts, batches, strict=True)):
+            if number == 1:
+                start = time.perf_counter()
+            if is_training:
+                torch.stack([loss for loss, _ in task.compute_losses(model, batch).values()]).sum().backward()
+            else:
+                task.predict(model, batch, own)
+            num_tokens += len(batch.ids_T) if number else 0
+    return num_tokens / (time.perf_counter() - start)

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 import torch
@@ -12,27 +12,22 @@ from torch import nn
 from albert.examples.randomness import ExampleOrder, share_step
 from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
-from albert.tasks.answering import ask_items
-from albert.tasks.examples import Example
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms
+from albert.tasks.models import predict_items
+from albert.tasks.task import AnswerT, ExampleT, Ints, ItemT, LabelsT, Losses, Task, TaskBatch
 from albert.text.tokenizer import Tokenizer
 from albert.training.optimizers import build_optimizer
 from albert.training.step import Objective
 from albert.training.world import DistributedContext
 
-I = TypeVar("I")  # noqa: E741 - an item
-A = TypeVar("A")
-
 
 @dataclass(frozen=True)
-class Renaming:
-    """At each step replace another `share` of the vocabulary by other tokens.
+class TokenReplacement:
+    """At each step, replace a random `share` of the vocabulary by other tokens, the same in all texts.
 
-    What two texts have in common stays, since a token is replaced by the same one in both; what could be
-    memorized of an example changes whenever it comes again. Small models then compare texts instead
-    (docs/log.md). The replacement depends on the seed and the step alone: a resumed run has the same, and so
-    has every process.
+    What two texts have in common stays; what could be memorized about an example changes whenever it comes
+    again, so small models learn to compare texts (docs/log.md). The replacement depends on the seed and the
+    step only: a resumed run has the same, and so has every process.
     """
 
     ordinary: Ints
@@ -41,73 +36,69 @@ class Renaming:
     seed: int
 
     @staticmethod
-    def of(tokenizer: Tokenizer, *, share: float, seed: int) -> "Renaming | None":
-        """Build it for a vocabulary, special tokens excluded; None where nothing is replaced."""
+    def of(tokenizer: Tokenizer, *, share: float, seed: int) -> "TokenReplacement | None":
+        """Build it for a vocabulary, without its special tokens; None if nothing is replaced."""
         special = tokenizer.special_ids
         ordinary = np.array([i for i in range(tokenizer.vocab_size) if i not in special], dtype=np.int64)
-        return Renaming(ordinary, tokenizer.vocab_size, share, seed) if share else None
+        return TokenReplacement(ordinary, tokenizer.vocab_size, share, seed) if share else None
 
-    def apply(self, batch: TaskBatch[A], *, step: int) -> TaskBatch[A]:
-        """Replace the tokens of a batch."""
-        return replace(batch, ids_T=self.draw_names(step)[batch.ids_T])
+    def apply(self, batch: TaskBatch[LabelsT], *, step: int) -> TaskBatch[LabelsT]:
+        return replace(batch, ids_T=self.draw_ids(step)[batch.ids_T])
 
-    def draw_names(self, step: int) -> Ints:
+    def draw_ids(self, step: int) -> Ints:
         """Draw the id that replaces each id at a step."""
         generator = np.random.default_rng((self.seed, step))
-        names = np.arange(self.vocab_size)
-        renamed = self.ordinary[generator.random(len(self.ordinary)) < self.share]
-        names[renamed] = generator.choice(self.ordinary, len(renamed))
-        return names
+        ids = np.arange(self.vocab_size)
+        replaced = self.ordinary[generator.random(len(self.ordinary)) < self.share]
+        ids[replaced] = generator.choice(self.ordinary, len(replaced))
+        return ids
 
 
-class TaskLosses(nn.Module, Generic[A]):
-    """The model with the loss of its task type, as the loop trains it."""
+class TaskLosses(nn.Module, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
+    """The model with the loss of its task, as the loop trains it."""
 
-    def __init__(self, model: AlbertModel, kind: Kind[Any, Any, A, Any, Any]) -> None:
+    def __init__(self, model: AlbertModel, task: Task[ExampleT, ItemT, LabelsT, AnswerT]) -> None:
         super().__init__()
-        self.model, self.kind = model, kind
+        self.model, self.task = model, task
 
-    def forward(self, batch: TaskBatch[A], *, depth: int | None = None) -> Terms:
-        """Compute for each objective the summed loss and the number of correct predictions."""
-        return self.kind.compute_terms(self.model, batch, depth=depth)
+    def forward(self, batch: TaskBatch[LabelsT], *, depth: int | None = None) -> Losses:
+        return self.task.compute_losses(self.model, batch, depth=depth)
 
 
 @dataclass(frozen=True)
-class FinetuneJob(Generic[I, A]):
+class FinetuneJob(Generic[ExampleT, ItemT, LabelsT, AnswerT]):
     """A pretrained model that is trained on the items `train` and evaluated on the items `dev`."""
 
     model: AlbertModel
-    kind: Kind[Any, I, A, Any, Any]
+    task: Task[ExampleT, ItemT, LabelsT, AnswerT]
     settings: FinetuneSettings
-    train: Sequence[I]
-    dev: Sequence[I]
-    dev_examples: Sequence[Example]
+    train: Sequence[ItemT]
+    dev: Sequence[ItemT]
+    dev_examples: Sequence[ExampleT]
     world: DistributedContext = field(default_factory=DistributedContext)
-    renaming: Renaming | None = None
+    replacement: TokenReplacement | None = None
     name: str = "finetune"
 
     @cached_property
     def num_steps(self) -> int:
-        """As set, or as many as the epochs have."""
         settings = self.settings
         epochs = settings.num_epochs * len(self.train) / settings.batch_size
         return settings.num_steps or max(1, round(epochs))
 
     @cached_property
-    def objective(self) -> Objective[TaskBatch[A]]:
-        """The names and counts that the loop needs of a batch."""
-        shortest = min(self.train, key=self.kind.measure)
+    def objective(self) -> Objective[TaskBatch[LabelsT]]:
+        """The names and counts of losses that the loop needs."""
+        shortest = min(self.train, key=lambda item: item.num_tokens)
         return Objective(
-            names=self.kind.names,
-            count=self.kind.count,
-            placeholder=cache(lambda: self.kind.build_batch([shortest])),
+            names=self.task.objectives,
+            count=self.task.count_labels,
+            placeholder=cache(lambda: self.task.build_batch([shortest])),
         )
 
-    def build_network(self) -> TaskLosses[A]:
-        """Wrap the model with its loss."""
-        return TaskLosses(self.model, self.kind)
+    def build_network(self) -> TaskLosses[ExampleT, ItemT, LabelsT, AnswerT]:
+        return TaskLosses(self.model, self.task)
 
-    def iter_batches(self, first_step: int) -> Generator[list[TaskBatch[A]], None, None]:
+    def iter_batches(self, first_step: int) -> Generator[list[TaskBatch[LabelsT]], None, None]:
         """Build the micro-batches of each step: its share of a shuffled row of epochs."""
         order = ExampleOrder(len(self.train), seed=self.settings.seed)
         for step in range(first_step, self.num_steps):
@@ -115,44 +106,39 @@ class FinetuneJob(Generic[I, A]):
             shares = share_step(parts, rank=self.world.rank, world_size=self.world.size)
             numbers = np.concatenate([found for _, found in shares]) if shares else np.empty(0, np.int64)
             items = [self.train[number] for number in numbers]
-            if self.kind.is_whole:
-                batches = [self.kind.build_batch(items)] if items else []
+            if self.task.uses_in_batch_negatives:
+                batches = [self.task.build_batch(items)] if items else []
             else:  # items of similar length together, so that each micro-batch is about as much work
-                lengths = [self.kind.measure(item) for item in items]
-                cut = iter_batches(lengths, max_tokens=self.settings.micro_batch_tokens)
-                batches = [self.kind.build_batch([items[place] for place in places]) for places in cut]
-            renaming = self.renaming
-            yield batches if renaming is None else [renaming.apply(batch, step=step) for batch in batches]
+                lengths = [item.num_tokens for item in items]
+                parts_of = iter_batches(lengths, max_tokens=self.settings.micro_batch_tokens)
+                batches = [self.task.build_batch([items[index] for index in indices]) for indices in parts_of]
+            if self.replacement is not None:
+                batches = [self.replacement.apply(batch, step=step) for batch in batches]
+            yield batches
 
-    def count_tokens(self, batch: TaskBatch[A]) -> int:
-        """Tokens; all of them are real."""
+    def count_tokens(self, batch: TaskBatch[LabelsT]) -> int:
         return len(batch.ids_T)
 
     def build_optimizer(self) -> torch.optim.Optimizer:
-        """The one of the recipe."""
         return build_optimizer(self.model, self.settings.optimizer)
 
     def find_options(self, step: int) -> dict[str, Any]:
-        """The model's own depth."""
         return {"depth": None}
 
     def is_new_stage(self, step: int) -> bool:
-        """There is one stage."""
         return False
 
     def find_cost(self, step: int) -> float:
-        """Steps are alike."""
         return float(step)
 
     def describe(self, step: int) -> dict[str, float]:
-        """The epoch."""
         return {"epoch": round((step + 1) * self.settings.batch_size / len(self.train), 3)}
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Score the dev set."""
         max_tokens = self.settings.micro_batch_tokens
-        answers = ask_items(self.model, self.kind, self.dev, max_tokens=max_tokens, world=self.world)
-        return self.kind.score(answers, self.dev_examples)
+        answers = predict_items(self.model, self.task, self.dev, max_tokens=max_tokens, world=self.world)
+        return self.task.score(answers, self.dev_examples)
 
     def score(self, figures: dict[str, float]) -> float:
         """The negative score: lower is better to the loop."""

@@ -1,4 +1,4 @@
-"""The settings of fine-tuning, the recipes that hold them, and the metadata of a run."""
+"""The settings of fine-tuning, and the recipes that hold them."""
 
 from collections.abc import Container, Iterable
 from pathlib import Path
@@ -7,9 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from albert.settings import apply_overrides, build_settings
-from albert.tasks.task_facts import TaskConfig
 from albert.training.recipes import RecipeShelf
-from albert.training.run_folder import RunMetadata, read_run
 from albert.training.schedules import ScheduleSettings
 from albert.training.settings import GuardSettings, LoopSettings, OptimizerSettings
 
@@ -27,16 +25,22 @@ _LIKE = {
 
 
 class FinetuneSettings(LoopSettings):
-    """A recipe of fine-tuning, complete; the defaults are for small models.
+    """A complete recipe of fine-tuning; the defaults are for small models.
 
-    `num_steps` overrides `num_epochs`. `dropout` is that of the encoder and `head_dropout` that of the
-    classifier; None keeps the model's own. `rename_share` of the vocabulary is swapped for other tokens at
-    each step, the same in all texts: a small model then compares texts instead of memorizing them.
-    `class_weights` balanced weighs the loss of rare classes higher. The run ends after `patience` evaluations
-    without a better score. `has_exits` trains a classifier after each layer for early exit. `columns` names
-    the columns of an own table, and `dev_share` of it is held out where there is no dev set. A predicted
-    answer has at most `max_answer` tokens. For embeddings, `similarity_temperature` divides the cosines, and
-    pairs with a score below `min_similarity` are not trained on.
+    Args:
+        num_steps: Overrides `num_epochs`.
+        dropout: Of the encoder; None keeps the model's own.
+        head_dropout: Of the classifier; None keeps the model's own.
+        rename_share: The share of the vocabulary that is replaced by other tokens at each step, the same in
+            all texts: a small model then compares texts instead of memorizing them.
+        class_weights: "balanced" weighs the loss of rare classes higher.
+        patience: The run ends after so many evaluations without a better score.
+        has_exits: Train a classifier after each layer for early exit.
+        columns: The names of a table's columns.
+        dev_share: The share of a table that is held out if there is no dev set.
+        max_answer: The most tokens of a predicted answer.
+        similarity_temperature: Divides the cosines of embeddings.
+        min_similarity: Pairs of embeddings with a score below it are not trained on.
     """
 
     batch_size: PositiveInt = 32
@@ -59,30 +63,6 @@ class FinetuneSettings(LoopSettings):
     # No loss-spike filter: a batch with a rare class is a spike, and is what there is to learn.
     guard: GuardSettings = GuardSettings(spike_factor=0.0)
     num_evaluations: Annotated[int, Field(ge=1)] = 6
-
-
-class FinetuneMetadata(RunMetadata):
-    """Metadata of a run: the task, the model it starts from, and hashes that identify both.
-
-    `guess` is the score of the majority baseline.
-    """
-
-    job: Literal["finetune"] = "finetune"
-    recipe: str
-    task: TaskConfig
-    model: str
-    dev: str | None = None
-    weights: str
-    examples: str
-    num_train: int
-    num_dev: int
-    num_steps: int | None = None
-    guess: float | None = None
-
-
-def read_finetune_run(run_dir: Path) -> tuple[FinetuneSettings, FinetuneMetadata]:
-    """Read the settings and metadata that a run was started with."""
-    return read_run(run_dir, FinetuneSettings, FinetuneMetadata)
 
 
 def choose_recipe(task: str, *, hidden_size: int) -> str:

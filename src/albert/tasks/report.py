@@ -1,14 +1,15 @@
 """Build the HTML report of an evaluation: scores, confusion matrix, calibration and the worst errors."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from albert.files import write_text
 from albert.report.content import Card, Cell, Chart, Column, Page, Section, Series, Table
 from albert.report.write import format_html
-from albert.tasks.evaluation_result import Calibration, Evaluation, ThresholdReport, Verdict
-from albert.tasks.metrics.squad import ANSWER_NOTHING
+from albert.tasks.evaluate import Calibration, Evaluation
+from albert.tasks.metrics.squad import ANSWER_NOTHING, ThresholdReport
+from albert.tasks.task import ExampleResult
 
 MAX_MATRIX = 30  # classes; of more, only the most confused pairs are listed
 NUM_CONFUSED = 40
@@ -16,7 +17,6 @@ NUM_WORST = 200
 NUM_OF_EACH = 5  # errors of each pair of labels, so that every cell of the matrix leads to some
 MAX_ERRORS = 600
 MAX_LABELS = 60  # labels offered by a filter
-MAX_POINTS = 1500
 _MAX_CALIBRATED = 0.1  # distance from 1 of a temperature that still counts as calibrated
 
 
@@ -33,13 +33,13 @@ def build_page(evaluation: Evaluation) -> Page:
     if evaluation.num_scored != len(evaluation.examples):
         scored += f", of {len(evaluation.examples):,}"
     errors = _build_errors(evaluation)
-    has_links = bool(errors.filters) and evaluation.facts.kind == "texts"
+    charts = evaluation.built.build_charts(evaluation.results)
     sections = [
         _build_scores(evaluation),
         _build_members(evaluation),
         _build_classes(evaluation),
-        _build_confusion(evaluation, has_links=has_links),
-        _build_scatter(evaluation),
+        _build_confusion(evaluation, has_links=bool(errors.filters)),
+        Section("Predicted and gold values", charts=charts) if charts else None,
         _build_calibration(evaluation.calibration),
         _build_threshold(evaluation.threshold),
         Section("Problems in the data", paragraphs=evaluation.problems) if evaluation.problems else None,
@@ -167,48 +167,29 @@ def _build_confusion(evaluation: Evaluation, *, has_links: bool) -> Section | No
     return Section("Confusion matrix", paragraphs=[told], tables=[Table("confusion", columns, rows)])
 
 
-def _build_scatter(evaluation: Evaluation) -> Section | None:
-    """Plot predicted over gold numbers; of many examples, every n-th."""
-    facts = evaluation.facts
-    if not evaluation.verdicts or (facts.label_kind != "number" and facts.kind != "embedding"):
-        return None
-    shown = evaluation.verdicts[:: -(-len(evaluation.verdicts) // MAX_POINTS)]
-    points = Series("an example", [float(each.gold) for each in shown], [float(each.given) for each in shown])
-    chart = Chart(
-        "scatter",
-        "Predicted by gold value",
-        "gold",
-        "predicted",
-        [points],
-        kind="points",
-        has_diagonal=facts.kind == "texts",  # cosine similarities have a scale of their own
-    )
-    return Section("Predicted and gold values", charts=[chart])
-
-
 def _build_calibration(calibration: Calibration | None) -> Section | None:
     """Say whether the probabilities are calibrated, with a reliability diagram."""
     if calibration is None:
         return None
     own, best = calibration.temperature, calibration.best_temperature
     if calibration.is_tuned_here:
-        verdict = (
+        state = (
             f"The temperature{' of each model' if own is None else ''} was chosen on these examples, which "
             "therefore cannot show whether it is right. The figures below are cross-fitted: each half of the "
             "examples at a temperature chosen on the other half."
         )
     else:
-        verdict = "The probabilities are well calibrated."
+        state = "The probabilities are well calibrated."
         if abs(best - 1) > _MAX_CALIBRATED:
-            state = "overconfident" if best > 1 else "underconfident"
-            verdict = f"The model is {state}: a further temperature of {best:.2f} would calibrate it."
+            which = "overconfident" if best > 1 else "underconfident"
+            state = f"The model is {which}: a further temperature of {best:.2f} would calibrate it."
         used = "each model's own temperature" if own is None else f"the temperature {own:.3g}"
-        verdict += f" Probabilities are at {used}."
+        state += f" Probabilities are at {used}."
     figures = (
         f"Expected calibration error: {100 * calibration.ece:.1f} points. Mean negative log-likelihood of "
         f"the gold labels: {calibration.loss:.3f}."
     )
-    section = Section("Calibration", paragraphs=[verdict, figures])
+    section = Section("Calibration", paragraphs=[state, figures])
     if not calibration.bins:
         return section
     columns = [
@@ -270,15 +251,15 @@ def _build_threshold(threshold: ThresholdReport | None) -> Section | None:
 
 def _build_errors(evaluation: Evaluation) -> Section:
     """Show the worst errors and the worst of each confused pair of labels as cards."""
-    wrong = sorted((each for each in evaluation.verdicts if not each.is_right), key=lambda each: -each.loss)
+    wrong = sorted((each for each in evaluation.results if not each.is_correct), key=lambda each: -each.loss)
     if not wrong:
         return Section("Errors", paragraphs=[f"None of {evaluation.num_scored:,} predictions is wrong."])
-    facts = evaluation.facts
-    has_labels = _has_few_labels(evaluation, wrong)
+    names = {*evaluation.config.labels, *(name for each in wrong for name in (each.gold, each.predicted))}
+    has_labels = evaluation.built.has_label_filters and len(names) <= MAX_LABELS
     seen: Counter[tuple[str, str]] = Counter()
-    shown: list[Verdict] = []
+    shown: list[ExampleResult] = []
     for rank, each in enumerate(wrong):
-        pair = (each.gold, each.given)
+        pair = (each.gold, each.predicted)
         if rank < NUM_WORST or (has_labels and seen[pair] < NUM_OF_EACH and len(shown) < MAX_ERRORS):
             seen[pair] += 1
             shown.append(each)
@@ -286,32 +267,23 @@ def _build_errors(evaluation: Evaluation) -> Section:
     if len(shown) < len(wrong):
         told += f"; shown are the {len(shown):,} worst"
         told += ", with some of each pair of labels" if has_labels else ""
-    if facts.kind == "spans":
-        order = "Sorted by overlap with the gold answer, the least first."
-    elif facts.kind == "embedding" or facts.label_kind == "number":
-        order = "Sorted by the distance from the gold value, the largest first."
-    else:
-        order = "Sorted by loss: confident errors come first."
     cards = []
     for rank, each in enumerate(shown, start=1):
         sure = "" if each.confidence is None else f" (confidence {each.confidence:.1%})"
         cards.append(
             Card(
-                [*each.texts.items(), ("gold", each.gold), ("predicted", f"{each.given}{sure}")],
+                [*each.texts.items(), ("gold", each.gold), ("predicted", f"{each.predicted}{sure}")],
                 note=f"{rank}. · loss {each.loss:.2f} · id {each.id}",
-                keys=(each.gold, each.given) if has_labels else (),
+                keys=(each.gold, each.predicted) if has_labels else (),
             )
         )
     filters = ("gold", "predicted") if has_labels else ()
-    return Section("Errors, worst first", paragraphs=[f"{told}. {order}"], cards=cards, filters=filters)
-
-
-def _has_few_labels(evaluation: Evaluation, wrong: Sequence[Verdict]) -> bool:
-    """Whether answers are labels, or sets of them, few enough to choose from."""
-    facts = evaluation.facts
-    if facts.kind != "texts" or facts.label_kind == "number":
-        return False
-    return len({*facts.labels, *(name for each in wrong for name in (each.gold, each.given))}) <= MAX_LABELS
+    return Section(
+        "Errors, worst first",
+        paragraphs=[f"{told}. {evaluation.built.error_order}"],
+        cards=cards,
+        filters=filters,
+    )
 
 
 def _format_metric(name: str) -> str:

@@ -136,6 +136,6 @@ def embed(
 
 
 def _load(model: str, device: str, precision: Any, revision: str | None) -> Any:
-    from albert.tasks.task_predictor import load
+    from albert.tasks.predictor import load
 
     return load(model, device=device, precision=precision, revision=revision)

@@ -147,30 +147,25 @@ def _evaluate_task(
     """Run the models, write the files and show the figures; all that can be checked is checked first."""
     from albert.cli.commands.evaluate_tables import render_evaluation, render_exits
     from albert.pretrained.hub import resolve_source
-    from albert.tasks.evaluation import evaluate_task
-    from albert.tasks.evaluation_files import (
-        EXITS_NAME,
-        check_folder,
-        summarise_evaluation,
-        write_evaluation,
-    )
-    from albert.tasks.evaluation_goal import find_goal, find_questions
+    from albert.tasks.catalogue import find_task
+    from albert.tasks.evaluate import EXITS_NAME, check_folder, summarize_evaluation, write_evaluation
+    from albert.tasks.evaluate import evaluate as run
     from albert.tasks.exit_curve import measure_folder
     from albert.tasks.report import write_report
 
-    goal = find_goal(task)
-    split, _ = find_questions(goal, Path(data), split=options["split"])
+    definition = find_task(task)
+    split, _ = definition.find_split(Path(data), options["split"])
     if out is not None:
-        check_folder(out, task=goal.name, split=split)
+        check_folder(out, task=definition.name, split=split)
     if report is not None:
         _check_report(report)
     if has_exits:
         _check_exits(models, revision=revision)
     curve, files = None, []
     with ProgressDisplay() as display:
-        found = evaluate_task(
+        found = run(
             task,
-            models=models,
+            model=models,
             data=data,
             revision=revision,
             needs_labels=has_exits or report is not None,
@@ -180,7 +175,7 @@ def _evaluate_task(
         if has_exits:
             display.show("exits", "timing every depth and every patience")
             path = resolve_source(found.models[0], revision=revision)
-            curve = measure_folder(path, found.examples)  # type: ignore[arg-type]
+            curve = measure_folder(path, found.examples)
     if out is not None:
         files = write_evaluation(out, found)
         if curve is not None:
@@ -189,7 +184,7 @@ def _evaluate_task(
     if report is not None:
         write_report(report, found)
         files.append(report)
-    values = {**summarise_evaluation(found), "files": [str(path) for path in files]}
+    values = {**summarize_evaluation(found), "files": [str(path) for path in files]}
     if curve is not None:
         values["exits"] = dataclasses.asdict(curve)
 
@@ -218,12 +213,12 @@ def _check_report(path: Path) -> None:
 
 def _check_exits(models: list[str], *, revision: str | None) -> None:
     from albert.pretrained.hub import resolve_source
-    from albert.tasks.task_facts import read_facts
+    from albert.tasks.catalogue import read_config
 
     if len(models) > 1:
         raise InputError(f"--exits: {len(models)} models, and the curve is that of one; give one --model")
-    facts = read_facts(resolve_source(models[0], revision=revision))
-    if facts is None or not facts.has_exits:
+    config = read_config(resolve_source(models[0], revision=revision))
+    if config is None or not config.has_early_exits:
         raise InputError(f"--exits: {models[0]} has none; fine-tune a model with has_exits=true")
 
 

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from albert.tasks.evaluation_result import Calibration, Evaluation, ThresholdReport
+    from albert.tasks.evaluate import Calibration, Evaluation
     from albert.tasks.exit_curve import ExitCurve
+    from albert.tasks.metrics.squad import ThresholdReport
 
 _MAX_LABELS = 12  # in a confusion matrix; the report has larger ones
 
@@ -99,15 +100,15 @@ def _describe_calibration(found: "Calibration") -> str:
 
 
 def _print_threshold(console: Any, found: "ThresholdReport") -> None:
+    from albert.tasks.metrics.scores import format_score
     from albert.tasks.metrics.squad import ANSWER_NOTHING
-    from albert.tasks.metrics.task_score import format_figure
 
     is_silent = found.threshold == ANSWER_NOTHING
     rule = "nothing is answered" if is_silent else f"no answer where its odds are above {found.threshold:.4g}"
     console.print(f"{rule}: {found.source}")
     if found.elsewhere is not None:
         scores = found.elsewhere.scores.overall
-        chosen = format_figure(found.elsewhere.threshold, ".4g")
+        chosen = format_score(found.elsewhere.threshold, ".4g")
         console.print(
             f"chosen on {found.num_chosen_on:,} questions ({chosen}) and scored on "
             f"the other {found.num_reported:,}: exact {scores.exact:.2f}, f1 {scores.f1:.2f}"

@@ -11,8 +11,7 @@ from albert.cli.results import CommandResult
 from albert.errors import InputError
 
 if TYPE_CHECKING:
-    from albert.tasks.finetune import FinetuneResult
-    from albert.tasks.finetune_seeds import SeedRuns
+    from albert.tasks.finetune import FinetuneResult, SeedRuns
 
 
 def finetune(
@@ -47,7 +46,7 @@ def finetune(
     """Teach a pretrained model a task; Ctrl-C saves, and --resume goes on as if it had never been."""
     from albert.settings import add_seed
     from albert.tasks.finetune import finetune as run
-    from albert.tasks.finetune_seeds import finetune_seeds
+    from albert.tasks.finetune import finetune_seeds
 
     overrides = settings or []
     numbers = _list_seeds(seeds, first=seed, overrides=overrides)
@@ -129,7 +128,7 @@ def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
 def _render_run(console: Any, values: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from albert.tasks.metrics.task_score import format_figure
+    from albert.tasks.metrics.scores import format_score
 
     table = Table(show_header=False, box=None)
     table.add_row("model", values["model"] or f"not finished: {values['run']} is at step {values['step']:,}")
@@ -137,19 +136,19 @@ def _render_run(console: Any, values: dict[str, Any]) -> None:
     table.add_row("steps", f"{values['step']:,} of {values['num_steps']:,}{best}")
     table.add_row("seconds", f"{values['seconds']:,.0f}")
     for name, value in (values["scores"] or {}).items():
-        table.add_row(f"dev, {name.replace('_', ' ')}", format_figure(value))
+        table.add_row(f"dev, {name.replace('_', ' ')}", format_score(value))
     console.print(table)
 
 
 def _render_seeds(console: Any, found: "SeedRuns", model: Any) -> None:
     from rich.table import Table
 
-    from albert.tasks.metrics.task_score import format_figure
+    from albert.tasks.metrics.scores import format_score
 
     metrics = list(next(iter(found.scores.values())).metrics)
     table = Table("seed", *(name.replace("_", " ") for name in metrics))
     for seed, scores in found.scores.items():
-        table.add_row(str(seed), *(format_figure(scores.metrics[name]) for name in metrics))
+        table.add_row(str(seed), *(format_score(scores.metrics[name]) for name in metrics))
     console.print(table)
     summary = found.summary
     assert summary is not None

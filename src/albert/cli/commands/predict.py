@@ -58,8 +58,8 @@ def predict(
     """Answer every question of a file or of standard input, of any size, as lines of JSON."""
     from albert.model.runtime import build_runtime
     from albert.settings import apply_overrides, build_settings
-    from albert.tasks.prediction import PredictionSettings
-    from albert.tasks.prediction import predict as run
+    from albert.tasks.predict import PredictionSettings
+    from albert.tasks.predict import predict as run
 
     check_new_file(out, force=force)
     values = apply_overrides({}, settings or [], literal="columns")
@@ -105,7 +105,7 @@ class _Words(NullReporter):
 
 def _open_standard_input() -> Any:
     """Standard input without a buffer: what is typed or piped is there at once, and no lock outlives us."""
-    from albert.tasks.prediction_input import Stream
+    from albert.tasks.predict import Stream
 
     try:
         number = sys.stdin.fileno()

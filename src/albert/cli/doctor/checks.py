@@ -94,13 +94,13 @@ def check_checkpoints(run: Run) -> Iterator[Finding]:
 def check_model(run: AnyRun) -> Iterator[Finding]:
     """Load the model folders of a finished run."""
     from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary
-    from albert.tasks.answering import load_answerer
+    from albert.tasks.models import load_finetuned
 
     def load(folder: Path) -> None:
         if isinstance(run, PretrainRun):
             check_vocabulary(load_model(folder).config, load_vocabulary(folder))
         else:
-            load_answerer(folder)
+            load_finetuned(folder)
 
     for folder in (run.path / MODEL_DIR, run.path / BEST_DIR):
         if run.is_finished and (folder / CONFIG_NAME).exists() and (reason := _find_error(load, folder)):

@@ -27,7 +27,7 @@ from albert.training.run_folder import (
 from albert.training.settings import LoopSettings, PretrainSettings
 
 if TYPE_CHECKING:  # imports torch
-    from albert.tasks.finetune_settings import FinetuneMetadata
+    from albert.tasks.finetune import FinetuneMetadata
 
 Record = dict[str, Any]
 Value = float | int | str
@@ -222,7 +222,7 @@ def load_run(path: Path) -> AnyRun:
     step = max((record["step"] for record in records), default=0)
     values, recipe = read_json(path / RUN_NAME), str(path / SETTINGS_NAME)
     if isinstance(values, dict) and values.get("job") == "finetune":
-        from albert.tasks.finetune_settings import read_finetune_run
+        from albert.tasks.finetune import read_finetune_run
 
         tuning, task = read_finetune_run(path)
         dev = () if task.dev is None else ("--dev", task.dev)

@@ -17,7 +17,7 @@ from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import StudySettings
 from albert.study.arms.results import Unit
 from albert.study.arms.settings import list_task_overrides, resolve_arm
-from albert.tasks.finetune_cost import estimate_cost
+from albert.tasks.finetune import estimate_cost
 from albert.training.pretrain_job import build_pretrain_model, open_data
 from albert.training.timing import time_recipe
 from albert.training.world import DistributedContext

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from albert.errors import InputError, suggest
 from albert.settings import Settings, apply_overrides, build_settings
-from albert.tasks.catalogue import OWN_TASKS, TASKS
+from albert.tasks.catalogue import list_tasks
 from albert.training.recipes import RecipeShelf
 
 SHELF = RecipeShelf("study")
@@ -151,7 +151,7 @@ class StudySettings(Settings):
         for where, name in named:
             if name not in self.arms:
                 raise ValueError(f"{where} names {name!r}; the arms are {', '.join(self.arms)}")
-        known = (*FIGURES, *TASKS, *OWN_TASKS)
+        known = (*FIGURES, *list_tasks())
         for text, figure in ((claim.text, figure) for claim in self.claims for figure in claim.by):
             if figure not in known:
                 raise ValueError(f"claim {text!r} is judged by {figure!r}; {suggest(figure, known)}")

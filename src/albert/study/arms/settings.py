@@ -15,7 +15,7 @@ from albert.study.agreement import hash_pairs, read_pairs
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import ArmSettings, Dimension, list_overrides
 from albert.study.arms.results import PRETRAIN_DIR, Unit
-from albert.tasks.assignment import open_assignment
+from albert.tasks.data import open_task_data
 from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
 from albert.training.pretrain_job import open_data, resolve_model
 from albert.training.recipes import read_recipe
@@ -90,7 +90,7 @@ def bind_questions(plan: StudyPlan) -> StudyPlan:
     for task, recipe in plan.task_recipes.items():
         assert plan.task_data is not None, "a study with tasks has their data"
         taught = [read_finetune_recipe(recipe, overrides=list_task_overrides(plan, each)) for each in units]
-        assignment = open_assignment(
+        assignment = open_task_data(
             task, plan.task_data, dev=None, columns=taught[0].columns, dev_share=taught[0].dev_share
         )
         asked[task] = assignment.fingerprint

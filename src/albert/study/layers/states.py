@@ -28,7 +28,7 @@ from torch import Tensor
 from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.tokens import Tokens
-from albert.tasks.metrics.intervals import Interval, iter_resamples, summarise_draws
+from albert.tasks.metrics.intervals import Interval, iter_resamples, summarize_draws
 from albert.text.encoding import InputSequence
 
 Distance = Literal["l2", "cosine", "angle"]
@@ -139,7 +139,7 @@ def draw_curve(sums_SL: Floats, counts_S: Floats, *, seed: int = 0) -> Curve:
 def _summarise(value: Floats | None, draws: Floats | None) -> Interval | None:
     if value is None or draws is None:
         return None
-    return summarise_draws(float(value), draws=draws, level=LEVEL)
+    return summarize_draws(float(value), draws=draws, level=LEVEL)
 
 
 def compare_thirds(heights: Floats) -> Floats | None:

@@ -1,27 +1,29 @@
-"""Fit the temperature of logits, and measure how far confidence lies from accuracy.
+"""Probabilities from logits: ensembles, the temperature that calibrates them, and the calibration error.
 
-Logits divided by the temperature keep their order: no answer changes, only its probability. Labels that are
-decided one by one (a sigmoid each) are rows of two logits: 0 and the label's own.
+Logits divided by the temperature keep their order: no prediction changes, only its probability. Independent
+labels (a sigmoid each) are rows of two logits: 0 and the label's own.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import expit, log_softmax, logit, logsumexp, softmax
 
 from albert.errors import InputError
 from albert.tasks.metrics import Floats, Values, check_finite, check_pairs
 
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.25, 10.0
+_MIN_PROBABILITY = 1e-12  # of a mean of probabilities, so that its logit is finite
 
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Answers whose confidence lies in (low, high]: how many, their mean confidence and their accuracy."""
+    """Predictions with a confidence in (low, high]: how many, their mean confidence and their accuracy."""
 
     low: float
     high: float
@@ -33,9 +35,9 @@ class ReliabilityBin:
 def fit_temperature(logits: Values, *, golds: Values) -> float:
     """Fit the temperature with the smallest negative log-likelihood, between 0.25 and 10 and near 1 in doubt.
 
-    A few answers that are all right (or no better than chance) would want 0 (or infinity). A weak prior for
-    1, worth an answer or two, prevents that: with β = 1 ÷ temperature, β - log β is added to the sum. Both
-    are convex in β, so the minimum is unique.
+    For a few predictions that are all correct (or no better than chance) the optimum is 0 (or infinity). A
+    weak prior for 1, worth one or two predictions, prevents that: with β = 1 ÷ temperature, β - log β is added
+    to the sum. Both are convex in β, so the minimum is unique.
     """
     table, rows = _read_logits(logits, golds)
 
@@ -82,13 +84,32 @@ def list_reliability(
     table, rows = _read_logits(probabilities, golds)
     confidence, is_right = table.max(axis=1), table.argmax(axis=1) == rows
     edges = np.linspace(0, 1, num_bins + 1)
-    places = np.digitize(confidence, edges[1:-1], right=True)
+    indices = np.digitize(confidence, edges[1:-1], right=True)
     found = []
-    for place in np.unique(places).tolist():
-        own = places == place
+    for index in np.unique(indices).tolist():
+        own = indices == index
         means = (float(confidence[own].mean()), float(is_right[own].mean()))
-        found.append(ReliabilityBin(float(edges[place]), float(edges[place + 1]), int(own.sum()), *means))
+        found.append(ReliabilityBin(float(edges[index]), float(edges[index + 1]), int(own.sum()), *means))
     return tuple(found)
+
+
+def merge_softmax(members: Sequence[Floats]) -> Floats:
+    """Merge logits [..., classes] of several models: logits whose softmax is the mean of the members'."""
+    merged: Floats = logsumexp(log_softmax(np.stack(members), axis=-1), axis=0) - np.log(len(members))
+    return merged
+
+
+def merge_sigmoid(members: Sequence[Floats]) -> Floats:
+    """Merge logits of independent labels: logits whose sigmoid is the mean of the members'."""
+    means = expit(np.stack(members)).mean(0)
+    merged: Floats = logit(means.clip(_MIN_PROBABILITY, 1 - _MIN_PROBABILITY))
+    return merged
+
+
+def find_probabilities(logits: Floats, *, temperature: float = 1.0) -> Floats:
+    """The softmax of logits [..., classes] at a temperature."""
+    found: Floats = np.exp(log_softmax(logits / temperature, axis=-1))
+    return found
 
 
 def _read_logits(logits: Values, golds: Values) -> tuple[Floats, NDArray[Any]]:

@@ -2,7 +2,7 @@
 
 An interval lies between the outer percentiles of a metric over examples drawn with replacement, as many as
 there are. It says how the score would vary with other examples, and nothing about other training seeds:
-`summarise_seeds` does that. Every purpose has a random stream of its own, so that results depend only on the
+`summarize_seeds` does that. Every purpose has a random stream of its own, so that results depend only on the
 seed.
 """
 
@@ -64,10 +64,10 @@ def bootstrap_mean(
     check_finite(values, name="score")
     blocks = _iter_blocks(len(values), seed=seed, num_resamples=num_resamples)
     draws = np.concatenate([values[rows].mean(axis=1) for rows in blocks])
-    return summarise_draws(float(values.mean()), draws=draws, level=level)
+    return summarize_draws(float(values.mean()), draws=draws, level=level)
 
 
-def bootstrap_times(
+def bootstrap_weighted(
     num_examples: int,
     *,
     measure: Callable[[Floats], Mapping[str, float]],
@@ -83,7 +83,7 @@ def bootstrap_times(
         for name, value in measure(times).items():
             draws[name].append(value)
     return {
-        name: summarise_draws(value, draws=np.array(draws[name]), level=level)
+        name: summarize_draws(value, draws=np.array(draws[name]), level=level)
         for name, value in values.items()
     }
 
@@ -94,7 +94,7 @@ def iter_resamples(num_examples: int, *, seed: int, num_resamples: int) -> Itera
         yield from block
 
 
-def summarise_draws(value: float, *, draws: Floats, level: float) -> Interval:
+def summarize_draws(value: float, *, draws: Floats, level: float) -> Interval:
     """Build the interval that leaves out equally many draws on both sides."""
     if not 0 < level < 1:
         raise InputError(f"level {level} of an interval; it must lie between 0 and 1, such as 0.95")
@@ -110,7 +110,7 @@ def find_wilson(num_correct: int, num_examples: int) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
-def summarise_seeds(scores: Sequence[float]) -> SeedSummary:
+def summarize_seeds(scores: Sequence[float]) -> SeedSummary:
     """Summarize one score for each seed of the same training."""
     if not scores:
         raise InputError("0 runs to summarize; give at least 1")

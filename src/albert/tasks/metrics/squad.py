@@ -102,6 +102,27 @@ class ChosenThreshold:
     scores: SquadScores
 
 
+@dataclass(frozen=True)
+class ThresholdReport:
+    """The no-answer threshold of SQuAD 2.0: questions with null odds above it are left unanswered.
+
+    Args:
+        threshold: The threshold in use.
+        source: Where it is from.
+        best: The official script's search over these questions, which is optimistic.
+        elsewhere: Chosen on one half of the articles and scored on the other; None with a single article.
+        num_chosen_on: Questions of the first half.
+        num_reported: Questions of the second half.
+    """
+
+    threshold: float
+    source: str
+    best: BestThresholds
+    elsewhere: ChosenThreshold | None = None
+    num_chosen_on: int = 0
+    num_reported: int = 0
+
+
 def score_questions(
     predictions: Sequence[str],
     *,
@@ -116,7 +137,7 @@ def score_questions(
         raise InputError(f"question {place} has no gold answer, and SQuAD 1.1 needs one; score it as 2.0")
     exact, f1 = [], []
     for prediction, texts in zip(predictions, golds, strict=True):
-        predicted, wanted = normalise_answer(prediction), [normalise_answer(text) for text in texts]
+        predicted, wanted = normalize_answer(prediction), [normalize_answer(text) for text in texts]
         if version == "2.0":
             wanted = [gold for gold in wanted if gold] or [""]
         exact.append(max(float(predicted == gold) for gold in wanted))
@@ -128,7 +149,7 @@ def score_questions(
     return QuestionScores(np.array(exact), np.array(f1), is_answerable, is_answered, odds)
 
 
-def summarise_squad(questions: QuestionScores) -> SquadScores:
+def summarize_squad(questions: QuestionScores) -> SquadScores:
     """Average over all questions, over the answerable and over the others."""
 
     def average(rows: NDArray[Any]) -> SpanScores | None:
@@ -201,10 +222,10 @@ def find_best_thresholds(questions: QuestionScores) -> BestThresholds:
 def report_elsewhere(reported: QuestionScores, *, chosen_on: QuestionScores) -> ChosenThreshold:
     """Score some questions under the threshold that is best on others."""
     threshold = choose_threshold(chosen_on)
-    return ChosenThreshold(threshold, summarise_squad(apply_threshold(reported, threshold)))
+    return ChosenThreshold(threshold, summarize_squad(apply_threshold(reported, threshold)))
 
 
-def normalise_answer(text: str) -> str:
+def normalize_answer(text: str) -> str:
     """Normalize an answer as SQuAD compares it."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 

@@ -17,48 +17,37 @@ from albert.pretrained.sentence_transformers import (
     read_pooling,
     read_sentence_files,
 )
-from albert.tasks.answering import Answerer, check_heads
-from albert.tasks.examples import Example, TokenExample
-from albert.tasks.kinds.logits import LabelKind
-from albert.tasks.predicted import (
-    Choice,
-    Classification,
-    ContextAnswer,
-    LabelSet,
-    Tagging,
-    TextOrPair,
-    read_choices,
-    read_questions,
-    read_texts,
-    read_words,
-)
-from albert.tasks.task_facts import (
-    KindName,
-    TaskConfig,
-    build_kind,
-    read_facts,
-)
-from albert.tasks.task_folder import guess_facts, save_finetuned
+from albert.tasks.catalogue import build_task, infer_config, read_config
+from albert.tasks.classification import Classification, LabelSet, TextOrPair
+from albert.tasks.models import FinetunedModel, check_heads, save_finetuned
+from albert.tasks.multiple_choice import Choice
+from albert.tasks.question_answering import ContextAnswer
+from albert.tasks.task import TaskConfig
+from albert.tasks.token_classification import Tagging
 from albert.text.encoding import Encoding, InputSequence
 from albert.text.tokenizer import Tokenizer
 
-# Not any sequence of texts: one text is such a sequence, too.
+# Not any sequence of texts: a single text is such a sequence, too.
 Texts = list[str] | tuple[str, ...]
-_HEADS: dict[KindName, str] = {
-    "texts": "classification", "words": "token_classification", "spans": "span", "choices": "choice",
-}  # fmt: skip
-_METHODS: dict[LabelKind, str] = {"one": "classify", "several": "find_labels", "number": "rate"}
-_NAME = "this model"
 
 
 class TaskPredictor(Predictor):
     """A `Predictor` that also predicts what its model was fine-tuned for; `load` returns one.
 
-    `facts` is the config in the folder's task.json, or inferred from the head and the labels of other
-    libraries' folders; None for a model that was only pretrained. `max_text` is the number of tokens at which
-    `embed` truncates a text, `pooling` how it makes one vector of it, and `is_normalised` whether that has
-    length 1, as far as sentence-transformers' files say; these `sentence_files` are saved with the model, as
-    are the folder's `card` and the `labels` of its outputs. Methods for another task are rejected.
+    Methods for another task raise `InputError`.
+
+    Args:
+        model: The model.
+        tokenizer: Its vocabulary.
+        config: The content of task.json, or inferred from the head and the labels of other libraries' folders;
+            None for a model that was only pretrained.
+        max_text: The number of tokens at which `embed` truncates a text.
+        pooling: How `embed` makes one vector of a text.
+        is_normalised: Whether that vector has length 1.
+        sentence_files: The files of sentence-transformers, saved with the model.
+        card: The model card, saved with the model.
+        labels: The folder's names of the outputs.
+        runtime: Device and precision.
     """
 
     def __init__(
@@ -66,7 +55,7 @@ class TaskPredictor(Predictor):
         model: AlbertModel,
         tokenizer: Tokenizer,
         *,
-        facts: TaskConfig | None = None,
+        config: TaskConfig | None = None,
         max_text: int | None = None,
         pooling: str | None = None,
         is_normalised: bool = False,
@@ -76,8 +65,8 @@ class TaskPredictor(Predictor):
         runtime: RuntimeSettings | None = None,
     ) -> None:
         super().__init__(model, tokenizer, runtime=runtime)
-        self.facts = facts
-        self._max_text = facts.max_length if facts is not None and facts.kind == "embedding" else max_text
+        self.task_config = config
+        self._max_text = (config.max_embedded if config is not None else None) or max_text
         self.default_pooling = pooling or self.default_pooling
         self.default_is_normalised = is_normalised
         self._card, self._labels = card, tuple(labels)
@@ -89,28 +78,26 @@ class TaskPredictor(Predictor):
     ) -> list[Classification]:
         """Predict the label of each text, or of each pair (a tuple of two texts), with probabilities.
 
-        Texts longer than `facts.max_length` tokens are truncated, of a pair the longer text. With `patience`,
-        a model with early exits stops where so many layers in a row agree with the one before.
+        Texts longer than `task_config.max_length` tokens are truncated, of a pair the longer text.
+
+        Args:
+            texts: Texts and pairs.
+            depth: The number of layers to run.
+            patience: A model with early exits stops once so many layers in a row agree with the one before.
         """
-        rows = self._ask_texts(texts, "one", depth=depth, patience=patience)
-        return [
-            Classification(row["label"], row["probabilities"][row["label"]], row["probabilities"])
-            for row in rows
-        ]
+        return self._predict("classify", "classification", texts, depth=depth, patience=patience)
 
     def find_labels(
         self, texts: Iterable[TextOrPair], *, depth: int | None = None, patience: int | None = None
     ) -> list[LabelSet]:
         """Predict all labels of each text or pair, of a multilabel model; arguments as in `classify`."""
-        rows = self._ask_texts(texts, "several", depth=depth, patience=patience)
-        return [LabelSet(tuple(row["labels"]), row["probabilities"]) for row in rows]
+        return self._predict("find_labels", "classification", texts, depth=depth, patience=patience)
 
     def rate(
         self, texts: Iterable[TextOrPair], *, depth: int | None = None, patience: int | None = None
     ) -> list[float]:
         """Predict a number for each text or pair, of a regression model; arguments as in `classify`."""
-        rows = self._ask_texts(texts, "number", depth=depth, patience=patience)
-        return [row["number"] for row in rows]
+        return self._predict("rate", "classification", texts, depth=depth, patience=patience)
 
     @overload
     def answer(self, questions: str, contexts: str, *, depth: int | None = None) -> ContextAnswer: ...
@@ -127,11 +114,7 @@ class TaskPredictor(Predictor):
 
         A context of any length is read in overlapping windows.
         """
-        examples = read_questions(questions, contexts)
-        answers = [
-            ContextAnswer(row["answer"], row["start"], row["end"], row["probability"], row.get("null_odds"))
-            for row in self._ask(examples, "spans", depth=depth)
-        ]
+        answers: list[ContextAnswer] = self._predict("answer", "span", questions, contexts, depth=depth)
         return answers[0] if isinstance(questions, str) else answers
 
     @overload
@@ -157,17 +140,8 @@ class TaskPredictor(Predictor):
         passage: str | Texts = "",
         depth: int | None = None,
     ) -> Choice | list[Choice]:
-        """Choose the best option of a question, or of each of a list; one passage may serve all.
-
-        Question and option keep `facts.max_ending` tokens, and the passage the space that is left.
-        """
-        examples = read_choices(questions, options, passage)
-        rows = self._ask(examples, "choices", depth=depth)
-        answers = []
-        for row, example in zip(rows, examples, strict=True):
-            found = tuple(row["probabilities"])
-            place = found.index(max(found))
-            answers.append(Choice(place, example.options[place], found[place], found))
+        """Choose the best option of a question, or of each of a list; one passage may serve all."""
+        answers: list[Choice] = self._predict("choose", "choice", questions, options, passage, depth=depth)
         return answers[0] if isinstance(questions, str) else answers
 
     def tag(self, texts: Iterable[str | Sequence[str]], *, depth: int | None = None) -> list[Tagging]:
@@ -176,61 +150,51 @@ class TaskPredictor(Predictor):
         The characters of words from a list are those of the words joined by spaces. A text of any length is
         read in overlapping windows.
         """
-        read = read_words(texts)
-        examples = [TokenExample(str(place), each.words) for place, each in enumerate(read) if each.words]
-        rows = iter(self._ask(examples, "words", depth=depth))
-        return [Tagging.of(next(rows), each) if each.words else Tagging(()) for each in read]
+        return self._predict("tag", "token_classification", texts, depth=depth)
 
     def save(self, folder: str | Path) -> None:
         """Write the model, its vocabulary and its config, as `transformers` opens it."""
-        facts, extras = self.facts, self._sentence_files
-        if facts is None:
-            save_model(Path(folder), self.model, tokenizer=self.tokenizer, card=self._card, extras=extras)
+        path, files = Path(folder), self._sentence_files
+        if self.task_config is None:
+            save_model(path, self.model, tokenizer=self.tokenizer, card=self._card, extras=files)
             return
         save_finetuned(
-            Path(folder),
+            path,
             self.model,
-            facts=facts,
+            config=self.task_config,
             tokenizer=self.tokenizer,
             card=self._card,
             labels=self._labels,
-            extras=extras,
+            extras=files,
         )
 
     def _frame_text(self, encoding: Encoding) -> InputSequence:
         """Truncate a text of an embedding model as in training, and as sentence-transformers does."""
         if self._max_text is None:
             return super()._frame_text(encoding)
-        room = self._max_text - 2  # [CLS] and [SEP]
-        return self._frame(Encoding(encoding.ids[:room], encoding.spans[:room]))
+        size = self._max_text - 2  # without [CLS] and [SEP]
+        return self._frame(Encoding(encoding.ids[:size], encoding.spans[:size]))
 
-    def _ask_texts(
-        self, texts: Iterable[TextOrPair], label_kind: LabelKind, *, depth: int | None, patience: int | None
-    ) -> list[dict[str, Any]]:
-        facts = self.facts
-        if facts is not None and facts.kind == "texts" and facts.label_kind != label_kind:
-            raise InputError(
-                f"{_METHODS[label_kind]} is not what this model was fine-tuned for ({facts.task}); use "
-                f"{_METHODS[facts.label_kind]}"
-            )
-        return self._ask(read_texts(texts), "texts", depth=depth, patience=patience)
-
-    def _ask(
-        self, examples: Sequence[Example], wanted: KindName, *, depth: int | None, patience: int | None = None
-    ) -> list[dict[str, Any]]:
-        """Describe the answer to each example, under the names in JSON."""
-        facts = self.facts
-        if facts is None or facts.kind != wanted:
-            self.model.head(_HEADS[wanted])  # rejected with the heads that the model has
-            task = "no task" if facts is None else facts.task
-            raise InputError(f"this model was fine-tuned for {task}; load one for {wanted}")
-        kind = build_kind(facts)
-        check_heads(_NAME, self.model, kind)
-        answerer = Answerer(_NAME, self.model, self.tokenizer, facts, kind, self._runtime)
-        if patience is not None:
-            answerer = answerer.with_patience(patience)
-        pairs = zip(answerer.answer(examples, depth=depth), examples, strict=True)
-        return [answerer.kind.describe(answer, example) for answer, example in pairs]
+    def _predict(
+        self, method: str, head: str, *inputs: Any, depth: int | None, patience: int | None = None
+    ) -> list[Any]:
+        """Predict the inputs of a method, if it is the one that the model was fine-tuned for."""
+        name, config = "this model", self.task_config
+        if config is None or head not in build_task(config).head_names:
+            self.model.head(head)  # raises, and names the heads that the model has
+        task = None if config is None else build_task(config)
+        if task is None or task.method != method:
+            known = "was not fine-tuned" if task is None else f"was fine-tuned for {task.config.task}"
+            hint = "load a fine-tuned one" if task is None else f"use {task.method}"
+            raise InputError(f"{method}: {name} {known}; {hint}")
+        check_heads(name, self.model, task)
+        model = FinetunedModel(name, self.model, self.tokenizer, task, self._runtime).with_patience(patience)
+        examples = task.parse_inputs(*inputs)
+        answers = model.predict(examples, depth=depth)
+        return [
+            task.build_record(task.describe(answer, example), example)
+            for answer, example in zip(answers, examples, strict=True)
+        ]
 
 
 def load(
@@ -263,16 +227,15 @@ def load(
     loaded = load_model(source, revision=revision)
     path = loaded.path if loaded.path.is_dir() else loaded.path.parent
     runtime = build_runtime(device, precision, source="albert.load")
-    facts = read_facts(path) or guess_facts(loaded)
     if others := find_other_modules(path):
         warnings.warn(
-            f"{path}: {', '.join(others)} is not read; its vectors are the encoder's alone, without that",
+            f"{path}: the modules {', '.join(others)} are not supported; vectors are the encoder's alone",
             stacklevel=2,
         )
     return TaskPredictor(
         loaded.model,
         load_vocabulary(loaded.path),
-        facts=facts,
+        config=read_config(path) or infer_config(loaded),
         max_text=read_max_length(path),
         pooling=read_pooling(path),
         is_normalised=is_normalising(path),

@@ -13,31 +13,31 @@ METRICS: Mapping[str, Metric] = {**CLASS_METRICS, "pearson": pearson, "spearman"
 WeightedScores = Callable[[Floats], dict[str, float]]  # from the weight of each example to all metrics
 
 
-def prepare_task(
-    predictions: Values, *, golds: Values, metrics: Sequence[str], judges: Sequence[str] = ()
+def prepare_metrics(
+    predictions: Values, *, golds: Values, metrics: Sequence[str], judged_by: Sequence[str] = ()
 ) -> WeightedScores:
-    """Prepare the named metrics and `score`, the mean of those in `judges` (by default all)."""
+    """Prepare the named metrics and `score`, the mean of those in `judged_by` (by default all)."""
     for name in metrics:
         if name not in METRICS:
             raise InputError(f"no metric {name!r}; there are {', '.join(METRICS)}")
     prepared = {name: METRICS[name].prepare(predictions, golds=golds) for name in metrics}
-    return lambda weights: with_score(
-        {name: metric(weights) for name, metric in prepared.items()}, judges=judges or metrics
+    return lambda weights: add_score(
+        {name: metric(weights) for name, metric in prepared.items()}, judged_by=judged_by or metrics
     )
 
 
-def with_score(values: Mapping[str, float], *, judges: Sequence[str]) -> dict[str, float]:
-    """Turn fractions into points of 100 and add `score`, the mean of the metrics in `judges`."""
+def add_score(values: Mapping[str, float], *, judged_by: Sequence[str]) -> dict[str, float]:
+    """Turn fractions into points of 100 and add `score`, the mean of the metrics in `judged_by`."""
     points = {name: 100.0 * value for name, value in values.items()}
-    return {**points, "score": sum(points[name] for name in judges) / len(judges)}
+    return {**points, "score": sum(points[name] for name in judged_by) / len(judged_by)}
 
 
-def find_middle(values: Sequence[float]) -> float:
+def find_median(values: Sequence[float]) -> float:
     """The median of scores or thresholds; `ANSWER_NOTHING` has no mean with another value."""
     low, high = median_low(values), median_high(values)
     return high if low == ANSWER_NOTHING else (low + high) / 2
 
 
-def format_figure(value: float, spec: str = ".2f") -> str:
+def format_score(value: float, spec: str = ".2f") -> str:
     """Format a score or a threshold; the threshold that answers nothing is words."""
     return "nothing is answered" if value == ANSWER_NOTHING else format(value, spec)

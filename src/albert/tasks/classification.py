@@ -1,0 +1,655 @@
+"""Classification of texts and pairs: one label, several labels, or a number; with or without early exit.
+
+Shapes: T tokens, B sequences, D hidden width, K labels, L layers.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from pydantic import Field, PositiveFloat, PositiveInt
+from scipy.special import expit, log_expit, log_softmax
+from torch import Tensor
+from typing_extensions import Self
+
+from albert.data.problems import BadRow, Problems
+from albert.data.rows import Row, Wanted
+from albert.errors import FileFormatError, InputError
+from albert.model.albert_model import AlbertModel, Heads
+from albert.model.early_exit import EarlyAnswers, answer_early, classify_after, classify_every_layer
+from albert.pretrained.folder import Pretrained
+from albert.report.content import Chart
+from albert.tasks import bag_of_words
+from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.metrics.calibration import find_probabilities, merge_sigmoid, merge_softmax
+from albert.tasks.metrics.classification import (
+    ClassScore,
+    Confusion,
+    count_classes,
+    count_confusions,
+    count_labels,
+    mark_labels,
+)
+from albert.tasks.metrics.scores import WeightedScores, prepare_metrics
+from albert.tasks.sequences import Frame, TaskSequence, check_length, iter_groups, truncate_pair
+from albert.tasks.tables import (
+    Columns,
+    Labels,
+    normalize_label,
+    read_id,
+    read_label,
+    read_label_list,
+    read_number,
+    read_text,
+    select_columns,
+)
+from albert.tasks.task import (
+    Baseline,
+    Decisions,
+    Depth,
+    Example,
+    ExampleResult,
+    Floats,
+    Losses,
+    Task,
+    TaskBatch,
+    TaskConfig,
+    balance_classes,
+    build_task_batch,
+    choose_label_names,
+    count_outputs,
+    plot_numbers,
+    require_list,
+)
+from albert.text.tokenizer import Tokenizer
+
+HEAD = "classification"
+# What an output of the model means: one label of several, any of several, or a number.
+LabelKind = Literal["one", "several", "number"]
+# The index of a class, a number, or the indices of several classes; None if unknown.
+Label = int | float | tuple[int, ...] | None
+PROBLEM_TYPES: dict[LabelKind, str] = {  # in config.json, as `transformers` calls them
+    "one": "single_label_classification", "several": "multi_label_classification", "number": "regression",
+}  # fmt: skip
+_OUTPUTS: dict[LabelKind, str] = {"one": "one label", "several": "several labels", "number": "a number"}
+_TASKS: dict[LabelKind, str] = {"one": "classification", "several": "multilabel", "number": "regression"}
+_METHODS: dict[LabelKind, str] = {"one": "classify", "several": "find_labels", "number": "rate"}
+NO_LABEL = "(no label)"
+MAX_CONFUSED = 200  # classes; a larger matrix cannot be shown
+MAX_NUMBER = 1e15  # sums of squares of larger ones overflow 32-bit floats
+_WIDE_NUMBER = 100.0  # a new head predicts about 0, and moves a few units in a hundred steps
+_TOLERANCE = 0.5  # how far a number may be off to count as correct
+
+
+@dataclass(frozen=True, slots=True)
+class TextExample(Example):
+    """A text or a pair of texts with its label."""
+
+    first: str
+    second: str | None = None
+    label: Label = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.first,) if self.second is None else (self.first, self.second)
+
+    @property
+    def num_characters(self) -> int:
+        return len(self.first) + len(self.second or "")
+
+    @property
+    def is_labeled(self) -> bool:
+        return self.label is not None
+
+    @property
+    def label_indices(self) -> tuple[int, ...]:
+        if self.label is None:
+            return ()
+        return self.label if isinstance(self.label, tuple) else (int(self.label),)
+
+    @property
+    def shown_texts(self) -> dict[str, str]:
+        """The texts by their names in reports."""
+        return {"text": self.first} if self.second is None else {"first": self.first, "second": self.second}
+
+
+class TextColumns(Columns):
+    """A text or a pair, and one label, several labels or a number (`label_kind`).
+
+    Several labels are a list, or a text in which `label_separator` separates them.
+    """
+
+    text: str = "text"
+    text_pair: str | None = None
+    label: str = "label"
+    label_kind: LabelKind = "one"
+    label_separator: str = Field(default=",", min_length=1)
+    id: str | None = None
+
+    def wanted(self, *, is_labeled: bool) -> Wanted:
+        return select_columns((self.text, self.text_pair, self.id, self.label if is_labeled else None))
+
+    def build(
+        self, row: Row, labels: Labels | None, *, is_labeled: bool, keeps_empty: bool = False
+    ) -> TextExample:
+        first = read_text(row, self.text)
+        second = read_text(row, self.text_pair) if self.text_pair is not None else None
+        label = self._read_label(row, labels) if is_labeled else None
+        example = TextExample(read_id(row, self.id), first, second, label)
+        if not keeps_empty and not f"{first}{second or ''}".strip():
+            raise BadRow("an empty text")
+        return example
+
+    def _read_label(self, row: Row, labels: Labels | None) -> Label:
+        if self.label_kind == "number":
+            number = read_number(row, self.label)
+            if abs(number) > MAX_NUMBER:
+                raise BadRow(f"a number in column {self.label!r} that is too large", f"{number:g}")
+            return number
+        assert labels is not None
+        indices = [labels.index(name) for name in self.list_labels(row)]
+        return indices[0] if self.label_kind == "one" else tuple(sorted(set(indices)))
+
+    def note(self, example: TextExample, line: int, problems: Problems) -> None:
+        if not example.first.strip() or (example.second is not None and not example.second.strip()):
+            problems.note("an empty text", line=line)
+
+    def list_labels(self, row: Row) -> list[str]:
+        if self.label_kind == "several":
+            return read_label_list(row, self.label, separator=self.label_separator)
+        return [normalize_label(read_label(row.values.get(self.label), self.label))]
+
+    @property
+    def min_labels(self) -> int:
+        return {"one": 2, "several": 1, "number": 0}[self.label_kind]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedText:
+    """The sequence of an example, its label, and the number of tokens that were truncated."""
+
+    id: str
+    sequence: TaskSequence
+    label: Label
+    num_truncated: int
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.sequence.ids)
+
+    @property
+    def is_truncated(self) -> bool:
+        return self.num_truncated > 0
+
+
+def iter_encoded_texts(
+    examples: Iterable[TextExample], *, tokenizer: Tokenizer, max_length: int
+) -> Iterator[EncodedText]:
+    """Encode `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`, of at most `max_length` tokens."""
+    check_length(max_length, minimum=5)
+    frame = Frame.of(tokenizer)
+    for group in iter_groups(examples, count_characters=lambda each: each.num_characters):
+        firsts = tokenizer.encode_ids([example.first for example in group])
+        seconds = iter(tokenizer.encode_ids([each.second for each in group if each.second is not None]))
+        for example, first in zip(group, firsts, strict=True):
+            if example.second is None:
+                kept = first[: max_length - 2]
+                sequence, num_truncated = frame.join(frame.intern(kept)), len(first) - len(kept)
+            else:
+                second = next(seconds)
+                keep = truncate_pair(len(first), len(second), max_tokens=max_length - 3)
+                sequence = frame.join(frame.intern(first[: keep[0]]), frame.intern(second[: keep[1]]))
+                num_truncated = len(first) + len(second) - sum(keep)
+            yield EncodedText(example.id, sequence, example.label, num_truncated)
+
+
+class ClassificationConfig(TaskConfig):
+    """The config of a classifier.
+
+    Args:
+        label_kind: One label, several labels, or a number.
+        class_weights: The weight of each class in the loss, with a mean of 1 over the training examples.
+        has_exits: The model has a classifier after each layer (early exit by patience, Zhou et al. 2020).
+        patience: Skip the remaining layers once so many layers in a row agree with the one before; None runs
+            all of them.
+        exit_tolerance: Numbers that are less than this apart agree.
+    """
+
+    kind: Literal["texts"] = "texts"
+    label_kind: LabelKind = "one"
+    class_weights: tuple[float, ...] | None = None
+    has_exits: bool = False
+    patience: PositiveInt | None = None
+    exit_tolerance: PositiveFloat = 0.5
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.labels) or 1
+
+    @property
+    def has_numeric_label(self) -> bool:
+        return self.label_kind == "number"
+
+    @property
+    def has_early_exits(self) -> bool:
+        return self.has_exits
+
+    def complete(self, settings: FinetuneSettings, *, train: Sequence[Example], max_positions: int) -> Self:
+        weights = None
+        if settings.class_weights == "balanced":
+            if self.label_kind != "one":
+                raise InputError(f"class_weights=balanced needs one class for each text, not {self.task}")
+            weights = balance_classes(train, num_classes=len(self.labels))
+        length = min(settings.max_length, max_positions)
+        return self.model_copy(
+            update={"max_length": length, "class_weights": weights, "has_exits": settings.has_exits}
+        )
+
+    def check_data(
+        self, train: Sequence[Example], dev: Sequence[Example], *, source: str, dev_source: str
+    ) -> Iterator[str]:
+        yield from super().check_data(train, dev, source=source, dev_source=dev_source)
+        if self.label_kind != "number":
+            return
+        for examples, name in ((train, source), (dev, dev_source)):
+            numbers = {each.label for each in examples if isinstance(each, TextExample)}
+            if len(numbers) == 1:
+                raise FileFormatError(
+                    f"{name}: all {len(examples):,} examples have the number {numbers.pop()}; at least 2 "
+                    "different ones are needed. Check the label column."
+                )
+        labels = [each.label for each in train if isinstance(each, TextExample)]
+        widest = max((abs(label) for label in labels if isinstance(label, int | float)), default=0.0)
+        if widest > _WIDE_NUMBER:
+            yield (
+                f"{source}: numbers reach {widest:,.0f}, and models learn small numbers best; divide them by "
+                f"about {widest / 5:,.0f}"
+            )
+
+    def with_patience(self, patience: int) -> Self:
+        if not self.has_exits:
+            return super().with_patience(patience)
+        if patience < 1:
+            raise InputError(f"patience is {patience}; set it to at least 1")
+        return self.model_copy(update={"patience": patience})
+
+    def adapt(self, loaded: Pretrained) -> Self:
+        adapted = super().adapt(loaded)
+        if self.label_kind == "number":
+            return adapted
+        return adapted.model_copy(update={"labels": choose_label_names(self.labels, loaded, head=HEAD)})
+
+    def check_outputs(self, source: str, loaded: Pretrained) -> None:
+        if HEAD not in loaded.model.heads:
+            return
+        found = read_label_kind(loaded)
+        if found is not None and found != self.label_kind:
+            raise InputError(
+                f"{source}: predicts {_OUTPUTS[found]} (problem_type {PROBLEM_TYPES[found]}), and "
+                f"{self.task} needs {_OUTPUTS[self.label_kind]}; give a model of {self.task}, or use the task "
+                f"{_TASKS[found]}"
+            )
+
+    def has_same_outputs(self, other: TaskConfig) -> bool:
+        return isinstance(other, ClassificationConfig) and (self.labels, self.label_kind) == (
+            other.labels,
+            other.label_kind,
+        )
+
+    def check_answers(self, target: TaskConfig, *, source: str, model_task: str) -> None:
+        super().check_answers(target, source=source, model_task=model_task)
+        assert isinstance(target, ClassificationConfig)
+        if self.label_kind != target.label_kind:
+            raise InputError(
+                f"{source}: was fine-tuned for {self.task} and predicts {_OUTPUTS[self.label_kind]}, and "
+                f"{target.task} needs {_OUTPUTS[target.label_kind]}; give a model of {model_task}"
+            )
+
+    def merge(self, members: Sequence[TaskConfig], target: TaskConfig, *, is_published: bool) -> Self:
+        merged = super().merge(members, target, is_published=is_published)
+        return merged.model_copy(update={"class_weights": None, "has_exits": False, "patience": None})
+
+    def list_folder_options(self, model: AlbertModel, *, labels: Sequence[str]) -> dict[str, Any]:
+        return {"labels": self.labels or labels, "problem_type": PROBLEM_TYPES[self.label_kind]}
+
+    @classmethod
+    def from_folder(cls, loaded: Pretrained) -> Self:
+        return cls(
+            task="classification",
+            label_kind=read_label_kind(loaded) or "one",
+            max_length=max(8, loaded.config.max_position_embeddings),
+        )
+
+
+def read_label_kind(loaded: Pretrained) -> LabelKind | None:
+    """Read the problem type; without one, a single output is a number, as in `transformers`."""
+    kinds = {name: kind for kind, name in PROBLEM_TYPES.items()}
+    is_number = count_outputs(loaded.model, HEAD) == 1
+    return kinds.get(loaded.folder_config.problem_type or "", "number" if is_number else None)
+
+
+@dataclass(frozen=True)
+class Classification:
+    """The most probable label of a text, and the probability of each label, which sum to 1."""
+
+    label: str
+    probability: float
+    probabilities: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class LabelSet:
+    """Every label of a text with a probability above 0.5; the probabilities are independent."""
+
+    labels: tuple[str, ...]
+    probabilities: Mapping[str, float]
+
+
+TextOrPair = str | tuple[str, str]
+
+
+Batch = TaskBatch[NDArray[np.float32]]
+Examples = Sequence[TextExample]
+Answers = Sequence[Floats]
+
+
+@dataclass(frozen=True)
+class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Floats]):
+    """Predicts one of the labels, several of them, or a number for each text or pair. Answers are logits."""
+
+    config: ClassificationConfig
+    config_class: ClassVar[type[TaskConfig]] = ClassificationConfig
+    head_names: ClassVar[tuple[str, ...]] = (HEAD,)
+
+    @property
+    def method(self) -> str:
+        return _METHODS[self.config.label_kind]
+
+    @property
+    def heads(self) -> Heads:
+        """A classifier on the first token; with exits, also one after each layer before the last."""
+        number = self.config.num_outputs
+        return {HEAD: number, "exits": number} if self.config.has_exits else {HEAD: number}
+
+    def encode(self, examples: Examples, tokenizer: Tokenizer) -> list[EncodedText]:
+        return list(iter_encoded_texts(examples, tokenizer=tokenizer, max_length=self.config.max_length))
+
+    def has_label(self, item: EncodedText) -> bool:
+        return item.label is not None
+
+    def build_batch(self, items: Sequence[EncodedText]) -> Batch:
+        """Labels are class indices, rows of zeros and ones, or numbers; zeros where there are none."""
+        labels = self._tabulate([item.label for item in items]).astype(np.float32)
+        return build_task_batch([item.sequence for item in items], labels)
+
+    def _tabulate(self, labels: Sequence[Label]) -> Floats:
+        if self.config.label_kind != "several":
+            return np.array([label or 0 for label in labels], dtype=np.float64)
+        rows = [label if isinstance(label, tuple) else () for label in labels]
+        return mark_labels(rows, num_labels=self.config.num_outputs).astype(np.float64)
+
+    def count_labels(self, batch: Batch) -> Mapping[str, int]:
+        return {"task": len(batch.lengths)}
+
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+        """Cross-entropy, binary cross-entropy or squared error.
+
+        With exits, the weighted mean over the layers, layer i with weight i, as published; the correct
+        predictions are those of the last layer, comparable to a model without exits.
+        """
+        if not self.config.has_exits:
+            return {"task": self._compare(self._compute_logits(model, batch, depth=depth), batch)}
+        layers = classify_every_layer(model, batch.build_tokens(model.device), depth=depth)
+        totals, num_correct = zip(*(self._compare(logits_BK, batch) for logits_BK in layers), strict=True)
+        weights_L = torch.arange(1.0, len(layers) + 1, device=totals[0].device)
+        return {"task": (torch.stack(totals) @ weights_L / weights_L.sum(), num_correct[-1])}
+
+    def _compare(self, logits_BK: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the summed loss and the number of correct predictions."""
+        labels = torch.from_numpy(batch.labels).to(logits_BK.device, non_blocking=True)
+        if self.config.label_kind == "number":
+            error_B = (logits_BK.squeeze(1) - labels).pow(2)
+            return error_B.sum(), (error_B < _TOLERANCE**2).sum()
+        if self.config.label_kind == "several":
+            total = F.binary_cross_entropy_with_logits(logits_BK, labels, reduction="none").mean(1).sum()
+            return total, ((logits_BK > 0) == (labels > 0)).all(1).sum()
+        labels_B, weights = labels.long(), self.config.class_weights
+        weights_K = None if weights is None else logits_BK.new_tensor(weights)
+        total = F.cross_entropy(logits_BK, labels_B, weight=weights_K, reduction="sum")
+        return total, (logits_BK.argmax(1) == labels_B).sum()
+
+    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: Depth) -> Tensor:
+        """The last layer is computed for the first token of each sequence only."""
+        if self.config.has_exits:
+            return self.predict_early(model, batch, patience=self.config.patience, depth=depth).logits_BK
+        first_BD = model(batch.build_tokens(model.device), depth=depth, first_only=True).last_TD
+        logits_BK: Tensor = model.head(HEAD)(model.pool_first(first_BD)).float()
+        return logits_BK
+
+    def predict_early(
+        self,
+        model: AlbertModel,
+        batch: Batch,
+        *,
+        patience: int | None,
+        depth: Depth,
+    ) -> EarlyAnswers:
+        tokens = batch.build_tokens(model.device)
+        if patience is not None:
+            return answer_early(model, tokens, patience=patience, agree=self._agree, depth=depth)
+        num_layers = depth or model.config.num_hidden_layers
+        first_BD = model(tokens, depth=depth, first_only=True).last_TD
+        logits_BK = classify_after(model, first_BD, num_layers=num_layers)
+        return EarlyAnswers(logits_BK, np.full(len(tokens.lengths), num_layers))
+
+    def _agree(self, before_BK: Tensor, now_BK: Tensor) -> Tensor:
+        """Whether two layers predict the same for each sequence."""
+        if self.config.label_kind == "number":
+            return (now_BK - before_BK).abs().squeeze(1) < self.config.exit_tolerance
+        if self.config.label_kind == "several":
+            return ((now_BK > 0) == (before_BK > 0)).all(1)
+        return now_BK.argmax(1) == before_BK.argmax(1)
+
+    def predict(
+        self,
+        model: AlbertModel,
+        batch: Batch,
+        items: Sequence[EncodedText],
+        *,
+        depth: Depth = None,
+    ) -> list[Floats]:
+        logits_BK = self._compute_logits(model, batch, depth=depth)
+        return list(logits_BK.detach().cpu().numpy().astype(np.float64))
+
+    def align(self, answer: Floats, order: Sequence[int] | None) -> Floats:
+        if self.config.label_kind == "number":
+            return answer
+        return (answer if order is None else answer[list(order)]) / self.config.temperature
+
+    def ensemble(self, members: Sequence[Answers]) -> list[Floats]:
+        """Average the probabilities, or the numbers."""
+        tables = [np.stack(answers) for answers in members]
+        if self.config.label_kind == "number":
+            return list(np.stack(tables).mean(0))
+        return list(merge_softmax(tables) if self.config.label_kind == "one" else merge_sigmoid(tables))
+
+    def describe(self, answer: Floats, example: TextExample) -> dict[str, Any]:
+        """The number; or the label or labels, with the probability of each."""
+        config = self.config
+        if config.label_kind == "number":
+            return {"id": example.id, "number": float(answer[0])}
+        if config.label_kind == "one":
+            found = find_probabilities(answer, temperature=config.temperature)
+        else:
+            found = expit(answer / config.temperature)
+        probabilities = dict(zip(config.labels, map(float, found), strict=True))
+        if config.label_kind == "one":
+            label = config.labels[int(answer.argmax())]
+            return {"id": example.id, "label": label, "probabilities": probabilities}
+        chosen = [name for name, value in zip(config.labels, answer, strict=True) if value > 0]
+        return {"id": example.id, "labels": chosen, "probabilities": probabilities}
+
+    def parse_inputs(self, *inputs: Any) -> list[TextExample]:
+        examples = []
+        for number, text in enumerate(require_list(inputs[0], "texts or of pairs"), start=1):
+            parts: Any = (text,) if isinstance(text, str) else text
+            is_read = isinstance(parts, tuple | list) and len(parts) in (1, 2)
+            if not is_read or not all(isinstance(part, str) for part in parts):
+                raise InputError(f"text {number} is {repr(text)[:80]}; give a text (str), or a pair of texts")
+            examples.append(TextExample(str(number), *parts))
+        return examples
+
+    def build_record(self, row: Mapping[str, Any], example: TextExample) -> Classification | LabelSet | float:
+        if self.config.label_kind == "number":
+            return float(row["number"])
+        probabilities = row["probabilities"]
+        if self.config.label_kind == "one":
+            return Classification(row["label"], probabilities[row["label"]], probabilities)
+        return LabelSet(tuple(row["labels"]), probabilities)
+
+    def _decide(self, answers: Answers) -> NDArray[Any]:
+        """Predicted class indices, tables of zeros and ones, or numbers."""
+        logits = np.stack(answers)
+        if self.config.label_kind == "number":
+            return logits[:, 0]
+        return logits.argmax(1) if self.config.label_kind == "one" else (logits > 0).astype(np.int64)
+
+    def _list_golds(self, examples: Examples) -> NDArray[Any]:
+        golds = self._tabulate([example.label for example in examples])  # in 64 bits, as the table has them
+        return golds if self.config.label_kind == "number" else golds.astype(np.int64)
+
+    def prepare_scores(self, answers: Answers, examples: Examples) -> WeightedScores:
+        golds = self._list_golds(examples)
+        return prepare_metrics(self._decide(answers), golds=golds, metrics=self.config.metrics)
+
+    def list_decisions(self, answers: Answers, examples: Examples) -> Decisions | None:
+        """Each of several labels is a decision of its own, with the two logits 0 and the label's."""
+        if self.config.label_kind == "number":
+            return None
+        logits, golds = np.stack(answers), self._list_golds(examples)
+        if self.config.label_kind == "one":
+            return logits, golds
+        flat = logits.ravel()
+        return np.stack([np.zeros_like(flat), flat], axis=1), golds.ravel()
+
+    def tune(self, answers: Answers, examples: Examples) -> TaskConfig:
+        return super().tune(answers, examples).model_copy(update={"class_weights": None})
+
+    def score_classes(self, answers: Answers, examples: Examples) -> tuple[ClassScore, ...]:
+        if self.config.label_kind == "number":
+            return ()
+        predicted, golds, labels = self._decide(answers), self._list_golds(examples), self.config.labels
+        if self.config.label_kind == "one":
+            count = count_classes(predicted, golds, num_classes=len(labels))
+        else:
+            count = count_labels(predicted, golds)
+        return count(np.ones(len(golds))).list_scores(labels)
+
+    def count_confusions(self, answers: Answers, examples: Examples) -> Confusion | None:
+        if self.config.label_kind != "one" or len(self.config.labels) > MAX_CONFUSED:
+            return None
+        golds = self._list_golds(examples)
+        return count_confusions(self._decide(answers), golds=golds, labels=self.config.labels)
+
+    def explain(self, answers: Answers, examples: Examples) -> tuple[ExampleResult, ...]:
+        explain = {
+            "one": self._explain_class,
+            "several": self._explain_labels,
+            "number": self._explain_number,
+        }
+        explain_one = explain[self.config.label_kind]
+        return tuple(explain_one(*pair) for pair in zip(answers, examples, strict=True))
+
+    def _explain_class(self, answer: Floats, example: TextExample) -> ExampleResult:
+        assert isinstance(example.label, int)
+        return explain_choice(example.id, example.shown_texts, self.config.labels, answer, example.label)
+
+    def _explain_labels(self, answer: Floats, example: TextExample) -> ExampleResult:
+        is_gold = np.isin(np.arange(len(self.config.labels)), example.label_indices)
+        is_predicted = answer > 0
+        names = np.array(self.config.labels, object)
+        return ExampleResult(
+            id=example.id,
+            texts=example.shown_texts,
+            gold=", ".join(names[is_gold]) or NO_LABEL,
+            predicted=", ".join(names[is_predicted]) or NO_LABEL,
+            is_correct=bool((is_gold == is_predicted).all()),
+            loss=-float(log_expit(np.where(is_gold, answer, -answer)).sum()),
+            confidence=float(np.exp(log_expit(np.abs(answer)).sum())),
+        )
+
+    def _explain_number(self, answer: Floats, example: TextExample) -> ExampleResult:
+        assert isinstance(example.label, int | float)
+        predicted = float(answer[0])
+        distance = abs(predicted - example.label)
+        texts, gold = example.shown_texts, f"{example.label:g}"
+        is_correct = distance < _TOLERANCE
+        return ExampleResult(example.id, texts, gold, f"{predicted:.3f}", is_correct, distance, None)
+
+    @property
+    def has_label_filters(self) -> bool:
+        return self.config.label_kind != "number"
+
+    @property
+    def error_order(self) -> str:
+        if self.config.label_kind == "number":
+            return "Sorted by the distance from the gold value, the largest first."
+        return super().error_order
+
+    def build_charts(self, results: Sequence[ExampleResult]) -> list[Chart]:
+        return [plot_numbers(results, has_diagonal=True)] if self.config.label_kind == "number" else []
+
+    def list_baselines(self) -> dict[str, Baseline[TextExample, Floats]]:
+        return {"majority": self.predict_majority, "bag_of_words": self.predict_by_words}
+
+    def predict_majority(self, train: Examples, dev: Examples) -> list[Floats]:
+        """Predict the most frequent label (or set of labels), or the mean number, for every example."""
+        labels = [example.label for example in train]
+        if self.config.label_kind == "number":
+            return [np.array([np.mean(self._tabulate(labels))])] * len(dev)
+        label = Counter(labels).most_common(1)[0][0]
+        row = -np.ones(len(self.config.labels))
+        row[list(label) if isinstance(label, tuple) else int(label or 0)] = 1.0
+        return [row] * len(dev)
+
+    def predict_by_words(self, train: Examples, dev: Examples) -> list[Floats]:
+        """Predict with a linear model of TF-IDF features.
+
+        The regularization is chosen on a part of the training examples; the dev set is not used.
+        """
+
+        def fit(train: Examples, features: bag_of_words.Features, strength: float) -> list[Floats]:
+            labels = self._list_golds(train)
+            if self.config.label_kind == "number":
+                return list(bag_of_words.fit_ridge(features, labels, strength=strength))
+            if self.config.label_kind == "one":
+                num_labels = len(self.config.labels)
+                return list(bag_of_words.fit_logistic(features, labels, num_labels, strength=strength))
+            tables = [bag_of_words.fit_logistic(features, row, 2, strength=strength) for row in labels.T]
+            return list(np.column_stack([table[:, 1] - table[:, 0] for table in tables]))
+
+        def prepare(train: Examples, held: Sequence[TextExample]) -> Callable[[float], float]:
+            features = self._build_features(train, held)
+            return lambda strength: self.score(fit(train, features, strength), held)["score"]
+
+        strength = bag_of_words.choose_strength(train, prepare)
+        return fit(train, self._build_features(train, dev), strength)
+
+    @staticmethod
+    def _build_features(train: Examples, dev: Examples) -> bag_of_words.Features:
+        pairs = ([(each.first, each.second) for each in examples] for examples in (train, dev))
+        return bag_of_words.build_features(*pairs)
+
+
+def explain_choice(
+    id: str, texts: Mapping[str, str], names: Sequence[str], logits: Floats, gold: int
+) -> ExampleResult:
+    """Explain a decision between classes or options."""
+    predicted, logs = int(logits.argmax()), log_softmax(logits)
+    loss, confidence = -float(logs[gold]), float(np.exp(logs[predicted]))
+    return ExampleResult(id, texts, names[gold], names[predicted], predicted == gold, loss, confidence)

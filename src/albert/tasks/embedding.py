@@ -1,0 +1,392 @@
+"""Sentence embeddings: vectors that are close if texts mean the same, trained on pairs (InfoNCE).
+
+Texts of a pair are pulled together, and away from the other pairs of their batch (in-batch negatives). A text
+without a second one is paired with itself under another dropout (SimCSE). The vector of a text is the mean
+over all its tokens, [CLS] and [SEP] included, as in sentence-transformers.
+
+Shapes: T tokens, B pairs, S sequences, D hidden width.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from pydantic import PositiveFloat
+from scipy.stats import rankdata
+from torch import Tensor
+from typing_extensions import Self
+
+from albert.data.problems import BadRow, quote
+from albert.data.rows import Row, Wanted
+from albert.errors import InputError
+from albert.model.albert_model import AlbertModel, Heads
+from albert.pretrained.sentence_transformers import format_sentence_files
+from albert.report.content import Chart
+from albert.tasks.classification import Label, TextExample, iter_encoded_texts
+from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.metrics.intervals import Interval
+from albert.tasks.metrics.scores import WeightedScores, prepare_metrics
+from albert.tasks.sequences import TaskSequence
+from albert.tasks.tables import Columns, Labels, read_id, read_number, read_text, select_columns
+from albert.tasks.task import (
+    Depth,
+    Example,
+    ExampleResult,
+    Ints,
+    Losses,
+    Task,
+    TaskBatch,
+    TaskConfig,
+    build_task_batch,
+    plot_numbers,
+)
+from albert.text.tokenizer import Tokenizer
+
+Vector = NDArray[np.float32]
+EMBEDDING_METRICS = ("spearman", "pearson")
+_MAX_RANK_GAP = 0.1  # of a correct pair, as a share of all pairs
+_ROWS = 1024  # first texts that are compared with all second ones at a time
+
+
+class SimilarityColumns(Columns):
+    """Texts, or pairs that mean the same, and how similar they are, if the table has a score."""
+
+    text: str = "text"
+    text_pair: str | None = None
+    score: str = "score"
+    id: str | None = None
+
+    def wanted(self, *, is_labeled: bool) -> Wanted:
+        # The second text is optional: single texts are evaluated on pairs of another table.
+        return select_columns((self.text, self.id), (self.text_pair, self.score if is_labeled else None))
+
+    def build(self, row: Row, labels: Labels | None, *, is_labeled: bool) -> TextExample:
+        first = read_text(row, self.text)
+        has_second = self.text_pair is not None and self.text_pair in row.values
+        second = read_text(row, str(self.text_pair)) if has_second else None
+        if not first.strip() or (second is not None and not second.strip()):
+            raise BadRow("an empty text")
+        has_score = is_labeled and row.values.get(self.score) not in (None, "")
+        score = read_number(row, self.score) if has_score else None
+        return TextExample(read_id(row, self.id), first, second, score)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPair:
+    """The sequences of an example's texts, its label, and the number of tokens that were truncated."""
+
+    id: str
+    first: TaskSequence
+    second: TaskSequence | None
+    label: Label
+    num_truncated: int
+
+    @property
+    def num_tokens(self) -> int:
+        """Both texts; a single one is encoded twice in training."""
+        return len(self.first.ids) + len((self.second or self.first).ids)
+
+    @property
+    def is_truncated(self) -> bool:
+        return self.num_truncated > 0
+
+
+class EmbeddingConfig(TaskConfig):
+    """The config of an embedding model.
+
+    Args:
+        similarity_temperature: Divides the cosines in training: the lower it is, the more the nearest
+            negatives count.
+        min_similarity: Pairs with a score below it are not trained on; the default is for STS-B's 0 to 5.
+    """
+
+    kind: Literal["embedding"] = "embedding"
+    similarity_temperature: PositiveFloat = 0.05
+    min_similarity: float = 4.0
+
+    @property
+    def is_scorable_without_labels(self) -> bool:
+        return True
+
+    @property
+    def max_embedded(self) -> int:
+        return self.max_length
+
+    def complete(self, settings: FinetuneSettings, *, train: Sequence[Example], max_positions: int) -> Self:
+        completed = super().complete(settings, train=train, max_positions=max_positions)
+        return completed.model_copy(
+            update={
+                "similarity_temperature": settings.similarity_temperature,
+                "min_similarity": settings.min_similarity,
+            }
+        )
+
+    def check_answers(self, target: TaskConfig, *, source: str, model_task: str) -> None:
+        """Similarities also answer tasks with a number for a pair, such as STS-B."""
+        if not target.has_numeric_label:
+            super().check_answers(target, source=source, model_task=model_task)
+
+    def check_data(
+        self, train: Sequence[Example], dev: Sequence[Example], *, source: str, dev_source: str
+    ) -> Iterator[str]:
+        """Raise `InputError` if the dev set has single texts, or scores for some pairs only."""
+        texts = [each for each in dev if isinstance(each, TextExample)]
+        for text in texts:
+            if text.second is None:
+                raise InputError(
+                    f"{dev_source}: text {quote(text.id)} has no second text, and embeddings are evaluated on "
+                    "pairs; give pairs with --dev, and name their column as in columns.text_pair=paraphrase"
+                )
+            if (text.label is None) != (texts[0].label is None):
+                raise InputError(
+                    f"{dev_source}: only one of the pairs {quote(texts[0].id)} and {quote(text.id)} has a "
+                    "score; give all of them one, or none"
+                )
+        yield from ()
+
+    def list_folder_options(self, model: AlbertModel, *, labels: Sequence[str]) -> dict[str, Any]:
+        """Add the files that sentence-transformers reads."""
+        return {"extras": format_sentence_files(model.config, max_length=self.max_length)}
+
+
+@dataclass(frozen=True, eq=False)
+class PairVectors:
+    """The vectors of a pair, with length 1; a single text has no second."""
+
+    first: Vector
+    second: Vector | None = None
+
+    @property
+    def similarity(self) -> float:
+        """The cosine similarity of the two."""
+        assert self.second is not None
+        return float(self.first @ self.second)
+
+
+@dataclass(frozen=True)
+class PairTexts:
+    """The texts of a batch by number, equal texts with the same one; a single text is its own second."""
+
+    firsts_B: Ints
+    seconds_B: Ints
+    has_second_B: NDArray[np.bool_]
+
+    @property
+    def related_BB(self) -> NDArray[np.bool_]:  # noqa: N802 - an array carries its shape in its name
+        """Which pairs have a text in common, and are no negatives of each other."""
+        first_B1, second_B1 = self.firsts_B[:, None], self.seconds_B[:, None]
+        is_first_BB = (first_B1 == self.firsts_B) | (first_B1 == self.seconds_B)
+        found_BB: NDArray[np.bool_] = is_first_BB | is_first_BB.T | (second_B1 == self.seconds_B)
+        return found_BB
+
+
+Batch = TaskBatch[PairTexts]
+Examples = Sequence[TextExample]
+Answers = Sequence[PairVectors]
+
+
+@dataclass(frozen=True)
+class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
+    """Embeds texts. Answers are the vectors of a pair."""
+
+    config: EmbeddingConfig
+    config_class: ClassVar[type[TaskConfig]] = EmbeddingConfig
+
+    @property
+    def method(self) -> str:
+        return "embed"
+
+    @property
+    def heads(self) -> Heads:
+        return {}
+
+    @property
+    def uses_in_batch_negatives(self) -> bool:
+        return True
+
+    def encode(self, examples: Examples, tokenizer: Tokenizer) -> list[EncodedPair]:
+        """`[CLS] text [SEP]` for each text."""
+        encode = partial(iter_encoded_texts, tokenizer=tokenizer, max_length=self.config.max_length)
+        firsts = encode(TextExample(each.id, each.first) for each in examples)
+        seconds = encode(TextExample(each.id, each.second) for each in examples if each.second is not None)
+        items = []
+        for example, first in zip(examples, firsts, strict=True):
+            second = None if example.second is None else next(seconds)
+            num_truncated = first.num_truncated + (0 if second is None else second.num_truncated)
+            sequence = None if second is None else second.sequence
+            items.append(EncodedPair(example.id, first.sequence, sequence, example.label, num_truncated))
+        return items
+
+    def has_label(self, item: EncodedPair) -> bool:
+        """Whether a pair is not rated below `min_similarity`."""
+        score = item.label
+        return score is None or (not isinstance(score, tuple) and score >= self.config.min_similarity)
+
+    def check_train(self, items: Sequence[EncodedPair], model: AlbertModel) -> None:
+        """Raise `InputError` for single texts without dropout: both views of a text would be the same."""
+        num_single, config = sum(item.second is None for item in items), model.config
+        if num_single and not (config.hidden_dropout_prob or config.attention_probs_dropout_prob):
+            raise InputError(
+                f"dropout is 0, and {num_single:,} of {len(items):,} examples have no second text: only "
+                "dropout makes two views of such a text; set dropout=0.1, or give pairs"
+            )
+
+    def explain_no_labels(self, examples: Examples) -> str:
+        scores = [each.label for each in examples if isinstance(each.label, int | float)]
+        highest = max(scores, default=0.0)
+        enough = min(highest, 0.8 * highest)  # as 4 of STS-B's 5
+        return (
+            f"None of the {len(examples):,} pairs of {self.config.task} has a score of at least "
+            f"min_similarity={self.config.min_similarity:g}; the highest is {highest:g}. Set "
+            f"min_similarity={enough:g}."
+        )
+
+    def build_batch(self, items: Sequence[EncodedPair]) -> Batch:
+        """All first texts, then all second ones; a single text again."""
+        sequences = [item.first for item in items] + [item.second or item.first for item in items]
+        numbers: dict[tuple[int, ...], int] = {}
+        texts_S = np.array([numbers.setdefault(each.ids, len(numbers)) for each in sequences], dtype=np.int64)
+        has_second_B = np.array([item.second is not None for item in items], dtype=np.bool_)
+        labels = PairTexts(texts_S[: len(items)], texts_S[len(items) :], has_second_B)
+        return build_task_batch(sequences, labels)
+
+    def count_labels(self, batch: Batch) -> Mapping[str, int]:
+        return {"task": len(batch.labels.firsts_B)}
+
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+        """Compute InfoNCE in both directions, half of each, summed.
+
+        Correct are first texts whose second is the nearest. Each process compares the pairs of its own share:
+        with more processes there are fewer negatives, and `batch_size` should grow with them.
+        """
+        vectors_SD = self._embed(model, batch, depth=depth)
+        num_pairs = len(batch.labels.firsts_B)
+        with torch.autocast(vectors_SD.device.type, enabled=False):  # a cosine in bf16 has two digits
+            cosines_BB = vectors_SD[:num_pairs] @ vectors_SD[num_pairs:].T
+        is_left_out_BB = batch.labels.related_BB & ~np.eye(num_pairs, dtype=np.bool_)
+        mask_BB = torch.from_numpy(is_left_out_BB).to(cosines_BB.device, non_blocking=True)
+        logits_BB = (cosines_BB / self.config.similarity_temperature).masked_fill(mask_BB, -torch.inf)
+        labels_B = torch.arange(num_pairs, device=logits_BB.device)
+        forth, back = (F.cross_entropy(each, labels_B, reduction="sum") for each in (logits_BB, logits_BB.T))
+        return {"task": ((forth + back) / 2, (logits_BB.argmax(1) == labels_B).sum())}
+
+    def _embed(self, model: AlbertModel, batch: Batch, *, depth: Depth) -> Tensor:
+        """The vector of each sequence, with length 1."""
+        tokens = batch.build_tokens(model.device)
+        parts = model(tokens, depth=depth).last_TD.float().split(tokens.lengths)
+        return F.normalize(torch.stack([part_TD.mean(0) for part_TD in parts]), dim=1)
+
+    def predict(
+        self,
+        model: AlbertModel,
+        batch: Batch,
+        items: Sequence[EncodedPair],
+        *,
+        depth: Depth = None,
+    ) -> list[PairVectors]:
+        """Embed each pair; if no text has a second, none is read twice."""
+        has_second_B = batch.labels.has_second_B
+        num_pairs = len(has_second_B)
+        if not has_second_B.any():
+            lengths = batch.lengths[:num_pairs]
+            end = int(lengths.sum())
+            flat = (batch.ids_T[:end], batch.positions_T[:end], batch.segments_T[:end])
+            batch = TaskBatch(*flat, lengths, batch.labels)
+        vectors_SD = self._embed(model, batch, depth=depth).detach().cpu().numpy()
+        return [
+            PairVectors(vectors_SD[index], vectors_SD[num_pairs + index] if has_second else None)
+            for index, has_second in enumerate(has_second_B)
+        ]
+
+    def ensemble(self, members: Sequence[Answers]) -> list[PairVectors]:
+        """Concatenate the vectors, with length 1: their cosine is the mean of the models' cosines."""
+
+        def join(vectors: Sequence[Vector]) -> Vector:
+            joined: Vector = np.concatenate(vectors) / np.float32(len(vectors) ** 0.5)
+            return joined
+
+        merged = []
+        for answers in zip(*members, strict=True):
+            seconds = [answer.second for answer in answers if answer.second is not None]
+            first = join([answer.first for answer in answers])
+            merged.append(PairVectors(first, join(seconds) if seconds else None))
+        return merged
+
+    def describe(self, answer: PairVectors, example: TextExample) -> dict[str, Any]:
+        """The similarity of a pair, from -1 to 1; the vector of a single text."""
+        if answer.second is None:
+            return {"id": example.id, "embedding": answer.first.tolist()}
+        return {"id": example.id, "similarity": answer.similarity}
+
+    def prepare_scores(self, answers: Answers, examples: Examples) -> WeightedScores:
+        """Prepare Spearman's (the score) and Pearson's correlation of similarities and scores."""
+        for example in examples:
+            if not isinstance(example.label, int | float):
+                raise InputError(
+                    f"the pair {example.id!r} has no score, and others have one; give all of them one, or none"
+                )
+        return prepare_metrics(
+            [answer.similarity for answer in answers],
+            golds=[example.label for example in examples],
+            metrics=EMBEDDING_METRICS,
+            judged_by=EMBEDDING_METRICS[:1],
+        )
+
+    def score(self, answers: Answers, examples: Examples) -> dict[str, float]:
+        """Score the correlation with the gold scores; without them, how often the second text is found."""
+        for example in examples:
+            if example.second is None:
+                raise InputError(f"text {example.id!r} has no second text; score on pairs, such as STS-B's")
+        if any(example.label is not None for example in examples):
+            return super().score(answers, examples)
+        found = 100.0 * measure_retrieval(answers, examples)
+        return {"retrieval_accuracy": found, "score": found}
+
+    def find_intervals(self, answers: Answers, examples: Examples, *, seed: int) -> dict[str, Interval]:
+        """Estimate the intervals of correlations; the nearest of all texts depends on all examples."""
+        if any(example.label is None for example in examples):
+            return {}
+        return super().find_intervals(answers, examples, seed=seed)
+
+    def explain(self, answers: Answers, examples: Examples) -> tuple[ExampleResult, ...]:
+        """Compare ranks, since similarities have their own scale; empty for pairs without scores."""
+        if any(example.label is None for example in examples):
+            return ()
+        similarities = np.array([answer.similarity for answer in answers])
+        golds = np.array([example.label for example in examples], np.float64)
+        gaps = np.abs(rankdata(similarities) - rankdata(golds)) / len(golds)
+        rows = zip(examples, golds.tolist(), similarities.tolist(), gaps.tolist(), strict=True)
+        return tuple(
+            ExampleResult(
+                each.id, each.shown_texts, f"{gold:g}", f"{found:.3f}", gap < _MAX_RANK_GAP, gap, None
+            )
+            for each, gold, found, gap in rows
+        )
+
+    @property
+    def error_order(self) -> str:
+        return "Sorted by the distance from the gold value, the largest first."
+
+    def build_charts(self, results: Sequence[ExampleResult]) -> list[Chart]:
+        return [plot_numbers(results, has_diagonal=False)] if results else []
+
+
+def measure_retrieval(answers: Answers, examples: Examples) -> float:
+    """The share of first texts whose own second text is the nearest of all second texts.
+
+    The second of another pair with the same first text, or an equal second text, counts as well.
+    """
+    firsts = np.stack([answer.first for answer in answers])
+    seconds = np.stack([answer.second for answer in answers if answer.second is not None])
+    num_correct = 0
+    for start in range(0, len(firsts), _ROWS):
+        nearest = (firsts[start : start + _ROWS] @ seconds.T).argmax(1)
+        for example, index in zip(examples[start : start + _ROWS], nearest, strict=True):
+            other = examples[index]
+            num_correct += example.first == other.first or example.second == other.second
+    return num_correct / len(firsts)

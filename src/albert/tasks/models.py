@@ -1,0 +1,204 @@
+"""Fine-tuned models: open a folder, predict examples in any number, write a folder."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from albert.errors import InputError, WeightsError
+from albert.files import format_json, read_json
+from albert.inference.predictor import iter_batches
+from albert.model.albert_model import AlbertModel
+from albert.model.config import ModelConfig
+from albert.model.runtime import RuntimeSettings, autocast, select_device
+from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary, save_model
+from albert.pretrained.hub import resolve_source
+from albert.pretrained.huggingface import TASK_NAME
+from albert.tasks.catalogue import build_task, read_config
+from albert.tasks.task import (
+    AnswerT,
+    AnyTask,
+    Example,
+    ExampleT,
+    ItemT,
+    LabelsT,
+    Task,
+    TaskConfig,
+    count_outputs,
+)
+from albert.text.folder import JSON_NAME
+from albert.text.tokenizer import Tokenizer
+from albert.training.world import DistributedContext
+
+MAX_BATCH_TOKENS = 4096
+_CHUNK = 2048  # examples that are encoded at a time
+_MAX_OTHERS = 0.5  # of the tokens; libraries spell some special tokens differently
+T = TypeVar("T")
+
+
+@dataclass
+class FinetunedModel:
+    """A fine-tuned model with its vocabulary and its task; `num_truncated` counts truncated examples."""
+
+    name: str
+    model: AlbertModel
+    tokenizer: Tokenizer
+    task: AnyTask
+    runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
+    num_truncated: int = 0
+
+    def predict(self, examples: Sequence[Example], *, depth: int | None = None) -> list[object]:
+        """Predict an answer for each example, as the task type defines it."""
+        items = self.task.encode(examples, self.tokenizer)
+        self.num_truncated += sum(item.is_truncated for item in items)
+        with autocast(select_device(self.runtime.device), self.runtime.precision):
+            return predict_items(self.model, self.task, items, max_tokens=MAX_BATCH_TOKENS, depth=depth)
+
+    def iter_answers(self, examples: Iterable[Example], *, depth: int | None = None) -> Iterator[object]:
+        """Predict a stream of any size, in order."""
+        stream = iter(examples)
+        while chunk := list(islice(stream, _CHUNK)):
+            yield from self.predict(chunk, depth=depth)
+
+    def describe_truncated(self, num_examples: int) -> list[str]:
+        """Say how many examples were truncated; empty without any."""
+        if not self.num_truncated:
+            return []
+        limit = self.model.config.max_position_embeddings
+        return [
+            f"{self.name}: {self.task.describe_truncated(self.num_truncated, num_examples, max_positions=limit)}"
+        ]
+
+    def with_patience(self, patience: int | None) -> "FinetunedModel":
+        """Skip layers once so many in a row agree, for models with early exits; None changes nothing."""
+        if patience is None:
+            return self
+        return replace(self, task=build_task(self.task.config.with_patience(patience)))
+
+
+def load_finetuned(
+    source: str | Path, *, target: TaskConfig | None = None, runtime: RuntimeSettings | None = None
+) -> FinetunedModel:
+    """Open a fine-tuned folder, or a run of fine-tuning.
+
+    Args:
+        source: Folder, run or hub name.
+        target: The task of a folder without task.json, as other libraries write them; its labels are used
+            unless the folder has names of its own.
+        runtime: Device and precision.
+
+    Raises:
+        InputError: If the folder is for another task type, or has no head for the task.
+    """
+    runtime = runtime or RuntimeSettings()
+    path = resolve_source(source)
+    config = read_config(path)
+    if config is None and target is None:
+        raise InputError(
+            f"{source}: has no task.json; give a model that albert finetune wrote, or name the task"
+        )
+    loaded = load_model(path, device=select_device(runtime.device))
+    if config is None:
+        assert target is not None
+        target.check_outputs(str(source), loaded)
+        config = target.adapt(loaded)
+    task = build_task(config)
+    check_heads(str(source), loaded.model, task)
+    tokenizer = load_vocabulary(path)
+    check_vocabulary(loaded.config, tokenizer)
+    return FinetunedModel(str(source), loaded.model, tokenizer, task, runtime)
+
+
+def check_heads(source: str, model: AlbertModel, task: AnyTask) -> None:
+    """Raise `InputError` for a model without the heads of its task, or with another number of outputs."""
+    for head, wanted in task.heads.items():
+        found = count_outputs(model, head)
+        if wanted is not None and found is not None and found != wanted:
+            raise InputError(
+                f"{source}: has {found} outputs, and the task has {wanted} labels; give a model of this task"
+            )
+
+
+@torch.inference_mode()
+def predict_items(
+    model: AlbertModel,
+    task: Task[ExampleT, ItemT, LabelsT, AnswerT],
+    items: Sequence[ItemT],
+    *,
+    max_tokens: int,
+    depth: int | None = None,
+    world: DistributedContext | None = None,
+) -> list[AnswerT]:
+    """Predict items in batches of similar length; each process takes its share, and all get all answers."""
+    world = world or DistributedContext()
+    mine: dict[int, AnswerT] = {}
+    for number, indices in enumerate(
+        iter_batches([item.num_tokens for item in items], max_tokens=max_tokens)
+    ):
+        if number % world.size == world.rank:
+            own = [items[index] for index in indices]
+            mine.update(
+                zip(indices, task.predict(model, task.build_batch(own), own, depth=depth), strict=True)
+            )
+    found = {index: answer for share in world.gather(mine) for index, answer in share.items()}
+    return task.aggregate(items, [found[index] for index in range(len(items))])
+
+
+def save_finetuned(
+    path: Path,
+    model: AlbertModel,
+    *,
+    config: TaskConfig,
+    tokenizer: Tokenizer,
+    card: str | None = None,
+    labels: Sequence[str] = (),
+    extras: Mapping[str, str] | None = None,
+) -> None:
+    """Write the model and its task as albert, `transformers` and sentence-transformers open them.
+
+    Args:
+        path: The folder.
+        model: The model with the head of its task.
+        config: The task.
+        tokenizer: The vocabulary.
+        card: The model card.
+        labels: Names of the outputs for a config that has none.
+        extras: Other files, by name.
+    """
+    options = config.list_folder_options(model, labels=labels)
+    files = {
+        **(extras or {}),
+        TASK_NAME: format_json(config.model_dump(mode="json")),
+        **options.pop("extras", {}),
+    }
+    save_model(path, model, tokenizer=tokenizer, card=card, extras=files, **options)
+
+
+def load_own_vocabulary(path: Path, config: ModelConfig) -> Tokenizer:
+    """Load the vocabulary of a model folder; raise `WeightsError` for one that is visibly not the model's."""
+    tokenizer = load_vocabulary(path)
+    try:
+        check_vocabulary(config, tokenizer)
+    except WeightsError as error:
+        raise WeightsError(f"{path}: {error}") from error
+    folder = path if path.is_dir() else path.parent
+    if (folder / JSON_NAME).exists() and (folder / tokenizer.vocab_name).exists():
+        # Two vocabulary files that differ: one of them was exchanged.
+        content = read_json(folder / JSON_NAME)
+        model = content.get("model") if isinstance(content, dict) else None
+        vocab = model.get("vocab") if isinstance(model, dict) else None
+        # WordPiece has a table of ids, Unigram a list of tokens with their scores.
+        others: list[str] = [row[0] for row in vocab] if isinstance(vocab, list) else []
+        if isinstance(vocab, dict):
+            others = sorted(vocab, key=vocab.__getitem__)
+        number = min(len(others), tokenizer.vocab_size)
+        num_others = sum(tokenizer.piece(index) != others[index] for index in range(number))
+        if num_others > _MAX_OTHERS * number:
+            raise WeightsError(
+                f"{folder}: {num_others:,} of {number:,} tokens in {tokenizer.vocab_name} differ from those in "
+                f"{JSON_NAME}; restore the vocabulary that the model was trained with"
+            )
+    return tokenizer

@@ -1,0 +1,346 @@
+"""Predict with fine-tuned models: a line of JSON for each example of a table, a stream or a split."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from pydantic import Field
+
+from albert.data.paths import PathOrUrl, is_compressed, is_url, to_path
+from albert.data.problems import Problems
+from albert.data.rows import find_format
+from albert.errors import FileFormatError, InputError
+from albert.files import dump_json, open_output
+from albert.model.runtime import RuntimeSettings
+from albert.progress import NullReporter, Reporter
+from albert.settings import Settings
+from albert.tasks.catalogue import (
+    TABLE_TASKS,
+    PublishedTask,
+    TableTask,
+    TaskDefinition,
+    build_task,
+    find_task,
+)
+from albert.tasks.ensemble import merge_answers, merge_configs, open_members
+from albert.tasks.sequences import iter_groups
+from albert.tasks.tables import Numbered, check_named, iter_table
+from albert.tasks.task import Example
+
+T = TypeVar("T")
+# What is in memory at a time: enough to sort by length, and never much.
+MAX_EXAMPLES = 2048
+MAX_CHARACTERS = 1 << 22
+_SILENT_SECONDS = 2.0  # without progress
+_MAX_WAITING = 512  # items that are read ahead
+# The columns of files without a header.
+_FIXED_COLUMNS: Mapping[str, Mapping[str, Any]] = {
+    "lines": {"id": None},
+    **{format: {"words": "words", "id": None} for format in ("conll", "bio", "txt")},
+}
+
+
+class PredictionSettings(Settings):
+    """Settings of `albert predict`: the names of a table's columns."""
+
+    columns: dict[str, Any] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An open stream, such as standard input, its name in messages, and its size if it is known."""
+
+    file: BinaryIO
+    name: str = "standard input"
+    is_live: bool = True
+    num_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class PredictionSummary:
+    """How many examples were predicted, how many rows were skipped, and why."""
+
+    num_answers: int
+    num_skipped: int
+    problems: tuple[str, ...]
+    seconds: float
+
+
+def predict(
+    task: str,
+    *,
+    models: Sequence[str | Path],
+    source: PathOrUrl | Stream,
+    target: Path | BinaryIO,
+    columns: Mapping[str, Any] | None = None,
+    split: str | None = None,
+    format: str | None = None,
+    depth: int | None = None,
+    patience: int | None = None,
+    runtime: RuntimeSettings | None = None,
+    reporter: Reporter | None = None,
+) -> PredictionSummary:
+    """Predict every example, in order, in a line of JSON.
+
+    Rows that cannot be read are skipped and counted: each line has its row's id or line number.
+
+    Args:
+        task: A published task or a task type.
+        models: Folders, runs or hub names; several are an ensemble.
+        source: A table, a stream, or the folder or an official file of a published task.
+        target: A stream that gets each line as soon as it is there, or a file that is written whole or not at
+            all.
+        columns: Columns that differ from those that the first model was fine-tuned with.
+        split: A split of a published task; test by default.
+        format: The format of a table, if its name does not tell.
+        depth: The number of layers to run.
+        patience: Skip layers once so many in a row agree, for models with early exits.
+        runtime: Device and precision.
+        reporter: Receives progress and warnings.
+    """
+    reporter, runtime = reporter or NullReporter(), runtime or RuntimeSettings()
+    begin = time.monotonic()
+    if task.lower() == "pretraining":
+        raise InputError(
+            "predict has no task 'pretraining'; use fill-mask or sentence-order for such a model"
+        )
+    if not models:
+        raise InputError("no model; give at least one with --model")
+    definition = find_task(task)
+    members, names = open_members(definition, models, runtime=runtime, columns=columns or {})
+    found = open_input(source, definition, columns=names, named=columns or (), split=split, format=format)
+    merged = build_task(merge_configs(members, definition))
+    num_answers = 0
+    with _open_target(target, source=source) as file:
+        loaded = [member.load(runtime).with_patience(patience) for member in members]
+        iterate = iter_arrived if found.is_live else iter_groups
+        groups = iterate(
+            found.examples,
+            count_characters=lambda each: each.example.num_characters,
+            max_items=MAX_EXAMPLES,
+            max_characters=MAX_CHARACTERS,
+        )
+        for group in groups:
+            examples = [each.example for each in group]
+            own = [
+                member.align(model.predict(examples, depth=depth))
+                for member, model in zip(members, loaded, strict=True)
+            ]
+            for answer, each in zip(merge_answers(merged, own), group, strict=True):
+                line = None if found.has_ids else each.line
+                file.write(format_line(merged.describe(answer, each.example), line).encode())
+            file.flush()
+            num_answers += len(group)
+            if time.monotonic() - begin > _SILENT_SECONDS:
+                speed = num_answers / (time.monotonic() - begin)
+                share = None if found.find_share is None else found.find_share()
+                reporter.show("predict", f"{num_answers:,} answers, {speed:,.0f} a second", fraction=share)
+        if not num_answers and found.problems.num_skipped:
+            found.problems.check(0)
+    problems = (
+        *found.problems.describe(),
+        *(told for model in loaded for told in model.describe_truncated(num_answers)),
+    )
+    for problem in problems:
+        reporter.say(problem)
+    return PredictionSummary(num_answers, found.problems.num_skipped, problems, time.monotonic() - begin)
+
+
+def format_line(answer: Mapping[str, Any], line: int | None) -> str:
+    """Format an answer as a line of JSON, with its line number if it has no id."""
+    record = dict(answer)
+    if line is not None:
+        del record["id"]
+        record = {"line": line, **record}
+    text = dump_json(record, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can hold and UTF-8 cannot
+        text = dump_json(record)
+    return text + "\n"
+
+
+@contextmanager
+def _open_target(target: Path | BinaryIO, *, source: PathOrUrl | Stream) -> Iterator[BinaryIO]:
+    if not isinstance(target, Path):
+        yield target
+        return
+    if isinstance(source, str | Path) and target.exists() and target.resolve() == Path(source).resolve():
+        raise InputError(f"{target}: is the input file; choose another --out")
+    with open_output(target) as file:
+        yield file
+
+
+@dataclass(frozen=True)
+class PredictionInput:
+    """Examples in their order; without `has_ids`, they are identified by their line.
+
+    If `is_live`, the next example may arrive late. `find_share` returns the share of a file that was read.
+    """
+
+    examples: Iterator[Numbered[Example]]
+    problems: Problems
+    has_ids: bool
+    is_live: bool = False
+    find_share: Callable[[], float] | None = None
+
+
+def open_input(
+    source: PathOrUrl | Stream,
+    definition: TaskDefinition,
+    *,
+    columns: Mapping[str, Any],
+    named: Collection[str] = (),
+    split: str | None = None,
+    format: str | None = None,
+) -> PredictionInput:
+    """Open a table, a stream, or a split (by default `test`) of a published task in its own format.
+
+    Labels are not needed and not read; the answers of SQuAD and RACE are not needed, but those that a file
+    has must be valid. Broken rows are skipped and counted, or raise an error in a test set, whose every row
+    must be answered. `named` are the keys of `columns` that the user set: the table must have these columns.
+    """
+    if split is not None and (isinstance(source, Stream) or is_url(source)):
+        raise InputError(f"--split {split}: only the folder of a task has splits; leave it out")
+    open_table = partial(_open_table, definition=definition, columns=columns, named=named)
+    if isinstance(source, Stream):
+        return open_table(source, format=format or "jsonl")
+    if is_url(source):
+        return open_table(source, format=format)
+    path = to_path(source)
+    if not path.exists():
+        raise FileFormatError(f"{path}: does not exist; give a table, a task folder, or - for a stream")
+    if isinstance(definition, PublishedTask) and not columns and not format:
+        official = _open_official(path, definition, split=split)
+        if official is not None:
+            return official
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; give a table, such as {path / 'test.jsonl'}")
+    if split is not None:
+        raise InputError(f"--split {split}: {path} is one file; leave it out, or give the task folder")
+    if not path.is_file():  # a named pipe
+        stream = Stream(path.open("rb", buffering=0), name=str(path))
+        return open_table(stream, format=format or find_format(path) or "jsonl")
+    if is_compressed(path) or (format or find_format(path)) == "parquet":
+        return open_table(path, format=format)
+    file = Stream(path.open("rb"), name=str(path), is_live=False, num_bytes=path.stat().st_size)
+    return open_table(file, format=format)
+
+
+def _open_table(
+    source: PathOrUrl | Stream,
+    *,
+    definition: TaskDefinition,
+    columns: Mapping[str, Any],
+    named: Collection[str],
+    format: str | None,
+) -> PredictionInput:
+    name, content = (source.name, source.file) if isinstance(source, Stream) else (str(source), source)
+    format = format or find_format(name)
+    table, defaults = _find_table_task(definition)
+    format = table.columns.text_format if format == "txt" else format
+    fixed = {
+        key: value
+        for key, value in _FIXED_COLUMNS.get(format, {}).items()
+        if key in table.columns.model_fields
+    }
+    names = table.build_columns({**defaults, **columns, **fixed})
+    problems = Problems(name)
+    found = iter_table(content, names, problems=problems, format=format)
+    check = partial(check_named, names, named=named, read=[problems], is_labeled=False)
+    examples = _iter_checked(found, check, has_header=format != "jsonl")
+    has_ids = names.model_dump()["id"] is not None
+    if not isinstance(source, Stream):
+        return PredictionInput(examples, problems, has_ids)
+    file, size = source.file, source.num_bytes
+    share = (lambda: file.tell() / size) if size else None
+    return PredictionInput(examples, problems, has_ids, source.is_live, share)
+
+
+def _find_table_task(definition: TaskDefinition) -> tuple[TableTask, dict[str, Any]]:
+    """How a table of the task is read; for GLUE, with the columns of its files."""
+    if isinstance(definition, PublishedTask):
+        return TABLE_TASKS[definition.table], definition.table_columns
+    assert isinstance(definition, TableTask)
+    return definition, {}
+
+
+def _iter_checked(
+    found: Iterator[Numbered[Example]], check: Callable[[], None], *, has_header: bool
+) -> Iterator[Numbered[Example]]:
+    """Check the columns at the first example, or without a header once all rows were read."""
+    number = 0
+    for number, example in enumerate(found, start=1):
+        if number == 1 and has_header:
+            check()
+        yield example
+    if number:
+        check()
+
+
+def _open_official(path: Path, task: PublishedTask, *, split: str | None) -> PredictionInput | None:
+    """Open a split of a published task, by its folder or by the name of its file."""
+    if path.is_dir():
+        name, path = task.find_split(path, split or "test")
+    else:
+        found = next((name for name, file in task.files.items() if file == path.name), None)
+        if found is not None and split not in (None, found):
+            raise InputError(
+                f"--split {split}: {path} is the split {found}; leave it out, or give the task folder"
+            )
+        if found is None and path.suffix != ".json":  # SQuAD's format may have another name
+            return None
+        name = found or split or "test"
+    problems = task.open_problems(path, split=name)
+    examples = task.iter_examples(path, split=name, problems=problems, is_labeled=False)
+    return PredictionInput(examples, problems, has_ids=True)
+
+
+def iter_arrived(
+    items: Iterable[T], *, count_characters: Callable[[T], int], max_items: int, max_characters: int
+) -> Iterator[list[T]]:
+    """Yield lists of all items that have arrived, at least one each, without waiting for more.
+
+    A thread reads the items a few ahead. An error there is raised here, after the items before it.
+    """
+    waiting: queue.Queue[Any] = queue.Queue(_MAX_WAITING)
+    end = object()
+    errors: list[BaseException] = []
+    is_over = threading.Event()
+
+    def fill() -> None:
+        try:
+            for item in items:
+                waiting.put(item)
+                if is_over.is_set():
+                    return
+        except BaseException as error:
+            errors.append(error)
+        waiting.put(end)
+
+    # A daemon: a program that ends does not wait for a pipe on which nothing arrives.
+    threading.Thread(target=fill, daemon=True).start()
+    try:
+        found = None
+        while found is not end:
+            group: list[T] = []
+            num_characters = 0
+            while (found := waiting.get()) is not end:
+                group.append(found)
+                num_characters += count_characters(found)
+                if len(group) == max_items or num_characters >= max_characters or waiting.empty():
+                    break
+            if group:
+                yield group
+        if errors:
+            raise errors[0]
+    finally:
+        is_over.set()
+        while not waiting.empty():  # makes space for the item that the thread may be about to put
+            waiting.get()

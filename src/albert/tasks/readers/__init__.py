@@ -1,1 +1,0 @@
-"""Read the files of a task as examples."""

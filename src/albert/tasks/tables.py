@@ -1,0 +1,292 @@
+"""A user's table: its columns, the labels that occur in it, and its examples.
+
+Each task type has a `Columns` class that turns a row into an example. The functions at the end of the module
+read the values of a row and raise `BadRow` for those that cannot be used.
+"""
+
+import difflib
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, BinaryIO, ClassVar, Generic, TypeVar
+
+from albert.data.paths import PathOrUrl
+from albert.data.problems import BadRow, Problems, iter_good, quote
+from albert.data.rows import Row, Wanted, iter_rows
+from albert.errors import FileFormatError, suggest
+from albert.settings import Settings
+from albert.tasks.task import Example
+
+MAX_LABELS = 1000  # more are not names of classes, but numbers or texts
+_MAX_SHOWN = 12
+_INTEGER = re.compile(r"-?[0-9]{1,18}\.0+")
+ExampleT_co = TypeVar("ExampleT_co", bound=Example, covariant=True)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The names of labels; output i of the model is `names[i]`."""
+
+    names: tuple[str, ...]
+
+    @cached_property
+    def _indices(self) -> dict[str, int]:
+        indices = {name: index for index, name in enumerate(self.names)}
+        for index, name in enumerate(self.names):
+            indices.setdefault(normalize_label(name), index)
+        return indices
+
+    def index(self, name: str) -> int:
+        """Return the index of a label; raise a fatal `BadRow` for an unknown one."""
+        index = self._indices.get(name)
+        if index is None:
+            folded = {_fold(known): known for known in self.names}
+            close = difflib.get_close_matches(_fold(name), folded, n=1, cutoff=0.8)
+            hint = f"; did you mean {quote(folded[close[0]])}?" if close else ""
+            known = ", ".join(self.names[:_MAX_SHOWN])
+            more = f" and {len(self.names) - _MAX_SHOWN:,} more" if len(self.names) > _MAX_SHOWN else ""
+            raise BadRow(f"unknown label {quote(name)}", f"known: {known}{more}{hint}", is_fatal=True)
+        return index
+
+    def find_alike(self) -> list[tuple[str, str]]:
+        """Find names that differ only in case and white space."""
+        first: dict[str, str] = {}
+        pairs = ((first.setdefault(_fold(name), name), name) for name in self.names)
+        return [pair for pair in pairs if pair[0] != pair[1]]
+
+
+def _fold(name: str) -> str:
+    return " ".join(name.casefold().split())
+
+
+def normalize_label(name: str) -> str:
+    """Spell a number or boolean the same in every format: 1.0 is 1, and True is `true`."""
+    if name in ("True", "False"):
+        return name.lower()
+    return str(int(name.partition(".")[0])) if _INTEGER.fullmatch(name) else name
+
+
+def build_labels(names: Iterable[str], *, source: str, minimum: int = 2) -> Labels:
+    """Sort the names that occur in a table: numbers by value, then words by alphabet."""
+    found = set(names)
+    if len(found) < minimum:
+        only = f"only the label {quote(next(iter(found)))}" if found else "no label"
+        raise FileFormatError(f"{source}: has {only}; at least {minimum} are needed. Check the label column.")
+    if len(found) > MAX_LABELS:
+        raise FileFormatError(
+            f"{source}: has {len(found):,} different labels, at most {MAX_LABELS:,} are supported. For "
+            "numbers, use regression; otherwise check the label column."
+        )
+
+    def sort_key(name: str) -> tuple[float, str]:
+        try:
+            number = float(name)
+        except ValueError:
+            return math.inf, name
+        return (math.inf if math.isnan(number) else number), name
+
+    return Labels(tuple(sorted(found, key=sort_key)))
+
+
+class Columns(Settings):
+    """The names of a table's columns; the base class of each task type's columns."""
+
+    # How a .txt file is read: a text in each line, or words and labels in the CoNLL format.
+    text_format: ClassVar[str] = "lines"
+
+    def wanted(self, *, is_labeled: bool) -> Wanted:
+        """Return the columns to read; those of the labels only if `is_labeled`."""
+        raise NotImplementedError
+
+    def build(self, row: Row, labels: Labels | None, *, is_labeled: bool) -> Example:
+        """Build the example of a row, with or without its label; raise `BadRow` if it is unusable."""
+        raise NotImplementedError
+
+    def note(self, example: Any, line: int, problems: Problems) -> None:
+        """Count warnings about an example."""
+
+    def list_labels(self, row: Row) -> Iterable[str]:
+        """Return the names of a row's labels, if they have names."""
+        return ()
+
+    @property
+    def min_labels(self) -> int:
+        """How many different labels a table must have; 0 if labels have no names."""
+        return 0
+
+
+def select_columns(required: Iterable[str | None], optional: Iterable[str | None] = ()) -> Wanted:
+    """Build the columns to read; those that are None are left out."""
+    return Wanted(tuple(each for each in required if each is not None), tuple(filter(None, optional)))
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered(Generic[ExampleT_co]):
+    """An example and the line (of a Parquet file, the row) at which it begins, counted from 1."""
+
+    line: int
+    example: ExampleT_co
+
+
+@dataclass(frozen=True)
+class Table:
+    """The examples of a table, its labels if they have names, and the problems of its rows."""
+
+    examples: tuple[Example, ...]
+    labels: Labels | None
+    problems: Problems
+
+
+def read_table(path: PathOrUrl, columns: Columns, *, labels: Labels | None = None) -> Table:
+    """Read all labeled examples of a table.
+
+    Args:
+        path: The table.
+        columns: The names of its columns.
+        labels: The labels of the training data; by default those found in the table.
+
+    Raises:
+        FileFormatError: If there are no examples, more than a tenth of the rows cannot be read, or a label is
+            not among `labels`.
+    """
+    labels = labels or find_labels(path, columns)
+    problems = Problems(str(path))
+    numbered = list(iter_table(path, columns, problems=problems, labels=labels, is_labeled=True))
+    problems.check(len(numbered))
+    if getattr(columns, "id", None) is not None:
+        seen: set[str] = set()
+        for each in numbered:
+            if each.example.id in seen:
+                problems.note("an id that occurs before", line=each.line, detail=quote(each.example.id))
+            seen.add(each.example.id)
+    return Table(tuple(each.example for each in numbered), labels, problems)
+
+
+def iter_table(
+    source: PathOrUrl | BinaryIO,
+    columns: Columns,
+    *,
+    problems: Problems,
+    labels: Labels | None = None,
+    is_labeled: bool = False,
+    format: str | None = None,
+) -> Iterator[Numbered[Example]]:
+    """Yield the examples of a table or a stream, one at a time; bad rows are skipped and counted."""
+
+    def build(row: Row) -> Numbered[Example]:
+        example = columns.build(row, labels, is_labeled=is_labeled)
+        columns.note(example, row.line, problems)
+        return Numbered(row.line, example)
+
+    wanted = columns.wanted(is_labeled=is_labeled)
+    rows = iter_rows(source, wanted=wanted, problems=problems, format=format)
+    return iter_good(rows, build, problems=problems)
+
+
+def find_labels(path: PathOrUrl, columns: Columns) -> Labels | None:
+    """Find all labels in a table, sorted; None if labels have no names (numbers, answers, options)."""
+    if not columns.min_labels:
+        return None
+    problems = Problems(str(path))  # not shown: bad rows are reported when the examples are read
+    rows = iter_rows(path, wanted=columns.wanted(is_labeled=True), problems=problems)
+    names: set[str] = set()
+    num_rows = 0
+    for found in iter_good(rows, columns.list_labels, problems=problems):
+        names.update(found)
+        num_rows += 1
+    problems.check(num_rows)
+    return build_labels(names, source=str(path), minimum=columns.min_labels)
+
+
+def check_named(
+    columns: Columns, *, named: Collection[str], read: Sequence[Problems], is_labeled: bool = True
+) -> None:
+    """Raise `FileFormatError` if the user names an optional column that none of the tables has.
+
+    Args:
+        columns: The names of the columns.
+        named: The keys that the user set.
+        read: The tables, after reading: a column may be in only one of them.
+        is_labeled: Whether the label columns were read.
+    """
+    optional = columns.wanted(is_labeled=is_labeled).optional
+    found = list(dict.fromkeys(name for each in read for name in each.columns))
+    for key in named:
+        name = getattr(columns, key)
+        if name in optional and name not in found:
+            paths = dict.fromkeys(str(each.path) for each in read)
+            raise FileFormatError(
+                f"{' and '.join(paths)}: no column {name!r}, which columns.{key} names; "
+                f"{suggest(name, found, more=f'; name one of them, or leave columns.{key} out')}"
+            )
+
+
+def read_text(row: Row, column: str) -> str:
+    """Return a text; it may be empty, but not missing."""
+    value = row.values.get(column)
+    if not isinstance(value, str):
+        raise BadRow(f"no text in column {column!r}", f"it holds {describe_value(value)}")
+    return value
+
+
+def read_id(row: Row, column: str | None) -> str:
+    """Return the id of a row, by default the number of its line."""
+    value = row.values.get(column) if column is not None else row.line
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise BadRow(f"no id in column {column!r}", f"it holds {describe_value(value)}")
+    return str(value)
+
+
+def read_label(value: Any, column: str) -> str:
+    """Return a label as it is written; numbers and booleans are spelled the same in every format."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    is_name = isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+    name = str(value).strip() if is_name else ""  # many tables have nan in an empty cell
+    if not name:
+        raise BadRow(f"no label in column {column!r}", f"it holds {describe_value(value)}")
+    return name
+
+
+def read_number(row: Row, column: str) -> float:
+    """Return a finite number, which may be written as a text."""
+    value = row.values.get(column)
+    try:
+        number = float(value) if isinstance(value, str | int | float) else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise BadRow(f"no number in column {column!r}", f"it holds {describe_value(value)}")
+    return number
+
+
+def read_label_list(row: Row, column: str, *, separator: str | None) -> list[str]:
+    """Return a list of labels, which may be a text with separators (None: white space)."""
+    value = row.values.get(column)
+    if isinstance(value, str):
+        parts: list[Any] = value.split(separator)
+        value = [part for part in parts if part.strip()]
+    if not isinstance(value, list | tuple):
+        raise BadRow(f"no list in column {column!r}", f"it holds {describe_value(value)}")
+    return [normalize_label(read_label(each, column)) for each in value]
+
+
+def read_text_list(row: Row, column: str) -> tuple[str, ...]:
+    """Return a list of texts."""
+    value = row.values.get(column)
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise BadRow(f"no list of texts in column {column!r}", f"it holds {describe_value(value)}")
+    return tuple(value)
+
+
+def describe_value(value: Any) -> str:
+    """Describe the value of a cell for an error message."""
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, int | float):
+        return str(value)
+    return "nothing" if value is None else f"a {type(value).__name__}"

@@ -1,0 +1,540 @@
+"""The interface of a task type: what fine-tuning, evaluation, prediction and reports call.
+
+A task type is one module: `classification`, `token_classification`, `question_answering`, `multiple_choice`,
+`embedding`. It defines its example, the columns of a table, its config (task.json) and its `Task`. Code
+outside these modules never asks which type it has; the table of types is in `catalogue`.
+"""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field, PositiveFloat
+from torch import Tensor
+from typing_extensions import Self
+
+from albert.errors import InputError
+from albert.model.albert_model import AlbertModel, Heads
+from albert.model.tokens import Tokens
+from albert.pretrained.folder import Pretrained
+from albert.report.content import Chart, Series
+from albert.settings import Settings
+from albert.tasks.metrics.calibration import fit_temperature
+from albert.tasks.metrics.classification import ClassScore, Confusion
+from albert.tasks.metrics.intervals import Interval, bootstrap_weighted
+from albert.tasks.metrics.scores import WeightedScores
+from albert.tasks.metrics.squad import ThresholdReport
+from albert.tasks.sequences import TaskSequence
+from albert.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from albert.model.early_exit import EarlyAnswers
+    from albert.tasks.finetune_settings import FinetuneSettings
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+UNKNOWN_LABEL = -100  # ignored by cross-entropy
+MAX_POINTS = 1500  # of a scatter plot
+Depth = int | None  # the number of layers to run; None for all of them
+# For each objective the summed loss and the number of correct predictions: what the training loop adds up.
+Losses = dict[str, tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One input of a task, with its label where it is known. The base class of each type's example.
+
+    Runs and models identify their data by the `repr` of examples, so class names and fields are stable.
+    """
+
+    id: str
+
+    @property
+    def texts(self) -> tuple[Hashable, ...]:
+        """The texts that train and dev examples should not share, such as the context of a question."""
+        raise NotImplementedError
+
+    @property
+    def num_characters(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def is_labeled(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def label_indices(self) -> tuple[int, ...]:
+        """The indices of all labels of the example, or of its words."""
+        return ()
+
+    @property
+    def article(self) -> str:
+        """Examples of one article belong together when the examples are split."""
+        return ""
+
+    @property
+    def has_passage(self) -> bool:
+        """Whether several questions may share one passage."""
+        return False
+
+    @property
+    def stratum(self) -> Hashable:
+        """Train and dev set should both have examples of each stratum."""
+        return None
+
+
+class Item(Protocol):
+    """One input sequence, or several that belong together, of an encoded example."""
+
+    @property
+    def num_tokens(self) -> int: ...
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether text was lost; text that is in another window of the example was not."""
+
+
+@dataclass(frozen=True)
+class ExampleResult:
+    """The prediction for one example beside its gold label, in words for a person.
+
+    Args:
+        id: The id of the example.
+        texts: The parts of the example by their names, in the order to show them.
+        gold: The gold label.
+        predicted: The predicted label.
+        is_correct: Whether they agree.
+        loss: How wrong the prediction is, 0 at best: -log p of the gold label, 1 - F1 for spans, the distance
+            of numbers.
+        confidence: The probability of the prediction; None for numbers.
+    """
+
+    id: str
+    texts: Mapping[str, str]
+    gold: str
+    predicted: str
+    is_correct: bool
+    loss: float
+    confidence: float | None
+
+
+ExampleT = TypeVar("ExampleT", bound=Example)
+ItemT = TypeVar("ItemT", bound=Item)
+LabelsT = TypeVar("LabelsT")  # the labels of a batch
+AnswerT = TypeVar("AnswerT")  # what a model says about an example: logits, spans or vectors
+Decisions = tuple[Floats, Ints]  # logits [decisions, classes], and the gold classes
+Baseline = Callable[[Sequence[ExampleT], Sequence[ExampleT]], list[AnswerT]]  # train, dev -> answers to dev
+
+
+@dataclass(frozen=True)
+class TaskBatch(Generic[LabelsT]):
+    """Sequences laid end to end, without padding, and their labels in the form of the task type."""
+
+    ids_T: Ints
+    positions_T: Ints
+    segments_T: Ints
+    lengths: Ints
+    labels: LabelsT
+
+    def build_tokens(self, device: torch.device | str = "cpu") -> Tokens:
+        """Move the batch to the device, as the model reads it."""
+        flat = (torch.from_numpy(part) for part in (self.ids_T, self.positions_T, self.segments_T))
+        ids_T, positions_T, segments_T = (part.to(device, non_blocking=True) for part in flat)
+        return Tokens(ids_T, positions_T, segments_T, tuple(self.lengths.tolist()))
+
+
+def build_task_batch(sequences: Sequence[TaskSequence], labels: LabelsT) -> TaskBatch[LabelsT]:
+    """Lay the sequences end to end, in their order."""
+    lengths = np.array([len(sequence.ids) for sequence in sequences], dtype=np.int64)
+    starts = np.cumsum(lengths) - lengths
+    positions_T = np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)
+    firsts = np.array([sequence.num_first for sequence in sequences], dtype=np.int64)
+    return TaskBatch(
+        ids_T=np.fromiter((i for sequence in sequences for i in sequence.ids), np.int64, int(lengths.sum())),
+        positions_T=positions_T,
+        segments_T=(positions_T >= np.repeat(firsts, lengths)).astype(np.int64),
+        lengths=lengths,
+        labels=labels,
+    )
+
+
+class TaskConfig(Settings):
+    """The config of a fine-tuned model (task.json); each type adds its own settings.
+
+    Args:
+        task: A published task or a task type.
+        kind: The task type, as task.json calls it.
+        labels: The names of the model's outputs, where they have names.
+        metrics: The metrics whose mean is the score.
+        columns: The columns of the table that the model was trained on.
+        max_length: The longest sequence, in tokens.
+        temperature: Divides the logits to calibrate the probabilities.
+        learned_from: Hashes of the training examples, alone and with the dev set.
+        tuned_on: The hash of the dev set, on which temperature and threshold were chosen.
+    """
+
+    task: str
+    kind: str
+    labels: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    columns: dict[str, Any] = Field(default_factory=dict)
+    max_length: Annotated[int, Field(ge=8)] = 128
+    temperature: PositiveFloat = 1.0
+    learned_from: tuple[str, ...] = ()
+    tuned_on: str = ""
+
+    @property
+    def is_scorable_without_labels(self) -> bool:
+        return False
+
+    @property
+    def has_numeric_label(self) -> bool:
+        """Whether the label is a number, which the similarity of two vectors can predict as well."""
+        return False
+
+    @property
+    def has_early_exits(self) -> bool:
+        return False
+
+    @property
+    def max_embedded(self) -> int | None:
+        """The number of tokens at which a text is truncated to be embedded; None for the model's positions."""
+        return None
+
+    def fit_length(self, length: int) -> dict[str, Any]:
+        """The settings for sequences of `length` tokens."""
+        return {"max_length": length}
+
+    def complete(self, settings: "FinetuneSettings", *, train: Sequence[Example], max_positions: int) -> Self:
+        """Add the length and the options of a recipe; reject options that the task type does not have."""
+        if settings.has_exits:
+            raise InputError(f"has_exits=true is only for classification and regression, not for {self.task}")
+        if settings.class_weights == "balanced":
+            raise InputError(f"class_weights=balanced is only for tasks with one class each, not {self.task}")
+        return self.model_copy(update=self.fit_length(min(settings.max_length, max_positions)))
+
+    def fit_table(self, train: Sequence[Example]) -> Self:
+        """Add what the examples of a user's table show."""
+        return self
+
+    def check_data(
+        self, train: Sequence[Example], dev: Sequence[Example], *, source: str, dev_source: str
+    ) -> Iterator[str]:
+        """Check the examples of a user's table; yield warnings, and raise `InputError` for unusable data."""
+        yield from ()
+
+    def with_patience(self, patience: int) -> Self:
+        """Skip the remaining layers once `patience` layers in a row agree."""
+        raise InputError(
+            f"patience is {patience}, but this model has no early exits; fine-tune it with has_exits=true"
+        )
+
+    def adapt(self, loaded: Pretrained) -> Self:
+        """Adapt the config to a folder without task.json: its positions, its labels, its head."""
+        length = min(self.max_length, loaded.config.max_position_embeddings)
+        return self.model_copy(update=self.fit_length(length))
+
+    def check_outputs(self, source: str, loaded: Pretrained) -> None:
+        """Raise `InputError` if a folder without task.json has outputs of another meaning."""
+
+    def has_same_outputs(self, other: "TaskConfig") -> bool:
+        """Whether a head that was trained for the other config fits this one."""
+        return (self.kind, self.labels) == (other.kind, other.labels)
+
+    def check_answers(self, target: "TaskConfig", *, source: str, model_task: str) -> None:
+        """Raise `InputError` unless a model of this config, from `source`, can answer the target task."""
+        if self.kind != target.kind:
+            raise InputError(
+                f"{source}: was fine-tuned for {self.task} ({self.kind}), and {target.task} needs a model "
+                f"for {target.kind}; give a model of {model_task}"
+            )
+
+    def merge(self, members: Sequence["TaskConfig"], target: "TaskConfig", *, is_published: bool) -> Self:
+        """The config of an ensemble whose first member has this config, for the target task.
+
+        Probabilities are at each member's own temperature before they are merged, so the ensemble has 1.
+        """
+        own_metrics = self.metrics if self.task == target.task and not is_published else ()
+        return self.model_copy(
+            update={
+                "task": target.task,
+                "labels": target.labels or self.labels,
+                "metrics": own_metrics or target.metrics,
+                "temperature": 1.0,
+            }
+        )
+
+    @classmethod
+    def from_folder(cls, loaded: Pretrained) -> Self:
+        """Infer the config of a folder of another library by its head."""
+        raise NotImplementedError
+
+    def list_folder_options(self, model: AlbertModel, *, labels: Sequence[str]) -> dict[str, Any]:
+        """What `save_model` needs besides: names of labels, `problem_type`, `extras` (other files).
+
+        `labels` are the folder's names for the outputs of a config without names.
+        """
+        return {}
+
+
+ConfigT = TypeVar("ConfigT", bound=TaskConfig)
+
+
+@dataclass(frozen=True)
+class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
+    """A task type with its config.
+
+    Examples are encoded into items: one each, or one for each window of a long text. Items make batches. A
+    batch makes losses, or one answer for each item; the answers of an example's items are aggregated, and
+    answers are scored, explained and described.
+    """
+
+    config: TaskConfig
+    config_class: ClassVar[type[TaskConfig]]
+    head_names: ClassVar[tuple[str, ...]] = ()  # by which a folder without task.json is recognized
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """The predictor's method that serves this task, such as `classify`."""
+
+    # The model and training.
+
+    @property
+    @abstractmethod
+    def heads(self) -> Heads:
+        """The heads that the model needs."""
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """The names of the losses."""
+        return ("task",)
+
+    @property
+    def uses_in_batch_negatives(self) -> bool:
+        """Whether a step is one batch that is never split, since its items are compared with each other."""
+        return False
+
+    @abstractmethod
+    def encode(self, examples: Sequence[ExampleT], tokenizer: Tokenizer) -> list[ItemT]:
+        """Tokenize the examples, in their order; the items of one example are adjacent."""
+
+    @abstractmethod
+    def has_label(self, item: ItemT) -> bool:
+        """Whether an item can be trained on."""
+
+    @abstractmethod
+    def build_batch(self, items: Sequence[ItemT]) -> TaskBatch[LabelsT]: ...
+
+    @abstractmethod
+    def count_labels(self, batch: TaskBatch[LabelsT]) -> Mapping[str, int]:
+        """The number of labels in a batch for each objective, before the model has run."""
+
+    @abstractmethod
+    def compute_losses(self, model: AlbertModel, batch: TaskBatch[LabelsT], *, depth: Depth = None) -> Losses:
+        """Compute the summed losses of a batch."""
+
+    def check_train(self, items: Sequence[ItemT], model: AlbertModel) -> None:
+        """Raise `InputError` if the model cannot be trained on these items."""
+
+    def explain_no_labels(self, examples: Sequence[ExampleT]) -> str:
+        """Say why no training example has a usable label, and what to do."""
+        return f"None of the {len(examples):,} examples of {self.config.task} has a label; check the columns."
+
+    def describe_truncated(self, num_truncated: int, num_examples: int, *, max_positions: int) -> str:
+        """Say how many texts were truncated, and which setting keeps more of them."""
+        length = self.config.max_length
+        told = f"Truncated {num_truncated:,} of {num_examples:,} texts to {length} tokens."
+        return (
+            f"{told} Set max_length (up to {max_positions}) to keep more." if length < max_positions else told
+        )
+
+    # Prediction.
+
+    @abstractmethod
+    def predict(
+        self,
+        model: AlbertModel,
+        batch: TaskBatch[LabelsT],
+        items: Sequence[ItemT],
+        *,
+        depth: Depth = None,
+    ) -> list[AnswerT]:
+        """Compute one answer for each item of a batch."""
+
+    def predict_early(
+        self, model: AlbertModel, batch: TaskBatch[LabelsT], *, patience: int | None, depth: Depth
+    ) -> "EarlyAnswers":
+        """Compute the logits, and how many layers each sequence needed, with or without early exit."""
+        raise InputError(f"a model for {self.config.task} has no early exits")
+
+    def aggregate(self, items: Sequence[ItemT], answers: Sequence[AnswerT]) -> list[AnswerT]:
+        """Aggregate the answers to the items of each example; by default an item is an example."""
+        return list(answers)
+
+    def align(self, answer: AnswerT, order: Sequence[int] | None) -> AnswerT:
+        """Reorder the labels of an answer for an ensemble, at this model's temperature."""
+        return answer
+
+    @abstractmethod
+    def ensemble(self, members: Sequence[Sequence[AnswerT]]) -> list[AnswerT]:
+        """Merge the answers of several models to the same examples."""
+
+    @abstractmethod
+    def describe(self, answer: AnswerT, example: ExampleT) -> dict[str, Any]:
+        """Describe an answer as JSON: names instead of indices, texts instead of positions."""
+
+    def parse_inputs(self, *inputs: Any) -> Sequence[ExampleT]:
+        """Turn the Python arguments of the predictor's method into examples."""
+        raise NotImplementedError
+
+    def build_record(self, row: Mapping[str, Any], example: ExampleT) -> Any:
+        """Build what the predictor's method returns from a described answer."""
+        return dict(row)
+
+    # Scores and analysis.
+
+    @abstractmethod
+    def prepare_scores(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> WeightedScores:
+        """Prepare the metrics, in points of 100, and `score`, as a function of example weights."""
+
+    def score(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> dict[str, float]:
+        return self.prepare_scores(answers, examples)(np.ones(len(examples)))
+
+    def find_intervals(
+        self, answers: Sequence[AnswerT], examples: Sequence[ExampleT], *, seed: int
+    ) -> dict[str, Interval]:
+        """Estimate 95% bootstrap intervals of the metrics over examples (whole texts, not words)."""
+        return bootstrap_weighted(len(examples), measure=self.prepare_scores(answers, examples), seed=seed)
+
+    def list_decisions(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> Decisions | None:
+        """List every decision between classes, for calibration; None if there is none."""
+        return None
+
+    def tune(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> TaskConfig:
+        """Fit the temperature (or threshold) on answers to examples that were not trained on."""
+        found = self.list_decisions(answers, examples)
+        if found is None:
+            return self.config
+        temperature = fit_temperature(found[0], golds=found[1])
+        return self.config.model_copy(update={"temperature": temperature})
+
+    def score_classes(
+        self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]
+    ) -> tuple[ClassScore, ...]:
+        """Score each class, label or entity type."""
+        return ()
+
+    def count_confusions(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> Confusion | None:
+        return None
+
+    def report_threshold(
+        self,
+        answers: Sequence[AnswerT],
+        examples: Sequence[ExampleT],
+        *,
+        num_models: int,
+        is_tuned_here: bool,
+        seed: int,
+    ) -> ThresholdReport | None:
+        """Report the no-answer threshold, for tasks that have one."""
+        return None
+
+    @abstractmethod
+    def explain(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> tuple[ExampleResult, ...]:
+        """List the result of each example for a person."""
+
+    @property
+    def has_label_filters(self) -> bool:
+        """Whether the report can filter errors by label."""
+        return False
+
+    @property
+    def error_order(self) -> str:
+        """How the report sorts errors."""
+        return "Sorted by loss: confident errors come first."
+
+    def build_charts(self, results: Sequence[ExampleResult]) -> list[Chart]:
+        """Build the charts of the report that only this type has."""
+        return []
+
+    def list_baselines(self) -> "dict[str, Baseline[ExampleT, AnswerT]]":
+        """Baselines by name: they learn from the train examples and answer the dev examples."""
+        return {}
+
+
+# A task whose type is not known: it takes the examples, items and answers that it made itself.
+AnyTask = Task[Example, Item, object, object]
+
+
+def plot_numbers(results: Sequence[ExampleResult], *, has_diagonal: bool) -> Chart:
+    """Plot predicted over gold numbers; of many examples, every n-th."""
+    shown = results[:: -(-len(results) // MAX_POINTS)]
+    points = Series(
+        "an example", [float(each.gold) for each in shown], [float(each.predicted) for each in shown]
+    )
+    return Chart(
+        "scatter",
+        "Predicted by gold value",
+        "gold",
+        "predicted",
+        [points],
+        kind="points",
+        has_diagonal=has_diagonal,
+    )
+
+
+def balance_classes(examples: Sequence[Example], *, num_classes: int) -> tuple[float, ...]:
+    """Weigh the classes so that each counts the same in total, and the mean over labels is 1."""
+    counts = Counter(label for example in examples for label in example.label_indices)
+    total = counts.total()
+    # A class without training examples has no loss to weigh.
+    return tuple(
+        total / (num_classes * counts[index]) if counts[index] else 1.0 for index in range(num_classes)
+    )
+
+
+def choose_label_names(labels: tuple[str, ...], loaded: Pretrained, *, head: str) -> tuple[str, ...]:
+    """Choose the names of the outputs of a folder without task.json; `labels` are the task's.
+
+    The folder's names are used where they mean something (LABEL_0 does not), or where the task has none. The
+    same labels in another order keep the folder's order and the task's spelling.
+    """
+    names = loaded.folder_config.labels
+    if labels and (not names or all(name.startswith("LABEL_") for name in names)):
+        return labels
+    if not names:
+        return tuple(f"LABEL_{index}" for index in range(count_outputs(loaded.model, head) or 0))
+    spelled = {name.lower(): name for name in labels}
+    if sorted(name.lower() for name in names) == sorted(spelled):
+        return tuple(spelled[name.lower()] for name in names)
+    return names
+
+
+def count_outputs(model: AlbertModel, head: str) -> int | None:
+    """The number of outputs of a head; None if it is not a single linear map."""
+    linear = getattr(model.head(head), "linear", None)
+    return None if linear is None else int(linear.out_features)
+
+
+def require_list(texts: Any, wanted: str) -> Iterable[Any]:
+    """Reject a single string, which would be read letter by letter."""
+    if isinstance(texts, str):
+        raise InputError(f"{texts[:40]!r} is one text; give a list of {wanted}")
+    found: Iterable[Any] = texts
+    return found
+
+
+def require_texts(texts: Any, name: str) -> list[str]:
+    """Return one text or several as a list; reject what is no text."""
+    is_one = isinstance(texts, str) or not isinstance(texts, Iterable)
+    listed: list[Any] = [texts] if is_one else list(texts)
+    for number, text in enumerate(listed, start=1):
+        if not isinstance(text, str):
+            raise InputError(f"{name} {number} is {repr(text)[:80]}; give texts (str)")
+    return listed

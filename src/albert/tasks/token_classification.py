@@ -1,0 +1,551 @@
+"""Token classification: a label for each word, and entities where the labels are O, B-… and I-….
+
+A long text is read in overlapping windows. Shapes: T tokens, P words, D hidden width, K labels.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.special import log_softmax
+from torch import Tensor
+from typing_extensions import Self
+
+from albert.data.problems import BadRow
+from albert.data.rows import Row, Wanted
+from albert.errors import InputError
+from albert.model.albert_model import AlbertModel, Heads
+from albert.pretrained.folder import Pretrained
+from albert.tasks.classification import MAX_CONFUSED, NO_LABEL
+from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.metrics.calibration import find_probabilities, merge_softmax
+from albert.tasks.metrics.classification import (
+    ClassScore,
+    Confusion,
+    count_classes,
+    count_confusions,
+    count_entities,
+    find_entities,
+)
+from albert.tasks.metrics.intervals import Interval
+from albert.tasks.metrics.scores import WeightedScores, add_score
+from albert.tasks.sequences import (
+    Frame,
+    TaskSequence,
+    TokenWindow,
+    build_windows,
+    check_length,
+    iter_groups,
+)
+from albert.tasks.tables import Columns, Labels, read_id, read_label_list, read_text_list, select_columns
+from albert.tasks.task import (
+    UNKNOWN_LABEL,
+    Baseline,
+    Decisions,
+    Depth,
+    Example,
+    ExampleResult,
+    Floats,
+    Ints,
+    Losses,
+    Task,
+    TaskBatch,
+    TaskConfig,
+    balance_classes,
+    build_task_batch,
+    choose_label_names,
+    require_list,
+)
+from albert.text.encoding import Encoding
+from albert.text.tokenizer import Tokenizer
+
+HEAD = "token_classification"
+WORD_METRICS = ("word_accuracy", "macro_f1")
+ENTITY_METRICS = ("entity_f1", "entity_precision", "entity_recall")
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenExample(Example):
+    """A text split into words, and the index of each word's label; None if unknown."""
+
+    words: tuple[str, ...]
+    labels: tuple[int, ...] | None = None
+
+    @property
+    def texts(self) -> tuple[tuple[str, ...]]:
+        return (self.words,)
+
+    @property
+    def num_characters(self) -> int:
+        return sum(map(len, self.words))
+
+    @property
+    def is_labeled(self) -> bool:
+        return self.labels is not None
+
+    @property
+    def label_indices(self) -> tuple[int, ...]:
+        return self.labels or ()
+
+
+class WordColumns(Columns):
+    """Words and their labels, as lists or separated by white space; CoNLL files have these two columns."""
+
+    text_format: ClassVar[str] = "txt"
+
+    words: str = "words"
+    labels: str = "labels"
+    id: str | None = None
+
+    def wanted(self, *, is_labeled: bool) -> Wanted:
+        return select_columns((self.words, self.id, self.labels if is_labeled else None))
+
+    def build(self, row: Row, labels: Labels | None, *, is_labeled: bool) -> TokenExample:
+        value = row.values.get(self.words)
+        words = tuple(value.split()) if isinstance(value, str) else read_text_list(row, self.words)
+        if not words:
+            raise BadRow("an empty text")
+        name = read_id(row, self.id)
+        if not is_labeled:
+            return TokenExample(name, words)
+        assert labels is not None
+        names = self.list_labels(row)
+        if len(names) != len(words):
+            raise BadRow("not one label for each word", f"{len(words)} words and {len(names)} labels")
+        return TokenExample(name, words, tuple(labels.index(each) for each in names))
+
+    def list_labels(self, row: Row) -> list[str]:
+        return read_label_list(row, self.labels, separator=None)
+
+    @property
+    def min_labels(self) -> int:
+        return 2
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedWords:
+    """The tokens of a text; `firsts` are the indices of each word's first token, which carries its label."""
+
+    example: TokenExample
+    tokens: tuple[int, ...]
+    firsts: tuple[int, ...]
+    frame: Frame
+    windows: tuple[TokenWindow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WordWindow:
+    """A window of a text, `[CLS] tokens [SEP]`; it answers for the words whose first tokens it owns."""
+
+    text: EncodedWords
+    window: TokenWindow
+
+    @property
+    def num_tokens(self) -> int:
+        return self.window.num_tokens + 2
+
+    @property
+    def is_truncated(self) -> bool:
+        return False
+
+    @property
+    def sequence(self) -> TaskSequence:
+        return self.text.frame.join(self.text.tokens[self.window.first : self.window.end])
+
+    @property
+    def words(self) -> range:
+        """The indices of the words that this window answers for."""
+        firsts = self.text.firsts
+        return range(bisect_left(firsts, self.window.own_first), bisect_left(firsts, self.window.own_end))
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The positions of the first tokens of these words in the sequence."""
+        return tuple(1 + self.text.firsts[word] - self.window.first for word in self.words)
+
+    @property
+    def labels(self) -> tuple[int, ...] | None:
+        labels = self.text.example.labels
+        return None if labels is None else labels[self.words.start : self.words.stop]
+
+
+def iter_encoded_words(
+    examples: Iterable[TokenExample], *, tokenizer: Tokenizer, max_length: int, stride: int | None = None
+) -> Iterator[EncodedWords]:
+    """Encode each text in windows of at most `max_length` tokens that overlap by half, or by `stride`.
+
+    Words are tokenized with a space between them. A word without a token, such as a lone accent, is an
+    unknown token: every word has a prediction.
+    """
+    check_length(max_length, minimum=4)
+    frame, size = Frame.of(tokenizer), max_length - 2
+    for group in iter_groups(examples, count_characters=lambda each: each.num_characters):
+        encodings = tokenizer.encode_batch([" ".join(example.words) for example in group])
+        for example, encoding in zip(group, encodings, strict=True):
+            words = group_by_word(example.words, encoding, unk_id=tokenizer.unk_id)
+            tokens = frame.intern(token for word in words for token in word)
+            firsts = tuple(accumulate((len(word) for word in words), initial=0))[:-1]
+            windows = build_windows(len(tokens), size=size, stride=stride or size // 2)
+            yield EncodedWords(example, tokens, firsts, frame, windows)
+
+
+def group_by_word(words: Sequence[str], encoding: Encoding, *, unk_id: int) -> list[list[int]]:
+    """The ids of each word, by the characters at which the tokens begin in the words joined by spaces."""
+    starts = list(accumulate((len(word) + 1 for word in words), initial=0))[:-1]
+    groups: list[list[int]] = [[] for _ in words]
+    for token, (start, _) in zip(encoding.ids, encoding.spans, strict=True):
+        groups[bisect_right(starts, start) - 1].append(token)
+    return [group or [unk_id] for group in groups]
+
+
+class TokenClassificationConfig(TaskConfig):
+    """The config of a token classifier.
+
+    If the labels are O, B-… and I-…, the score is the F1 of entities, else the mean of the accuracy and the
+    macro F1 of words, unless `metrics` names others. `class_weights` have a mean of 1 over the training words.
+    """
+
+    kind: Literal["words"] = "words"
+    class_weights: tuple[float, ...] | None = None
+
+    @property
+    def has_entities(self) -> bool:
+        """Whether the labels are O, B-… and I-… only, and not only O."""
+        try:
+            return bool(find_entities(self.labels))
+        except InputError:
+            return False
+
+    def complete(self, settings: FinetuneSettings, *, train: Sequence[Example], max_positions: int) -> Self:
+        weights = None
+        if settings.class_weights == "balanced":
+            weights = balance_classes(train, num_classes=len(self.labels))
+        plain = settings.model_copy(update={"class_weights": "equal"})
+        completed = super().complete(plain, train=train, max_positions=max_positions)
+        return completed.model_copy(update={"class_weights": weights})
+
+    def adapt(self, loaded: Pretrained) -> Self:
+        labels = choose_label_names(self.labels, loaded, head=HEAD)
+        return super().adapt(loaded).model_copy(update={"labels": labels})
+
+    def merge(self, members: Sequence[TaskConfig], target: TaskConfig, *, is_published: bool) -> Self:
+        merged = super().merge(members, target, is_published=is_published)
+        return merged.model_copy(update={"class_weights": None})
+
+    def list_folder_options(self, model: AlbertModel, *, labels: Sequence[str]) -> dict[str, Any]:
+        return {"labels": self.labels or labels}
+
+    @classmethod
+    def from_folder(cls, loaded: Pretrained) -> Self:
+        return cls(task="words", max_length=max(8, loaded.config.max_position_embeddings))
+
+
+@dataclass(frozen=True)
+class TaggedWord:
+    """A word, its characters `[start, end)` in the text, and its most probable label."""
+
+    text: str
+    start: int
+    end: int
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class FoundEntity:
+    """Adjacent words that the labels mark as one entity, and their characters in the text.
+
+    `probability` is that of all its labels together.
+    """
+
+    type: str
+    text: str
+    start: int
+    end: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """The words of a text with their labels, and the entities where the labels are O, B-… and I-…"""
+
+    words: tuple[TaggedWord, ...]
+    entities: tuple[FoundEntity, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WordText(TokenExample):
+    """A text given to the predictor: the raw text, and the character at which each word begins."""
+
+    text: str = ""
+    starts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class WordLabels:
+    """The words of a batch: their first tokens in the flat batch, their labels, and how many a window has."""
+
+    indices_P: Ints
+    labels_P: Ints
+    num_words: tuple[int, ...]
+
+
+Batch = TaskBatch[WordLabels]
+Examples = Sequence[TokenExample]
+Answers = Sequence[Floats]
+
+
+@dataclass(frozen=True)
+class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]):
+    """Predicts a label for each word. Answers are logits [words, K]."""
+
+    config: TokenClassificationConfig
+    config_class: ClassVar[type[TaskConfig]] = TokenClassificationConfig
+    head_names: ClassVar[tuple[str, ...]] = (HEAD,)
+
+    @property
+    def method(self) -> str:
+        return "tag"
+
+    def __post_init__(self) -> None:
+        known = (*ENTITY_METRICS, *WORD_METRICS) if self.config.has_entities else WORD_METRICS
+        for name in self.config.metrics:
+            if name not in known:
+                hint = "; entity metrics need labels O, B-… and I-…" if name in ENTITY_METRICS else ""
+                raise InputError(f"unknown metric {name!r} for these labels: {', '.join(known)}{hint}")
+
+    @property
+    def heads(self) -> Heads:
+        return {HEAD: len(self.config.labels)}
+
+    def encode(self, examples: Examples, tokenizer: Tokenizer) -> list[WordWindow]:
+        texts = iter_encoded_words(examples, tokenizer=tokenizer, max_length=self.config.max_length)
+        return [WordWindow(text, window) for text in texts for window in text.windows]
+
+    def has_label(self, item: WordWindow) -> bool:
+        """Whether the window has words of its own with labels; one inside a long word has none."""
+        return bool(item.labels)
+
+    def build_batch(self, items: Sequence[WordWindow]) -> Batch:
+        starts = accumulate((item.num_tokens for item in items), initial=0)
+        indices = [start + p for start, item in zip(starts, items, strict=False) for p in item.positions]
+        num_words = tuple(len(item.words) for item in items)
+        labels = [
+            (UNKNOWN_LABEL,) * number if item.labels is None else item.labels
+            for item, number in zip(items, num_words, strict=True)
+        ]
+        found = WordLabels(
+            indices_P=np.array(indices, dtype=np.int64),
+            labels_P=np.fromiter(chain.from_iterable(labels), np.int64, len(indices)),
+            num_words=num_words,
+        )
+        return build_task_batch([item.sequence for item in items], found)
+
+    def count_labels(self, batch: Batch) -> Mapping[str, int]:
+        return {"task": int((batch.labels.labels_P != UNKNOWN_LABEL).sum())}
+
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+        """Sum the cross-entropy over words; without a single word it is 0, connected to all weights."""
+        logits_PK = self._compute_logits(model, batch, depth=depth)
+        labels_P = torch.from_numpy(batch.labels.labels_P).to(logits_PK.device, non_blocking=True)
+        weights = self.config.class_weights
+        weights_K = None if weights is None else logits_PK.new_tensor(weights)
+        total = F.cross_entropy(
+            logits_PK, labels_P, weight=weights_K, ignore_index=UNKNOWN_LABEL, reduction="sum"
+        )
+        return {"task": (total, (logits_PK.argmax(1) == labels_P).sum())}
+
+    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: Depth) -> Tensor:
+        """The last layer is computed for the first tokens of words only."""
+        indices_P = torch.from_numpy(batch.labels.indices_P).to(model.device, non_blocking=True)
+        words_PD = model(batch.build_tokens(model.device), depth=depth, places_P=indices_P).last_TD
+        logits_PK: Tensor = model.head(HEAD)(words_PD).float()
+        return logits_PK
+
+    def predict(
+        self,
+        model: AlbertModel,
+        batch: Batch,
+        items: Sequence[WordWindow],
+        *,
+        depth: Depth = None,
+    ) -> list[Floats]:
+        logits_PK = self._compute_logits(model, batch, depth=depth).cpu().numpy().astype(np.float64)
+        return np.split(logits_PK, np.cumsum(batch.labels.num_words)[:-1])
+
+    def aggregate(self, items: Sequence[WordWindow], answers: Answers) -> list[Floats]:
+        """Concatenate the windows of each text: each word has one window that answers for it."""
+        joined, start = [], 0
+        while start < len(items):
+            end = start + len(items[start].text.windows)
+            joined.append(np.concatenate(answers[start:end]))
+            start = end
+        return joined
+
+    def align(self, answer: Floats, order: Sequence[int] | None) -> Floats:
+        return (answer if order is None else answer[:, list(order)]) / self.config.temperature
+
+    def ensemble(self, members: Sequence[Answers]) -> list[Floats]:
+        """Average the probabilities of each word."""
+        merged = merge_softmax([np.concatenate(answers) for answers in members])
+        return np.split(merged, np.cumsum([len(answer) for answer in members[0]])[:-1])
+
+    def describe(self, answer: Floats, example: TokenExample) -> dict[str, Any]:
+        """The label of each word with its probability, and the entities that the labels mark."""
+        labels = self._name_labels(answer.argmax(-1))
+        found = find_probabilities(answer, temperature=self.config.temperature).max(-1)
+        described: dict[str, Any] = {"id": example.id, "words": list(example.words), "labels": labels}
+        described["probabilities"] = found.tolist()
+        if self.config.has_entities:
+            # Word indices from 0; the probability that each word has its label.
+            described["entities"] = [
+                {
+                    "type": entity.type,
+                    "text": " ".join(example.words[entity.start : entity.stop]),
+                    "first": entity.start,
+                    "last": entity.stop - 1,
+                    "probability": float(found[entity.start : entity.stop].prod()),
+                }
+                for entity in find_entities(labels)
+            ]
+        return described
+
+    def _name_labels(self, indices: Iterable[int]) -> list[str]:
+        return [self.config.labels[index] for index in indices]
+
+    def parse_inputs(self, *inputs: Any) -> list[WordText]:
+        """Texts are split at white space; lists of words are joined by spaces."""
+        found = []
+        for number, text in enumerate(require_list(inputs[0], "texts, or of lists of words"), start=1):
+            if isinstance(text, str):
+                matches = list(_WORD.finditer(text))
+                words, starts = tuple(each[0] for each in matches), tuple(each.start() for each in matches)
+                found.append(WordText(str(number), words, None, text, starts))
+                continue
+            words = tuple(text) if isinstance(text, Iterable) else (text,)
+            for word in words:
+                if not isinstance(word, str) or not word.strip():
+                    raise InputError(f"text {number} has the word {word!r}; give words that are not empty")
+            starts = tuple(accumulate((len(word) + 1 for word in words), initial=0))[: len(words)]
+            found.append(WordText(str(number), words, None, " ".join(words), starts))
+        return found
+
+    def build_record(self, row: Mapping[str, Any], example: TokenExample) -> Tagging:
+        assert isinstance(example, WordText)
+        parts = zip(example.words, example.starts, row["labels"], row["probabilities"], strict=True)
+        words = tuple(
+            TaggedWord(word, start, start + len(word), label, probability)
+            for word, start, label, probability in parts
+        )
+        entities = []
+        for found in row.get("entities", ()):
+            start, end = words[found["first"]].start, words[found["last"]].end
+            text = example.text[start:end]
+            entities.append(FoundEntity(found["type"], text, start, end, found["probability"]))
+        return Tagging(words, tuple(entities))
+
+    def prepare_scores(self, answers: Answers, examples: Examples) -> WeightedScores:
+        for example in examples:
+            if example.labels is None:
+                raise InputError(f"text {example.id!r} has no labels to score; give labeled texts")
+        predicted, golds = [answer.argmax(-1) for answer in answers], [each.labels or () for each in examples]
+        count_words = count_classes(
+            np.concatenate(predicted),
+            np.fromiter(chain.from_iterable(golds), np.int64),
+            num_classes=len(self.config.labels),
+            rows=np.repeat(np.arange(len(golds)), [len(labels) for labels in golds]),
+        )
+        count_found = None
+        if self.config.has_entities:
+            _, count_found = self._count_entities(predicted, golds)
+        judged_by = self.config.metrics or (ENTITY_METRICS[:1] if self.config.has_entities else WORD_METRICS)
+
+        def measure(weights: Floats) -> dict[str, float]:
+            words = count_words(weights)
+            found = {"word_accuracy": float(words.total.recall[0]), "macro_f1": words.macro_f1}
+            if count_found is not None:
+                total = count_found(weights).total
+                parts = (float(part[0]) for part in (total.f1, total.precision, total.recall))
+                found = {**dict(zip(ENTITY_METRICS, parts, strict=True)), **found}
+            return add_score(found, judged_by=judged_by)
+
+        return measure
+
+    def _count_entities(self, predicted: Sequence[Iterable[int]], golds: Sequence[Iterable[int]]) -> Any:
+        return count_entities(*([self._name_labels(each) for each in side] for side in (predicted, golds)))
+
+    def find_intervals(self, answers: Answers, examples: Examples, *, seed: int) -> dict[str, Interval]:
+        """Estimate the intervals; words come first, as they always did in scores.json."""
+        found = super().find_intervals(answers, examples, seed=seed)
+        return {**{name: found.pop(name) for name in WORD_METRICS}, **found}
+
+    def list_decisions(self, answers: Answers, examples: Examples) -> Decisions:
+        golds = np.fromiter(chain.from_iterable(each.labels or () for each in examples), np.int64)
+        return np.concatenate(answers), golds
+
+    def tune(self, answers: Answers, examples: Examples) -> TaskConfig:
+        return super().tune(answers, examples).model_copy(update={"class_weights": None})
+
+    def score_classes(self, answers: Answers, examples: Examples) -> tuple[ClassScore, ...]:
+        if self.config.has_entities:
+            predicted, golds = (
+                [answer.argmax(-1) for answer in answers],
+                [each.labels or () for each in examples],
+            )
+            names, count = self._count_entities(predicted, golds)
+            scores: tuple[ClassScore, ...] = count(np.ones(len(golds))).list_scores(names)
+            return scores
+        logits, labels = self.list_decisions(answers, examples)
+        count = count_classes(logits.argmax(1), labels, num_classes=len(self.config.labels))
+        return count(np.ones(len(labels))).list_scores(self.config.labels)
+
+    def count_confusions(self, answers: Answers, examples: Examples) -> Confusion | None:
+        if len(self.config.labels) > MAX_CONFUSED:
+            return None
+        logits, golds = self.list_decisions(answers, examples)
+        return count_confusions(logits.argmax(1), golds=golds, labels=self.config.labels)
+
+    def explain(self, answers: Answers, examples: Examples) -> tuple[ExampleResult, ...]:
+        """A text has the loss of its worst word and the confidence of its least certain one."""
+        results = []
+        for answer, example in zip(answers, examples, strict=True):
+            golds, predicted = np.array(example.labels), answer.argmax(-1)
+            logs = log_softmax(answer, axis=-1)
+            rows = np.arange(len(golds))
+            results.append(
+                ExampleResult(
+                    id=example.id,
+                    texts={"text": " ".join(example.words)},
+                    gold=self._format_labels(golds, example),
+                    predicted=self._format_labels(predicted, example),
+                    is_correct=bool((golds == predicted).all()),
+                    loss=-float(logs[rows, golds].min()),
+                    confidence=float(np.exp(logs[rows, predicted].min())),
+                )
+            )
+        return tuple(results)
+
+    def _format_labels(self, indices: Iterable[int], example: TokenExample) -> str:
+        labels = self._name_labels(indices)
+        if not self.config.has_entities:
+            return " ".join(f"{word}/{label}" for word, label in zip(example.words, labels, strict=True))
+        found = [f"{e.type}: {' '.join(example.words[e.start : e.stop])}" for e in find_entities(labels)]
+        return "; ".join(found) or NO_LABEL
+
+    def list_baselines(self) -> dict[str, Baseline[TokenExample, Floats]]:
+        return {"majority": self.predict_majority}
+
+    def predict_majority(self, train: Examples, dev: Examples) -> list[Floats]:
+        """Predict the most frequent label for every word."""
+        counts = Counter(label for each in train for label in each.label_indices)
+        best = max(counts, key=lambda label: (counts[label], -label))
+        row = np.eye(len(self.config.labels))[best]
+        return [np.tile(row, (len(each.words), 1)) for each in dev]
