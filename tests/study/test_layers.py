@@ -39,15 +39,9 @@ LAYERS = np.arange(24)
 SMOOTH, ROUGH = 4 + np.sin(LAYERS / 4), 4 + (-1.0) ** LAYERS
 FALLING, GROWING = 4 * 0.9**LAYERS, 1.1**LAYERS
 CONFIG = ModelConfig(
-    vocab_size=20,
-    embedding_size=6,
-    hidden_size=8,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
-    initializer_range=0.5,
-)
+    vocab_size=20, embedding_size=6, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+    intermediate_size=16, max_position_embeddings=16, initializer_range=0.5,
+)  # fmt: skip
 SEQUENCES = [
     InputSequence(ids=ids, segments=(0,) * len(ids), spans=((0, 0),) * len(ids))
     for ids in ((2, 7, 8, 9, 3), (2, 11, 3), (2, 5, 6, 13, 14, 15, 3))
@@ -125,12 +119,6 @@ def test_a_mean_is_over_tokens_and_its_interval_over_sequences():
     assert alike.lows == alike.means == alike.highs == (2.0,) * 6
 
 
-def test_the_first_layer_can_be_left_out_of_the_roughness():
-    curve = build_curve(np.tile([9.0, 2.0, 1.0, 2.0], (3, 1)), np.ones(3))
-    assert curve.roughness.value == pytest.approx((6.0 + 2.0) / 2 / 3.5)
-    assert curve.inner_roughness.value == pytest.approx(2.0 / (5 / 3))
-
-
 def course_of(heights):
     change = compare_thirds(np.asarray(heights, np.float64))
     return name_course(None if change is None else float(change))
@@ -140,13 +128,8 @@ def course_of(heights):
     ("heights", "course"),
     [
         (5 * 0.9**LAYERS, "settles"),
-        (5 * 0.7 ** LAYERS[:12], "settles"),
-        (1 - LAYERS / 23, "settles"),
         (np.where(LAYERS < 4, 8.0, 0.0), "settles"),  # nothing is left: the ratio of two zeros says nothing
-        (5 * 0.8**LAYERS * (1 + 0.3 * np.cos(LAYERS)), "settles"),
         (3 + np.sin(LAYERS), "keeps a level"),
-        (np.full(24, 2.0), "keeps a level"),
-        (np.where(LAYERS % 2 == 0, 1.0, 4.0), "keeps a level"),
         (10 * 0.5**LAYERS + 2 + 0.3 * np.sin(2 * LAYERS), "keeps a level"),  # falls at first, and not to 0
         (1.1**LAYERS, "drifts"),
         (1 + LAYERS, "drifts"),
@@ -159,20 +142,12 @@ def test_where_a_curve_goes(heights, course):
     assert course_of(1000 * np.asarray(heights)) == course  # whatever the scale
 
 
-def test_a_slow_decay_needs_more_loops_to_be_seen():
-    assert course_of(0.97 ** np.arange(24)) == "keeps a level"
-    assert course_of(0.97 ** np.arange(96)) == "settles"
-
-
 @pytest.mark.parametrize(
     ("heights", "expected"),
     [
         (3 + np.sin(LAYERS), True),
-        (4 + np.sin(LAYERS / 4), True),
-        (np.where(LAYERS % 2 == 0, 1.0, 4.0), True),
         ([9.0, 1.0, 5.0, 6.0, 6.0, 5.0], True),
         (0.93**LAYERS, False),
-        (1 + LAYERS, False),
         (np.full(24, 2.0), False),
         (2 + 0.001 * np.sin(LAYERS), False),  # next to nothing
         ([9.0, 1.0, 5.0, 5.0, 6.0, 6.0], False),  # what the first third does is not asked
@@ -238,14 +213,6 @@ def test_an_interval_over_two_courses_cannot_tell():
     found = ModelCurves("all", 24, 64, 5, 5, 0.0, dict.fromkeys(TITLES, curve))
     assert curve.course == "settles"
     assert list_findings({"albert": found})[1].verdict == "cannot tell"
-
-
-def test_what_is_neither_is_not_asked():
-    findings = list_findings(
-        {"half": model(SMOOTH, sharing="attention"), "bert": model(ROUGH, sharing="none")}
-    )
-    assert [finding.verdict for finding in findings] == ["not asked", "not asked"]
-    assert "No ALBERT" in findings[0].ours
 
 
 @pytest.fixture(scope="module")

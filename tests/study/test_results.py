@@ -56,16 +56,6 @@ def test_a_part_is_measured_once_and_read_back_as_it_was(tmp_path):
     assert set(written["parts"]) == {"base", "large"}
 
 
-def test_a_part_is_on_the_disk_before_the_next_begins(tmp_path):
-    def look():
-        assert list(json.loads((tmp_path / "results.json").read_text())["parts"]) == ["first"]
-        return FOUND
-
-    with open_some(tmp_path) as results:
-        results.get_or_measure("first", Found, lambda: FOUND)
-        results.get_or_measure("second", Found, look)
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -109,25 +99,19 @@ def test_a_file_and_a_busy_folder_are_rejected(tmp_path):
         pass
 
 
-def test_what_lies_above_and_below_all_models_is_left_out():
-    assert name_models(["runs/a/model", "runs/b/model"]) == ["a", "b"]
-    assert name_models(["x/best", "y/best"]) == ["x", "y"]
-    arms = [f"out/overall/arms/{arm}/seed-0/pretrain/model" for arm in ("all", "none")]
-    assert name_models(arms) == ["all", "none"]
-
-
-def test_models_of_different_places_are_called_by_their_last_words():
-    assert name_models(["runs/a/model", "albert/albert-base-v2"]) == ["a", "albert-base-v2"]
-    assert name_models(["x/1/a", "y/1/a", "y/1/b"]) == ["x/1/a", "y/1/a", "y/1/b"]
-
-
-def test_a_model_by_itself_is_called_by_its_last_word():
-    assert name_models(["albert/albert-base-v2"]) == ["albert-base-v2"]
-    assert name_models(["/data/runs/a/model"]) == ["a"]
-    assert name_models(["model"]) == ["model"]
-
-
-def test_names_differ_where_paths_do():
-    assert name_models(["runs/a", "runs/a/model"]) == ["runs/a", "runs/a/model"]
-    assert name_models(["a", "b/a"]) == ["a", "b/a"]
-    assert name_models([]) == []
+@pytest.mark.parametrize(
+    ("sources", "names"),
+    [
+        (["runs/a/model", "runs/b/model"], ["a", "b"]),
+        (["x/best", "y/best"], ["x", "y"]),
+        (["o/arms/all/seed-0/pretrain/model", "o/arms/none/seed-0/pretrain/model"], ["all", "none"]),
+        (["runs/a/model", "albert/albert-base-v2"], ["a", "albert-base-v2"]),
+        (["x/1/a", "y/1/a", "y/1/b"], ["x/1/a", "y/1/a", "y/1/b"]),
+        (["/data/runs/a/model"], ["a"]),
+        (["model"], ["model"]),
+        (["runs/a", "runs/a/model"], ["runs/a", "runs/a/model"]),
+        ([], []),
+    ],
+)
+def test_models_are_named_by_what_their_paths_do_not_share(sources, names):
+    assert name_models(sources) == names

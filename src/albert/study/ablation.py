@@ -24,7 +24,7 @@ from albert.study.plan import (
     write_plan,
 )
 from albert.study.results import reject_other_files
-from albert.study.run import FAILURE_NAME, do_run, read_result, remove_checkpoints
+from albert.study.run import FAILURE_NAME, read_result, remove_checkpoints, run_variant
 from albert.study.settings import StudyOptions, StudyOutcome, read_study
 from albert.study.step_costs import Footprint, StepRequest, measure_footprint
 from albert.training.metrics import count_cores
@@ -113,7 +113,7 @@ def _do_runs(
     finished = {run for run in runs if read_result(run) is not None}
     for run in finished:
         remove_checkpoints(run)  # left by a kill just after the end
-    function = partial(do_run, num_threads=threads, reporter=reporter if threads is None else None)
+    function = partial(run_variant, num_threads=threads, reporter=reporter if threads is None else None)
     for group in build_schedule(plan.settings, num_at_once=engine.num_at_once).groups:
         ready = []
         for run in (Run(out, variant, seed) for variant, seed in group):

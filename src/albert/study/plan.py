@@ -266,8 +266,8 @@ def _list_dependencies(plan: StudyPlan, variants: Collection[str]) -> dict[str, 
     keys = {"finetune", "equal", "num_examples", "tasks", "has_probes", "has_agreement"}
     return {
         "study": plan.name,
-        "arms": bound,
         **plan.model_dump(mode="json", include={"corpus", "asked", "task_recipes", "examples"}),
+        "arms": bound,
         **plan.settings.model_dump(mode="json", include=keys),
     }
 

@@ -93,7 +93,7 @@ def read_result(run: Run) -> RunResult | None:
     return build_settings(RunResult, values=read_json(path), source=str(path)) if path.exists() else None
 
 
-def do_run(run: Run, *, num_threads: int | None = None, reporter: Reporter | None = None) -> RunOutcome:
+def run_variant(run: Run, *, num_threads: int | None = None, reporter: Reporter | None = None) -> RunOutcome:
     """Do what is left of a run. A failure is written to its folder, so that the other runs continue."""
     if num_threads is not None:
         torch.set_num_threads(num_threads)
