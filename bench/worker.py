@@ -29,8 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.model.albert_model import build_model
-from albert.study.step_child import HEADS, PAIR_HEAD, build_random_batch, build_step_taker
-from albert.study.step_costs import Family, build_pair
+from albert.study.step_costs import HEADS, PAIR_HEAD, Family, build_pair, build_random_batch, build_step_taker
 from albert.training.checkpoints import CheckpointFolder, Saver, list_tensors
 from albert.training.distributed import AsyncSaver, join_processes
 from albert.training.losses import PretrainLosses

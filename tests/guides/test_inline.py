@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from albert.cli.quickstart import QuickstartSettings
 from albert.model.config import ModelConfig
 from albert.study.agreement import AgreementSettings
-from albert.study.arms.plan import StudySettings
-from albert.study.layers.study import LayersSettings
+from albert.study.layers import LayersSettings
 from albert.study.memory import MemorySettings
+from albert.study.settings import StudySettings
 from albert.study.speed import SpeedSettings
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.readers.columns import (

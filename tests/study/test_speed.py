@@ -9,7 +9,7 @@ from albert.model.parameters import count_parameters
 from albert.progress import NullReporter
 from albert.report.write import write_page
 from albert.settings import build_settings
-from albert.study import speed
+from albert.study import step_costs
 from albert.study.speed import (
     MODEL,
     OPTIMIZER,
@@ -18,16 +18,16 @@ from albert.study.speed import (
     SpeedRound,
     SpeedSettings,
     build_speed_page,
+    measure_round,
     run_speed,
 )
 from albert.study.step_costs import DoesNotFitError, Footprint, build_pair
 from albert.training.recipes import RecipeShelf
-
-from .toy_pair import TOY, count_by_hand
+from tests.study.conftest import TOY_PAIR, count_by_hand
 
 
 def made_up(shape="base", *, albert=(1.0, 1.1, 0.9), bert=(1.2, 1.1, 1.8)):
-    """Rounds in which both optimisers take a tenth of a second and the passes what is given."""
+    """Rounds in which both optimizers take a tenth of a second and the passes what is given."""
     pair = build_pair(shape)
 
     def step(family, seconds):
@@ -50,7 +50,7 @@ def find_table(page, name):
 
 
 def test_a_round_is_really_measured_and_kept(tmp_path, monkeypatch):
-    settings = SpeedSettings(**TOY, batch_size=2, num_rounds=1, num_passes=1)
+    settings = SpeedSettings(**TOY_PAIR, batch_size=2, num_rounds=1, num_passes=1)
     page = run_speed(settings, out=tmp_path / "out", reporter=NullReporter())
     albert, bert = count_by_hand()
     times = find_table(page, "times")
@@ -61,11 +61,7 @@ def test_a_round_is_really_measured_and_kept(tmp_path, monkeypatch):
     (part,) = kept.values()
     assert part["found"]["footprints"]["BERT"]["num_parameters"] == bert
 
-    monkeypatch.setattr(speed, "measure_footprint", None)  # nothing is measured again
-    path = tmp_path / "out" / "results.json"  # as an older version wrote it
-    stored = json.loads(path.read_text())
-    stored["settings"] |= {"links_gbit": [5.0], "latency_seconds": 5e-5, "num_processes": 64}
-    path.write_text(json.dumps(stored))
+    monkeypatch.setattr(step_costs, "measure_footprint", None)  # nothing is measured again
     again = run_speed(settings, out=tmp_path / "out", reporter=NullReporter())
     assert find_table(again, "times").rows == times.rows
     with pytest.raises(AlbertError, match="batch_size is 3 and was 2"):
@@ -77,14 +73,14 @@ def test_a_round_is_really_measured_and_kept(tmp_path, monkeypatch):
 def test_sides_take_turns(monkeypatch):
     asked = []
 
-    def measure(config, **_):
-        asked.append(config.sharing)
+    def measure(request):
+        asked.append(request.config.sharing)
         return Footprint(1, 1.0, 1.0, 1)
 
-    monkeypatch.setattr(speed, "measure_footprint", measure)
-    settings = SpeedSettings(**TOY)
+    monkeypatch.setattr(step_costs, "measure_footprint", measure)
+    settings = SpeedSettings(**TOY_PAIR)
     for number in range(3):
-        speed.measure_round(settings.build_pairs()["nano"], settings=settings, number=number)
+        measure_round(settings.build_pairs()["nano"], settings=settings, number=number)
     assert asked == ["all", "none", "none", "all", "all", "none"]
 
 
@@ -106,23 +102,16 @@ def test_a_ratio_is_the_median_of_the_rounds_own():
         ((0.9, 1.0, 0.8), "disagrees", "disagrees"),
         ((1.04, 1.13, 0.94), "agrees", "disagrees"),
         ((1.5, 1.1, 1.4), "cannot tell", "cannot tell"),
+        ((1.5, 1.6), "cannot tell", "cannot tell"),  # two rounds are too few
     ],
 )
 def test_verdicts_follow_from_the_times(bert, faster, less_work):
-    found = [made_up(bert=bert)]
+    found = [made_up(albert=(1.0, 1.1, 0.9)[: len(bert)], bert=bert)]
     page = build_speed_page(found, settings=SpeedSettings(), machine="A machine")
     base, large, computations, communication = find_findings(page)
     assert (base.verdict, large.verdict) == (faster, "not asked")
     assert base.theirs.startswith("1.19×")
     assert (computations.verdict, communication.verdict) == (less_work, "agrees")
-
-
-@pytest.mark.parametrize("num_rounds", [1, 2])
-def test_a_round_or_two_cannot_tell(num_rounds):
-    found = [made_up(albert=(1.0,) * num_rounds, bert=(1.5,) * num_rounds)]
-    page = build_speed_page(found, settings=SpeedSettings(), machine="A machine")
-    verdicts = [finding.verdict for finding in find_findings(page)]
-    assert verdicts == ["cannot tell", "not asked", "cannot tell", "agrees"]
 
 
 def test_the_papers_figures_stand_beside_ours(tmp_path):
@@ -139,13 +128,13 @@ def test_the_papers_figures_stand_beside_ours(tmp_path):
     write_page(tmp_path, page)
 
 
-def test_what_does_not_fit_is_told_and_the_rest_goes_on(monkeypatch, tmp_path):
-    def measure(config, **_):
-        if config.num_hidden_layers == 12 and config.sharing == "none":
+def test_what_does_not_fit_is_reported_and_the_rest_continues(monkeypatch, tmp_path):
+    def measure(request):
+        if request.config.num_hidden_layers == 12 and request.config.sharing == "none":
             raise DoesNotFitError("its steps need more memory than there is")
         return Footprint(10**9, 1.0, 0.1, 1024, 5, inference_seconds=0.3)
 
-    monkeypatch.setattr(speed, "measure_footprint", measure)
+    monkeypatch.setattr(step_costs, "measure_footprint", measure)
     settings = SpeedSettings(shapes=("nano", "base"), num_rounds=1)
     page = run_speed(settings, out=tmp_path, reporter=NullReporter())
     assert [row[0].text for row in find_table(page, "ratios").rows] == ["nano"]
@@ -156,16 +145,16 @@ def test_what_does_not_fit_is_told_and_the_rest_goes_on(monkeypatch, tmp_path):
 
 
 def test_a_round_that_did_not_fit_is_tried_again_and_those_before_it_count(monkeypatch, tmp_path):
-    settings = SpeedSettings(**TOY, num_rounds=3)
+    settings = SpeedSettings(**TOY_PAIR, num_rounds=3)
     asked, room = [], [4]
 
-    def measure(config, **_):
-        asked.append(config.sharing)
+    def measure(request):
+        asked.append(request.config.sharing)
         if len(asked) > room[0]:
             raise DoesNotFitError("its process was ended by SIGKILL")
         return Footprint(10**9, 1.0, 0.1, 1024, 5, inference_seconds=0.3)
 
-    monkeypatch.setattr(speed, "measure_footprint", measure)
+    monkeypatch.setattr(step_costs, "measure_footprint", measure)
     page = run_speed(settings, out=tmp_path, reporter=NullReporter())
     assert page.sections[0].paragraphs[-1].startswith("nano: stopped after 2 rounds. ALBERT does not fit: ")
     assert [row[0].text for row in find_table(page, "ratios").rows] == ["nano"]
@@ -188,16 +177,15 @@ def test_the_recipe_is_the_default():
         ({"shapes": ["huge"]}, "shapes.0 is 'huge'"),
         ({"shapes": []}, "shapes is"),
         ({"model": {"hidden_sizes": 3}}, "unknown key hidden_sizes; did you mean hidden_size"),
-        ({"length": 600}, "length is 600, and nano reads at most 512 tokens"),
+        ({"length": 600}, "length is 600, but nano reads at most 512 tokens"),
         ({"rounds": 1}, "unknown key rounds; did you mean num_rounds"),
     ],
 )
-def test_mistakes_are_told_in_a_line(changes, said, tmp_path):
+def test_mistakes_are_rejected(changes, said, tmp_path):
     def run():
         settings = build_settings(SpeedSettings, values=changes)
         run_speed(settings, out=tmp_path / "out", reporter=NullReporter())
 
-    with pytest.raises(AlbertError, match=said) as caught:
+    with pytest.raises(AlbertError, match=said):
         run()
-    assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()

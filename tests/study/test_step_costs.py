@@ -1,18 +1,13 @@
 """Measuring a training step in a fresh process."""
 
-import json
-import subprocess
 import sys
-from dataclasses import asdict
 
 import pytest
 
-from albert.errors import InputError
 from albert.model.config import ModelConfig
 from albert.model.parameters import count_parameters
 from albert.study import step_costs
 from albert.study.step_costs import (
-    CHILD,
     PRESET_OF,
     DoesNotFitError,
     StepRequest,
@@ -23,28 +18,20 @@ from albert.study.step_costs import (
 )
 
 CONFIG = ModelConfig(
-    vocab_size=4000,
-    embedding_size=64,
-    hidden_size=128,
-    num_hidden_layers=8,
-    num_attention_heads=2,
+    vocab_size=4000, embedding_size=64, hidden_size=128, num_hidden_layers=8, num_attention_heads=2,
     intermediate_size=512,
-)
+)  # fmt: skip
 NUM_PARAMETERS = count_parameters(CONFIG).total
 LEAST = 16 * NUM_PARAMETERS
 
 
+def measure(**changes):
+    values = {"batch_size": 1, "length": 8, "optimizer": "lamb", "num_steps": 1, "num_threads": 1, **changes}
+    return measure_footprint(StepRequest(config=CONFIG, **values))
+
+
 def test_a_step_is_measured():
-    found = measure_footprint(
-        CONFIG,
-        batch_size=3,
-        length=16,
-        optimizer="adamw",
-        num_steps=1,
-        num_passes=1,
-        micro_batch_tokens=32,
-        num_threads=1,
-    )
+    found = measure(batch_size=3, length=16, optimizer="adamw", num_passes=1, micro_batch_tokens=32)
     assert found.num_parameters == NUM_PARAMETERS
     assert found.num_tokens == 48
     assert found.model_seconds > 0.0
@@ -58,59 +45,22 @@ def test_a_step_is_measured():
         assert 0.9 * LEAST < found.peak_bytes < LEAST + 100e6
 
 
-def test_what_cannot_fit_is_not_even_begun(monkeypatch):
-    monkeypatch.setattr(step_costs, "_run_child", None)
-    with pytest.raises(DoesNotFitError, match="weights, gradients and moments alone take .* MB, and 1.00 MB"):
-        measure_footprint(CONFIG, batch_size=1, length=8, optimizer="lamb", max_bytes=1_000_000)
+def test_a_model_that_cannot_fit_starts_no_process(monkeypatch):
+    monkeypatch.setattr(step_costs, "build_command", None)
+    with pytest.raises(DoesNotFitError, match="MB, and 1.00 MB"):
+        measure(max_bytes=1_000_000)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by the kernel")
-def test_a_batch_that_does_not_fit_is_told():
+def test_a_batch_that_does_not_fit():
     with pytest.raises(DoesNotFitError):
-        measure_footprint(
-            CONFIG, batch_size=64, length=512, optimizer="lamb", num_threads=1, max_bytes=4 * LEAST
-        )
-
-
-def test_a_child_ends_with_whoever_asked():
-    endless = StepRequest(
-        config=CONFIG.model_dump(mode="json"),
-        batch_size=1,
-        length=8,
-        optimizer="lamb",
-        gradient_checkpointing=False,
-        num_steps=10**9,
-        num_passes=0,
-        micro_batch_tokens=None,
-        num_threads=1,
-        max_bytes=None,
-    )
-    with subprocess.Popen(
-        [sys.executable, "-m", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
-        out, _ = child.communicate(json.dumps(asdict(endless)) + "\n", timeout=300)
-    assert (child.returncode, out) == (1, "")
+        measure(batch_size=64, length=512, max_bytes=4 * LEAST)
 
 
 def test_a_child_that_fails_is_no_result(monkeypatch):
     monkeypatch.setattr(step_costs, "CHILD", "albert.study.nowhere")
     with pytest.raises(RuntimeError, match=r"(?s)nowhere exited with code 1.*No module"):
-        measure_footprint(CONFIG, batch_size=1, length=8, optimizer="lamb")
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"length": 513}, "length is 513; this model reads from 2 to 512 tokens"),
-        ({"length": 1}, "length is 1"),
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"num_steps": 0}, "num_steps 0"),
-    ],
-)
-def test_mistakes_are_told_in_a_line(changes, said):
-    with pytest.raises(InputError, match=said) as caught:
-        measure_footprint(CONFIG, **{"batch_size": 1, "length": 8, "optimizer": "lamb", **changes})
-    assert "\n" not in str(caught.value)
+        measure()
 
 
 def test_the_pair_is_the_papers():
@@ -126,8 +76,3 @@ def test_a_pair_differs_in_three_settings(shape):
     different = {key for key in albert if albert[key] != bert[key]}
     assert different == {"sharing", "embedding_size", "hidden_act"}
     assert (bert["embedding_size"], bert["vocab_size"]) == (albert["hidden_size"], 999)
-
-
-def test_an_unknown_shape_is_rejected():
-    with pytest.raises(InputError, match="unknown shape 'huge'; there are nano, small, base"):
-        build_pair("huge")

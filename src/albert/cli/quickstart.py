@@ -76,7 +76,7 @@ class QuickstartSettings(Settings):
 
     def list_overrides(self, job: str) -> list[str]:
         """Return the overrides of the recipe for "pretrain" or "finetune"."""
-        from albert.study.arms.plan import list_overrides
+        from albert.study.settings import list_overrides
 
         common = {"has_tensorboard": False, "seed": self.seed}
         return list_overrides(OVERRIDES[job], common, getattr(self, job))
@@ -97,7 +97,7 @@ def run_quickstart(
     """
     from albert.data.prepare import prepare_corpus
     from albert.data.units import PrepareSettings
-    from albert.study.layers.study import LayersSettings, run_layers
+    from albert.study.layers import LayersSettings, run_layers
 
     began = time.monotonic()
     model = check_settings(settings)

@@ -1,1 +1,1 @@
-"""scores → knowledge: the paper's claims as something that can be run."""
+"""Run the experiments of the paper: ablations, layers, speed, memory and minimal pairs."""

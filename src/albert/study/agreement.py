@@ -40,10 +40,7 @@ from albert.pretrained.hub import resolve_source, stamp_model
 from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Level, Page, Section, Series, Table
 from albert.settings import Settings
-from albert.study.arms.folder import reject_strangers
-from albert.study.asking import name_models
-from albert.study.cells import MISSING
-from albert.study.results import has_results, open_results
+from albert.study.results import MISSING, RESULTS_NAME, name_models, open_results, reject_other_files
 from albert.tasks.metrics.intervals import bootstrap_mean, find_wilson
 from albert.tasks.models import load_own_vocabulary
 from albert.text.encoding import Encoding
@@ -104,7 +101,6 @@ class Accuracy:
 
     @property
     def share(self) -> float:
-        """Between 0 and 1."""
         return self.num_correct / self.num_pairs
 
     @property
@@ -145,8 +141,8 @@ def run_agreement(
     pairs_text = _format_pairs(pairs)
     found: list[ModelScores] = []
     skipped: list[str] = []
-    if not has_results(out):
-        reject_strangers(out)
+    if not (out / RESULTS_NAME).exists():
+        reject_other_files(out)
     with open_results(out, study=STUDY, settings=settings) as results:
         write_text(out / PAIRS_NAME, pairs_text)
         for source in sources:
@@ -155,7 +151,7 @@ def run_agreement(
             try:
                 files = repr(stamp_model(resolve_source(source)))
                 stamp = hashlib.sha256((pairs_text + files).encode()).hexdigest()
-                found.append(results.take(source, ModelScores, measure=measure, stamp=stamp))
+                found.append(results.get_or_measure(source, ModelScores, measure, stamp))
             except WriteError:
                 raise
             except AlbertError as error:

@@ -10,14 +10,9 @@ from albert.model.presets import build_preset
 # Millions, as the paper prints them in tables 1, 2 and 4. Two figures are not those of its own shapes: xlarge
 # comes to 59, and xxlarge to 223 (elsewhere the paper gives it 233 and 225).
 PAPER_SIZES = {
-    "albert-base": 12,
-    "albert-large": 18,
-    "albert-xlarge": 60,
-    "albert-xxlarge": 235,
-    "bert-base": 108,
-    "bert-large": 334,
-    "bert-xlarge": 1270,
-}
+    "albert-base": 12, "albert-large": 18, "albert-xlarge": 60, "albert-xxlarge": 235,
+    "bert-base": 108, "bert-large": 334, "bert-xlarge": 1270,
+}  # fmt: skip
 PAPER_SHARING = {
     768: {"all": 31, "attention": 83, "ffn": 57, "none": 108},
     128: {"all": 12, "attention": 64, "ffn": 38, "none": 89},
@@ -72,7 +67,7 @@ def build_row(
 
 
 def list_sizes() -> list[SizeRow]:
-    """Tables 1 and 2: the sizes of ALBERT and BERT."""
+    """List tables 1 and 2: the sizes of ALBERT and BERT."""
     rows = []
     for name, paper in PAPER_SIZES.items():
         heads = ("mlm", "nsp" if name.startswith("bert-") else "sop")
@@ -81,7 +76,7 @@ def list_sizes() -> list[SizeRow]:
 
 
 def list_sharing() -> list[SizeRow]:
-    """Table 4: albert-base by embedding width and by what its layers share."""
+    """List table 4: albert-base by embedding width and by what its layers share."""
     rows = []
     for width, sizes in PAPER_SHARING.items():
         for sharing, paper in sizes.items():
@@ -92,6 +87,6 @@ def list_sharing() -> list[SizeRow]:
 
 
 def list_groups() -> list[SizeRow]:
-    """albert-base with its layers in groups, each with weights of its own."""
+    """List albert-base with its layers in groups, each with weights of its own."""
     configs = {n: build_preset("albert-base", overrides=[f"num_hidden_groups={n}"]) for n in GROUPS}
     return [build_row(f"{number} groups", config) for number, config in configs.items()]

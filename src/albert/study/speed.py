@@ -1,6 +1,6 @@
 """The speed study (last column of Table 2): times of ALBERT against BERT of the same shape, as a report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -13,13 +13,15 @@ from pydantic import Field, PositiveInt
 from albert.model.config import ModelConfig
 from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table, Verdict
-from albert.study.cells import (
+from albert.study.results import (
+    StudyResults,
+    build_table,
     format_bytes,
     interval_cell,
     number_cell,
+    open_results,
     seconds_cell,
 )
-from albert.study.results import StudyResults, open_results
 from albert.study.step_costs import (
     FAMILIES,
     DoesNotFitError,
@@ -29,13 +31,11 @@ from albert.study.step_costs import (
     Shape,
     count_operations,
     describe_machine,
-    measure_footprint,
 )
 from albert.tasks.metrics.intervals import Interval
 
 STUDY = "speed"
-# Rounds and shapes may be added. Older versions also wrote the last three, which no measurement depends on.
-_FREE_KEYS = frozenset({"shapes", "num_rounds", "links_gbit", "latency_seconds", "num_processes"})
+_FREE_KEYS = frozenset({"shapes", "num_rounds"})  # more of them may be requested later
 STEP, MODEL, OPTIMIZER, INFERENCE = "training step", "forward and backward", "optimizer", "inference"
 TIMES: dict[str, Callable[[Footprint], float]] = {
     STEP: attrgetter("step_seconds"),
@@ -55,6 +55,12 @@ PAPER_SPEEDS: dict[tuple[Family, str], float] = {
 PAPER_RATIOS = {
     shape: PAPER_SPEEDS["ALBERT", shape] / PAPER_SPEEDS["BERT", shape] for shape in ("base", "large")
 }
+_EXPLANATION = (
+    "Sharing parameters saves no arithmetic: every layer is computed. A single process gains in two ways: "
+    "the masked-token prediction is less work, because word embeddings are narrower, and the optimizer "
+    "updates fewer weights. The paper's speeds are those of many TPU chips that exchange all gradients in "
+    "every step; the times measured here include no exchange."
+)
 _NOTICEABLE = 1.05  # smaller ratios are noise, or a matter of kernels
 _MIN_ROUNDS = 3  # the range of fewer rounds says little about a further round
 
@@ -70,10 +76,9 @@ class SpeedSettings(PairSettings):
 
 @dataclass(frozen=True)
 class SpeedRound:
-    """Measurements of both models, one right after the other; or the reason why there are none."""
+    """Measurements of both models, one right after the other."""
 
     footprints: dict[Family, Footprint]
-    failure: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,13 +100,15 @@ class ShapeSpeed:
         ratios = [time(each.footprints["BERT"]) / time(each.footprints["ALBERT"]) for each in self.rounds]
         return Interval(median(ratios), min(ratios), max(ratios), level=1.0)
 
+    def describe_ratio(self, name: str) -> str:
+        ratio = self.find_ratio(name)
+        return f"{ratio.value:.2f}× ({ratio.low:.2f}–{ratio.high:.2f} in {len(self.rounds)} rounds)"
+
     def count_parameters(self, family: Family) -> int:
-        """Return the parameters of a model with both pretraining heads."""
         return self.rounds[0].footprints[family].num_parameters
 
     @property
     def parameter_ratio(self) -> float:
-        """BERT's parameters divided by ALBERT's."""
         return self.count_parameters("BERT") / self.count_parameters("ALBERT")
 
 
@@ -110,17 +117,13 @@ def run_speed(settings: SpeedSettings, *, out: Path, reporter: Reporter) -> Page
     pairs = settings.build_pairs()
     machine = describe_machine(num_threads=settings.num_threads)
     with open_results(out, study=STUDY, settings=settings, free_keys=_FREE_KEYS, machine=machine) as results:
-        found = [
-            _measure_shape(shape, pair, settings=settings, results=results, reporter=reporter)
-            for shape, pair in pairs.items()
-        ]
+        found = [_measure_shape(*item, settings, results, reporter) for item in pairs.items()]
     return build_speed_page(found, settings=settings, machine=machine)
 
 
 def _measure_shape(
     shape: str,
     pair: dict[Family, ModelConfig],
-    *,
     settings: SpeedSettings,
     results: StudyResults,
     reporter: Reporter,
@@ -128,38 +131,29 @@ def _measure_shape(
     """Measure all rounds of a shape, up to one that does not fit; the next start tries that one again."""
     rounds: list[SpeedRound] = []
     for number in range(settings.num_rounds):
-        text = f"round {number + 1} of {settings.num_rounds}, ALBERT and BERT"
-        reporter.show(f"{STUDY}, {shape}", text, fraction=number / settings.num_rounds)
+        progress = f"round {number + 1} of {settings.num_rounds}, ALBERT and BERT"
+        reporter.show(f"{STUDY}, {shape}", progress, fraction=number / settings.num_rounds)
         part = f"{shape}/round-{number + 1}"
-        measure = partial(measure_round, pair, settings=settings, number=number)
-        found = results.take(
-            part, SpeedRound, measure=measure, has_failed=lambda each: each.failure is not None
-        )
-        if found.failure is not None:
-            reporter.say(f"{part}: {found.failure}")
-            return ShapeSpeed(shape, pair, tuple(rounds), found.failure)
-        rounds.append(found)
+        try:
+            measure = partial(measure_round, pair, settings=settings, number=number)
+            rounds.append(results.get_or_measure(part, SpeedRound, measure))
+        except DoesNotFitError as error:
+            reporter.say(f"{part}: {error}")
+            return ShapeSpeed(shape, pair, tuple(rounds), str(error))
     reporter.show(f"{STUDY}, {shape}", f"{len(rounds)} rounds", fraction=1.0)
     return ShapeSpeed(shape, pair, tuple(rounds))
 
 
-def measure_round(pair: dict[Family, ModelConfig], *, settings: SpeedSettings, number: int) -> SpeedRound:
+def measure_round(pair: Mapping[Family, ModelConfig], *, settings: SpeedSettings, number: int) -> SpeedRound:
     """Measure both models in fresh processes; the order alternates, because a machine warms up."""
     footprints: dict[Family, Footprint] = {}
     order = FAMILIES if number % 2 == 0 else FAMILIES[::-1]
+    sizes = {"batch_size": settings.batch_size, "num_passes": settings.num_passes}
     try:
         for family in order:
-            footprints[family] = measure_footprint(
-                pair[family],
-                batch_size=settings.batch_size,
-                length=settings.length,
-                optimizer=settings.optimizer,
-                num_steps=settings.num_steps,
-                num_passes=settings.num_passes,
-                num_threads=settings.num_threads,
-            )
+            footprints[family] = settings.measure(pair[family], **sizes)
     except DoesNotFitError as error:
-        return SpeedRound({}, f"{order[len(footprints)]} does not fit: {error}")
+        raise DoesNotFitError(f"{order[len(footprints)]} does not fit: {error}") from error
     return SpeedRound(footprints)
 
 
@@ -167,56 +161,37 @@ def build_speed_page(found: Sequence[ShapeSpeed], *, settings: PairSettings, mac
     """Build the report: the claims of the paper, ratios, times, and how they were measured."""
     measured = [each for each in found if each.rounds]
     ratios = ", ".join(f"{each.shape} {each.find_ratio(STEP).value:.2f}×" for each in measured)
+    failures = [
+        f"{each.shape}: stopped after {len(each.rounds)} rounds. {each.failure}. Run it again to retry."
+        for each in found
+        if each.failure is not None
+    ]
+    method = [
+        settings.describe_step(),
+        "Each model runs in a fresh process, alternately, "
+        f"{max((len(each.rounds) for each in measured), default=0)} times. A process times "
+        f"{settings.num_steps} steps after a warm-up step, and their median counts. A ratio compares the "
+        "two models of one round. Other work on the machine invalidates the measurement.",
+        f"{machine}.",
+    ]
+    claims = Section(
+        "Claims of the paper and measurements",
+        paragraphs=[_EXPLANATION, *failures],
+        findings=_list_findings(measured),
+        tables=[_tabulate_ratios(measured, length=settings.length)] if measured else [],
+        charts=[_draw_ratios(measured)] if measured else [],
+    )
+    times = [_tabulate_times(measured), _tabulate_column(measured)] if measured else []
     return Page(
-        title="Training speed: ALBERT against BERT of the same shape",
-        lead=(
-            "The last column of Table 2, measured by one process on one machine. Speed of a training step of "
-            f"ALBERT relative to BERT: {ratios or 'nothing could be measured'}."
-        ),
-        sections=[
-            Section(
-                title="Claims of the paper and measurements",
-                paragraphs=[*(_explain(_find_largest(measured)) if measured else ()), *_list_failures(found)],
-                findings=_list_findings(measured),
-                tables=[_tabulate_ratios(measured, length=settings.length)],
-                charts=[_draw_ratios(measured)] if measured else [],
-            ),
-            *(
-                [Section("Times", tables=[_tabulate_times(measured), _tabulate_column(measured)])]
-                if measured
-                else []
-            ),
-            Section(title="How it was measured", paragraphs=_describe_method(measured, settings, machine)),
-        ],
+        "Training speed: ALBERT against BERT of the same shape",
+        "The last column of Table 2, measured by one process on one machine. Speed of a training step of "
+        f"ALBERT relative to BERT: {ratios or 'nothing could be measured'}.",
+        [claims, Section("Times", tables=times), Section("How it was measured", paragraphs=method)],
     )
 
 
 def _find_largest(measured: Sequence[ShapeSpeed]) -> ShapeSpeed:
     return max(measured, key=lambda each: each.count_parameters("BERT"))
-
-
-def _explain(largest: ShapeSpeed) -> list[str]:
-    """Explain why a single process gains little, with the figures of the largest shape."""
-    sizes = [f"{largest.count_parameters(family) / 1e6:.1f}M" for family in FAMILIES]
-    shares = [
-        f"{largest.find_median(each, OPTIMIZER) / largest.find_median(each, STEP):.1%}" for each in FAMILIES
-    ]
-    return [
-        "Sharing parameters saves no arithmetic: every layer is computed. A single process gains in two "
-        "ways. The masked-token prediction is less work, because word embeddings are narrower. And the "
-        f"optimizer updates fewer weights: at {largest.shape} {sizes[0]} instead of {sizes[1]}, {shares[0]} "
-        f"of a step instead of {shares[1]}. The paper's speeds are those of many TPU chips that exchange "
-        "all gradients in every step; the times measured here include no exchange.",
-    ]
-
-
-def _list_failures(found: Sequence[ShapeSpeed]) -> list[str]:
-    return [
-        f"{each.shape}: stopped after {len(each.rounds)} rounds. {each.failure}. Run the command again to "
-        "retry."
-        for each in found
-        if each.failure is not None
-    ]
 
 
 def _list_findings(measured: Sequence[ShapeSpeed]) -> list[Finding]:
@@ -226,33 +201,30 @@ def _list_findings(measured: Sequence[ShapeSpeed]) -> list[Finding]:
         claim = f"ALBERT-{shape} trains faster than BERT-{shape}."
         speeds = [PAPER_SPEEDS[family, shape] for family in FAMILIES]
         theirs = f"{paper:.2f}×, {speeds[0]:g} over {speeds[1]:g} of Table 2, on TPU pods."
-        found = next((each for each in measured if each.shape == shape), None)
-        if found is None:
-            findings.append(
-                Finding(claim, theirs, f"{shape} was not measured; add it to shapes.", "not asked")
-            )
-            continue
-        ours = f"{_describe_ratio(found, STEP)} with one process on a CPU."
-        findings.append(Finding(claim, theirs, ours, _judge([found], STEP, limit=1.0)))
-    less_work = "ALBERT computes less than BERT of the same shape."
-    less_traffic = "ALBERT exchanges fewer bytes in data-parallel training."
+        ours = f"{shape} was not measured; add it to shapes."
+        verdict: Verdict = "not asked"
+        for found in measured:
+            if found.shape == shape:
+                ours = f"{found.describe_ratio(STEP)} with one process on a CPU."
+                verdict = _judge([found], STEP, limit=1.0)
+        findings.append(Finding(claim, theirs, ours, verdict))
+    work = traffic = "Nothing was measured."
+    work_verdict: Verdict = "not asked"
+    traffic_verdict: Verdict = "not asked"
+    if measured:
+        ratios = "; ".join(f"{each.shape} {each.describe_ratio(MODEL)}" for each in measured)
+        work = f"Forward and backward, BERT's time over ALBERT's: {ratios}. Below {_NOTICEABLE} is equal."
+        work_verdict = _judge(measured, MODEL, limit=_NOTICEABLE)
+        largest = _find_largest(measured)
+        albert, bert = (format_bytes(4 * largest.count_parameters(family)) for family in FAMILIES)
+        traffic = f"{largest.shape}: {albert} of gradients per step instead of {bert}, counted."
+        traffic_verdict = "agrees" if largest.parameter_ratio > _NOTICEABLE else "disagrees"
     reason = "“Because of less communication and fewer computations” (section 4.3)."
-    if not measured:
-        missing = "Nothing was measured."
-        return [
-            *findings,
-            *(Finding(claim, reason, missing, "not asked") for claim in (less_work, less_traffic)),
-        ]
-    ratios = "; ".join(f"{each.shape} {_describe_ratio(each, MODEL)}" for each in measured)
-    ours = (
-        f"Forward and backward, BERT's time over ALBERT's: {ratios}. Below {_NOTICEABLE} they count as equal."
-    )
-    findings.append(Finding(less_work, reason, ours, _judge(measured, MODEL, limit=_NOTICEABLE)))
-    largest = _find_largest(measured)
-    albert, bert = (format_bytes(4 * largest.count_parameters(family)) for family in FAMILIES)
-    ours = f"{largest.shape}: {albert} of gradients per step instead of {bert}, counted; no network was used."
-    verdict: Verdict = "agrees" if largest.parameter_ratio > _NOTICEABLE else "disagrees"
-    return [*findings, Finding(less_traffic, reason, ours, verdict)]
+    return [
+        *findings,
+        Finding("ALBERT computes less than BERT of the same shape.", reason, work, work_verdict),
+        Finding("ALBERT exchanges fewer bytes in data-parallel training.", reason, traffic, traffic_verdict),
+    ]
 
 
 def _judge(measured: Sequence[ShapeSpeed], name: str, *, limit: float) -> Verdict:
@@ -265,116 +237,74 @@ def _judge(measured: Sequence[ShapeSpeed], name: str, *, limit: float) -> Verdic
     return "disagrees" if all(ratio.high < limit for ratio in ratios) else "cannot tell"
 
 
-def _describe_ratio(found: ShapeSpeed, name: str) -> str:
-    ratio = found.find_ratio(name)
-    return f"{ratio.value:.2f}× ({ratio.low:.2f}–{ratio.high:.2f} in {len(found.rounds)} rounds)"
-
-
 def _tabulate_ratios(measured: Sequence[ShapeSpeed], *, length: int) -> Table:
-    columns = [
-        Column("shape"),
-        Column("paper", is_number=True, hint="ALBERT's speed over BERT's, both from Table 2"),
-        *(Column(name, is_number=True, hint="BERT's time over ALBERT's") for name in TIMES),
-        Column("parameters", is_number=True, hint="BERT's over ALBERT's"),
-        Column("arithmetic", is_number=True, hint="operations per token, BERT's over ALBERT's"),
-    ]
     rows = []
     for each in measured:
         albert, bert = (count_operations(each.pair[family], length=length) for family in FAMILIES)
-        rows.append(
-            [
-                Cell(each.shape),
-                number_cell(PAPER_RATIOS.get(each.shape)),
-                *(interval_cell(each.find_ratio(name), suffix="×") for name in TIMES),
-                number_cell(each.parameter_ratio),
-                number_cell(bert / albert),
-            ]
-        )
+        paper = number_cell(PAPER_RATIOS.get(each.shape))
+        row = {Column("shape"): Cell(each.shape), Column("paper", True, "ALBERT's speed over BERT's"): paper}
+        for name in TIMES:
+            ratio = interval_cell(each.find_ratio(name), suffix="×")
+            row[Column(name, True, "BERT's time over ALBERT's")] = ratio
+        row[Column("parameters", True, "BERT's over ALBERT's")] = number_cell(each.parameter_ratio)
+        operations = Column("arithmetic", True, "operations per token, BERT's over ALBERT's")
+        rows.append({**row, operations: number_cell(bert / albert)})
     note = "Above 1, ALBERT is faster or smaller. Medians over rounds, with minimum and maximum in brackets."
-    return Table("ratios", columns, rows, note=note)
+    return build_table("ratios", rows, note=note)
 
 
 def _draw_ratios(measured: Sequence[ShapeSpeed]) -> Chart:
     # Without the optimizer, whose ratio is that of the parameters: it needs another scale.
-    names = (STEP, MODEL, INFERENCE)
+    series, texts = [], []
     xs = [float(x) for x in range(len(measured))]
-    series = []
-    for name in names:
+    for name in (STEP, MODEL, INFERENCE):
         ratios = [each.find_ratio(name) for each in measured]
-        lows, highs = [ratio.low for ratio in ratios], [ratio.high for ratio in ratios]
-        series.append(Series(name, xs=xs, ys=[ratio.value for ratio in ratios], lows=lows, highs=highs))
-    paper = {
-        x: PAPER_RATIOS[each.shape]
-        for x, each in zip(xs, measured, strict=True)
-        if each.shape in PAPER_RATIOS
-    }
+        ys, lows, highs = ([getattr(ratio, end) for ratio in ratios] for end in ("value", "low", "high"))
+        series.append(Series(name, xs, ys, lows, highs))
+        texts.append(f"{name}: {', '.join(f'{y:.2f}' for y in ys)}")
+    paper = {x: PAPER_RATIOS[each.shape] for x, each in enumerate(measured) if each.shape in PAPER_RATIOS}
     if paper:
         series.append(Series("paper, TPU pods", list(paper), list(paper.values()), is_reference=True))
-    text = "; ".join(
-        f"{each.shape}: " + ", ".join(f"{name} {each.find_ratio(name).value:.2f}" for name in names)
-        for each in measured
-    )
     return Chart(
-        name="speed-ratios",
-        title="Speed of ALBERT relative to BERT of the same shape",
-        x_label="shape",
-        y_label="BERT's time ÷ ALBERT's",
-        series=series,
+        "speed-ratios",
+        "Speed of ALBERT relative to BERT of the same shape",
+        "shape",
+        "BERT's time ÷ ALBERT's",
+        series,
         kind="points",
         x_names=[each.shape for each in measured],
         levels=[Level(1.0, "as fast as BERT")],
-        told=f"{text}.",
+        told=f"For {', '.join(each.shape for each in measured)}: {'; '.join(texts)}.",
     )
 
 
 def _tabulate_times(measured: Sequence[ShapeSpeed]) -> Table:
-    columns = [
-        Column("model"),
-        Column("parameters", is_number=True, hint="with both pretraining heads"),
-        *(Column(name, is_number=True) for name in TIMES),
-        Column("tokens per second, training", is_number=True),
-        Column("tokens per second, inference", is_number=True),
-    ]
     rows = []
     for each in measured:
         for family in FAMILIES:
             num_tokens = each.rounds[0].footprints[family].num_tokens
             seconds = {name: each.find_median(family, name) for name in TIMES}
-            rows.append(
-                [
-                    Cell(f"{family} {each.shape}"),
-                    Cell.number(each.count_parameters(family)),
-                    *(seconds_cell(value) for value in seconds.values()),
-                    number_cell(num_tokens / seconds[STEP]),
-                    number_cell(num_tokens / seconds[INFERENCE]),
-                ]
-            )
-    return Table("times", columns, rows, note="Medians over rounds.")
+            size = Cell.number(each.count_parameters(family))
+            row = {Column("model"): Cell(f"{family} {each.shape}"), Column("parameters", True): size}
+            row |= {Column(name, True): seconds_cell(value) for name, value in seconds.items()}
+            for title, name in (("training", STEP), ("inference", INFERENCE)):
+                row[Column(f"tokens per second, {title}", True)] = number_cell(num_tokens / seconds[name])
+            rows.append(row)
+    return build_table("times", rows, note="Medians over rounds; parameters with both pretraining heads.")
 
 
 def _tabulate_column(measured: Sequence[ShapeSpeed]) -> Table:
     """Build the column as the paper has it: relative to one BERT, the large one if it was measured."""
     base = next((each for each in measured if each.shape == "large"), None) or _find_largest(measured)
-    columns = [
-        Column("model"),
-        Column("paper, BERT-large = 1", is_number=True, hint="Table 2"),
-        Column(f"here, BERT {base.shape} = 1", is_number=True, hint="training speed"),
+    rows = [
+        {
+            Column("model"): Cell(f"{family} {each.shape}"),
+            Column("paper, BERT-large = 1", True): number_cell(PAPER_SPEEDS.get((family, each.shape))),
+            Column(f"here, BERT {base.shape} = 1", True, "training speed"): number_cell(
+                base.find_median("BERT", STEP) / each.find_median(family, STEP)
+            ),
+        }
+        for each in measured
+        for family in FAMILIES
     ]
-    rows = []
-    for each in measured:
-        for family in FAMILIES:
-            speed = base.find_median("BERT", STEP) / each.find_median(family, STEP)
-            paper = PAPER_SPEEDS.get((family, each.shape))
-            rows.append([Cell(f"{family} {each.shape}"), number_cell(paper), number_cell(speed)])
-    return Table("column", columns, rows, note="nano and small also have a smaller vocabulary.")
-
-
-def _describe_method(measured: Sequence[ShapeSpeed], settings: PairSettings, machine: str) -> list[str]:
-    num_rounds = max((len(each.rounds) for each in measured), default=0)
-    return [
-        settings.describe_step(),
-        f"Each model runs in a fresh process, alternately, {num_rounds} times. A process times "
-        f"{settings.num_steps} steps after a warm-up step, and their median counts. A ratio compares the "
-        "two models of one round. Other work on the machine invalidates the measurement.",
-        f"{machine}.",
-    ]
+    return build_table("column", rows, note="nano and small also have a smaller vocabulary.")

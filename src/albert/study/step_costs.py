@@ -1,50 +1,71 @@
-"""Measure the time and the peak memory of a training step, for ALBERT and BERT models of one shape.
+"""Measure the time and the peak memory of a training step, each time in a fresh process.
 
-Each measurement runs in a fresh process (`step_child.py`): one line of JSON is sent and one is returned. The
-child's standard input stays open until it has answered, so that it exits with its parent.
+The parent sends a request and reads the answer, both JSON (`measure_footprint`); the child runs the steps
+(`main`). The studies of speed and memory measure pairs: ALBERT and BERT models of one shape (`build_pair`).
+
+Shapes: T tokens, B sequences, M masked positions.
 """
 
 import contextlib
+import gc
 import json
 import platform
 import signal
+import statistics
 import subprocess
-import tempfile
+import sys
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
+import numpy as np
+import torch
 from pydantic import Field, PositiveInt
+from torch import nn
 
 from albert.errors import InputError
+from albert.examples.batches import PretrainingBatch, cut_batch
+from albert.examples.masking import NO_SPANS
 from albert.fresh_process import build_command
+from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import ModelConfig
 from albert.model.parameters import ParameterCount, count_parameters
 from albert.model.presets import PRESETS
+from albert.model.runtime import autocast
 from albert.settings import Settings, build_settings
-from albert.study.cells import format_bytes
-from albert.training.metrics import MEMORY_PATH, read_amounts
-from albert.training.settings import OptimizerName
+from albert.study.results import format_bytes
+from albert.training.losses import PretrainLosses, build_tokens, count_terms
+from albert.training.metrics import MEMORY_PATH, STATUS_PATH, read_amounts
+from albert.training.optimizers import build_optimizer
+from albert.training.settings import GuardSettings, OptimizerName, OptimizerSettings
+from albert.training.step import Guard, Objective, StepTaker
+from albert.training.world import DistributedContext
 
 Family = Literal["ALBERT", "BERT"]
-FAMILIES: tuple[Family, ...] = ("ALBERT", "BERT")
+FAMILIES: tuple[Family, ...] = get_args(Family)
 Shape = Literal["nano", "small", "base", "large", "xlarge", "xxlarge"]
 # The second versions, which have no dropout: it would be the only work that the paper's pairs do not share.
-PRESET_OF: dict[str, str] = {
-    "nano": "nano",
-    "small": "small",
-    "base": "albert-base-v2",
-    "large": "albert-large-v2",
-    "xlarge": "albert-xlarge-v2",
-    "xxlarge": "albert-xxlarge-v2",
-}
+PRESET_OF = {
+    "nano": "nano", "small": "small", "base": "albert-base-v2", "large": "albert-large-v2",
+    "xlarge": "albert-xlarge-v2", "xxlarge": "albert-xxlarge-v2",
+}  # fmt: skip
+CHILD = "albert.study.step_costs"
 MASKED_SHARE = 0.15
-CHILD = "albert.study.step_child"
+PAIR_HEAD = "sop"
+HEADS = {"mlm": None, PAIR_HEAD: None}
 # Weights, gradients and two moments in float32: the minimum that a training step needs, whatever the batch.
 # (Muon needs a little less: its matrices have one moment.)
 MIN_BYTES_PER_PARAMETER = 16
 _OUT_OF_MEMORY_SIGNALS = ("SIGKILL", "SIGABRT", "SIGSEGV", "SIGBUS")
+_FIRST_TOKEN = 5  # after [PAD], [UNK], [CLS], [SEP] and [MASK]
+_LEARNING_RATE = 1e-6
+# Threads, the allocator's pools and kernel workspaces come with the first step and belong to no model.
+_WARM_UP = ModelConfig(
+    vocab_size=64, embedding_size=8, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+    intermediate_size=32, max_position_embeddings=16,
+)  # fmt: skip
 
 
 class DoesNotFitError(InputError):
@@ -70,24 +91,26 @@ class Footprint:
 
     @property
     def step_seconds(self) -> float:
-        """The time of a whole training step."""
         return self.model_seconds + self.optimizer_seconds
 
 
-@dataclass(frozen=True)
-class StepRequest:
-    """What the child measures. One additional step and pass come first and are not timed."""
+class StepRequest(Settings):
+    """Steps on `batch_size` × `length` random tokens; one additional step and pass come first, untimed.
 
-    config: dict[str, Any]
-    batch_size: int
-    length: int
-    optimizer: str
-    gradient_checkpointing: bool
-    num_steps: int
-    num_passes: int
-    micro_batch_tokens: int | None
-    num_threads: int | None
-    max_bytes: int | None
+    The batch is computed at once, or in micro-batches of about `micro_batch_tokens`. `max_bytes` limits the
+    memory; the default is all that is available.
+    """
+
+    config: ModelConfig
+    batch_size: PositiveInt
+    length: Annotated[int, Field(ge=2)]
+    optimizer: OptimizerName
+    gradient_checkpointing: bool = False
+    num_steps: PositiveInt = 3
+    num_passes: int = 0
+    micro_batch_tokens: int | None = None
+    num_threads: int | None = None
+    max_bytes: int | None = None
 
 
 class PairSettings(Settings):
@@ -105,20 +128,26 @@ class PairSettings(Settings):
     num_threads: PositiveInt | None = None
 
     def build_pairs(self) -> dict[str, dict[Family, ModelConfig]]:
-        """Build both configurations of each shape."""
-        pairs: dict[str, dict[Family, ModelConfig]] = {
-            shape: build_pair(shape, changes=self.model) for shape in self.shapes
-        }
+        pairs = {str(shape): build_pair(shape, changes=self.model) for shape in self.shapes}
         for shape, pair in pairs.items():
             limit = pair["ALBERT"].max_position_embeddings
             if self.length > limit:
-                raise InputError(
-                    f"length is {self.length}, and {shape} reads at most {limit} tokens; lower it"
-                )
+                raise InputError(f"length is {self.length}, but {shape} reads at most {limit} tokens")
         return pairs
 
+    def measure(self, config: ModelConfig, *, batch_size: int, **options: Any) -> Footprint:
+        request = StepRequest(
+            config=config,
+            batch_size=batch_size,
+            length=self.length,
+            optimizer=self.optimizer,
+            num_steps=self.num_steps,
+            num_threads=self.num_threads,
+            **options,
+        )
+        return measure_footprint(request)
+
     def describe_step(self) -> str:
-        """Describe the models and the step for a report."""
         return (
             "The two models differ in settings only: BERT shares nothing, its E equals H, its GELU is "
             "exact. Neither has dropout. A step is that of `albert pretrain` (both losses, clipping, "
@@ -128,26 +157,21 @@ class PairSettings(Settings):
 
 
 def build_pair(shape: str, *, changes: Mapping[str, Any] | None = None) -> dict[Family, ModelConfig]:
-    """Build the ALBERT and the BERT configuration of one shape.
+    """Build the ALBERT and the BERT config of one shape; `changes` override the preset's values in both.
 
-    BERT is ALBERT without sharing, with E = H and with the exact GELU. `changes` override the preset's values
-    on both sides.
+    BERT is ALBERT without sharing, with E = H and with the exact GELU.
     """
-    if shape not in PRESET_OF:
-        raise InputError(f"unknown shape {shape!r}; there are {', '.join(PRESET_OF)}")
     source, values = f"shape {shape}", {**PRESETS[PRESET_OF[shape]], **(changes or {})}
     albert = build_settings(ModelConfig, values=values, source=source)
-    differences = {
+    values = {
+        **albert.model_dump(mode="json"),
         "sharing": "none",
         "num_hidden_groups": 1,
         "embedding_size": albert.hidden_size,
         "has_embedding_map": None,
         "hidden_act": "gelu",
     }
-    bert = build_settings(
-        ModelConfig, values={**albert.model_dump(mode="json"), **differences}, source=source
-    )
-    return {"ALBERT": albert, "BERT": bert}
+    return {"ALBERT": albert, "BERT": build_settings(ModelConfig, values=values, source=source)}
 
 
 def count_pair(shape: str) -> dict[Family, ParameterCount]:
@@ -165,8 +189,6 @@ def count_operations(config: ModelConfig, *, length: int) -> float:
 
 def describe_machine(*, num_threads: int | None = None) -> str:
     """Name the processor, the number of threads (default: torch's) and the versions, but no host."""
-    import torch
-
     processor = platform.processor() or platform.machine() or "CPU"
     with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8") as file:
         names = (line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
@@ -176,88 +198,184 @@ def describe_machine(*, num_threads: int | None = None) -> str:
     return f"{processor}, {threads}; Python {platform.python_version()}, torch {torch.__version__}"
 
 
-def measure_footprint(
-    config: ModelConfig,
-    *,
-    batch_size: int,
-    length: int,
-    optimizer: OptimizerName,
-    gradient_checkpointing: bool = False,
-    num_steps: int = 3,
-    num_passes: int = 0,
-    micro_batch_tokens: int | None = None,
-    num_threads: int | None = None,
-    max_bytes: int | None = None,
-) -> Footprint:
-    """Run pretraining steps on `batch_size` × `length` random tokens in a fresh process and measure them.
-
-    The batch is computed at once, or in micro-batches of about `micro_batch_tokens`. `max_bytes` limits the
-    memory; the default is all that is available.
+def measure_footprint(request: StepRequest) -> Footprint:
+    """Run pretraining steps in a fresh process and measure them.
 
     Raises:
-        DoesNotFitError: If the step needs more memory.
-        InputError: If the length, the batch size or the number of steps is out of range.
+        DoesNotFitError: If the step needs more memory than `max_bytes` or than is available.
     """
-    if not 2 <= length <= config.max_position_embeddings:
-        raise InputError(
-            f"length is {length}; this model reads from 2 to {config.max_position_embeddings} tokens"
-        )
-    if batch_size < 1 or num_steps < 1:
-        raise InputError(f"batch_size is {batch_size} and num_steps {num_steps}; both must be at least 1")
-    limits = [max_bytes, read_amounts(MEMORY_PATH).get("MemAvailable")]
+    limits = [request.max_bytes, read_amounts(MEMORY_PATH).get("MemAvailable")]
     limit = min((each for each in limits if each is not None), default=None)
-    least = MIN_BYTES_PER_PARAMETER * count_parameters(config).total
+    least = MIN_BYTES_PER_PARAMETER * count_parameters(request.config).total
     if limit is not None and least > limit:
         raise DoesNotFitError(
             f"weights, gradients and moments alone take {format_bytes(least)}, and {format_bytes(limit)} of "
             "memory are available"
         )
-    request = StepRequest(
-        config=config.model_dump(mode="json"),
-        batch_size=batch_size,
-        length=length,
-        optimizer=optimizer,
-        gradient_checkpointing=gradient_checkpointing,
-        num_steps=num_steps,
-        num_passes=num_passes,
-        micro_batch_tokens=micro_batch_tokens,
-        num_threads=num_threads,
-        max_bytes=limit,
-    )
-    answer = json.loads(_run_child(json.dumps(asdict(request))))
+    question = request.model_copy(update={"max_bytes": limit}).model_dump_json()
+    done = subprocess.run(build_command(CHILD), input=question, capture_output=True, encoding="utf-8")
+    if done.returncode < 0 and (name := signal.Signals(-done.returncode).name) in _OUT_OF_MEMORY_SIGNALS:
+        raise DoesNotFitError(f"its process was ended by {name}, most likely for lack of memory")
+    if done.returncode != 0:
+        raise RuntimeError(f"{CHILD} exited with code {done.returncode}:\n{done.stderr.strip()}")
+    answer = json.loads(done.stdout.splitlines()[-1])  # a library may print something before it
     if "does_not_fit" in answer:
         raise DoesNotFitError(answer["does_not_fit"])
     return Footprint(**answer)
 
 
-def _run_child(request: str) -> str:
-    """Send the request to a new child process and return its line of JSON."""
-    with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(
-            build_command(CHILD),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            encoding="utf-8",
-        )
-        assert child.stdin is not None
-        assert child.stdout is not None
-        try:
-            with contextlib.suppress(BrokenPipeError):  # it failed before it read the request
-                child.stdin.write(f"{request}\n")
-                child.stdin.flush()
-            line = child.stdout.readline()
-            if not line:
-                child.wait()  # keep the return code of a child that ended by itself
-        finally:
-            child.kill()
-            child.communicate()
-        if line:
-            return line
-        name = signal.Signals(-child.returncode).name if child.returncode < 0 else ""
-        if name in _OUT_OF_MEMORY_SIGNALS:
-            raise DoesNotFitError(f"its process was ended by {name}, most likely for lack of memory")
-        errors.seek(0)
-        message = errors.read().decode("utf-8", errors="replace").strip()
-        raise RuntimeError(f"{CHILD} exited with code {child.returncode} and without an answer:\n{message}")
+def main() -> None:
+    """Answer one request: the child process."""
+    request = StepRequest.model_validate_json(sys.stdin.read())
+    if request.num_threads is not None:
+        torch.set_num_threads(request.num_threads)
+    try:
+        answer = asdict(_measure_request(request))
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+            raise
+        answer = {"does_not_fit": "its steps need more memory than is available"}
+    print(json.dumps(answer))
+
+
+def _measure_request(request: StepRequest) -> Footprint:
+    """Run the requested steps and forward passes; the memory is that of the steps."""
+    is_checkpointed = request.gradient_checkpointing
+    warm_up = build_model(_WARM_UP, heads=HEADS, gradient_checkpointing=is_checkpointed)
+    _run_steps(warm_up, request, _build_micro_batches(_WARM_UP, request, length=8), num_steps=1)
+    if request.max_bytes is not None:
+        _limit_memory(request.max_bytes)
+    with PeakMemory() as memory:
+        model = build_model(request.config, heads=HEADS, gradient_checkpointing=is_checkpointed)
+        batches = _build_micro_batches(request.config, request, length=request.length)
+        times = _run_steps(model, request, batches, num_steps=1 + request.num_steps)[1:]
+    return Footprint(
+        peak_bytes=memory.peak_bytes,
+        model_seconds=statistics.median(model_seconds for model_seconds, _ in times),
+        optimizer_seconds=statistics.median(optimizer_seconds for _, optimizer_seconds in times),
+        num_tokens=sum(len(batch.ids_T) for batch in batches),
+        num_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        inference_seconds=_time_inference(model, batches, num_passes=request.num_passes),
+        memory_source=memory.source,
+    )
+
+
+def _build_micro_batches(config: ModelConfig, request: StepRequest, *, length: int) -> list[PretrainingBatch]:
+    batch = build_random_batch(config, num_sequences=request.batch_size, length=length)
+    return cut_batch(batch, max_tokens=request.micro_batch_tokens or len(batch.ids_T))
+
+
+def _run_steps(
+    model: AlbertModel, request: StepRequest, batches: list[PretrainingBatch], *, num_steps: int
+) -> list[tuple[float, float]]:
+    """Return the seconds in the model and in the optimizer, for each step."""
+    settings = build_settings(OptimizerSettings, values={"name": request.optimizer}, source="request")
+    network = PretrainLosses(model.train(), pair_head=PAIR_HEAD)
+    taker = build_step_taker(network, build_optimizer(model, settings), world=DistributedContext())
+    plan = taker.plan(batches)
+    reports = [
+        taker.take(step, batches, plan, learning_rate=_LEARNING_RATE, options={}) for step in range(num_steps)
+    ]
+    return [(report.model_seconds, report.optimizer_seconds) for report in reports]
+
+
+@torch.inference_mode()
+def _time_inference(model: AlbertModel, batches: list[PretrainingBatch], *, num_passes: int) -> float | None:
+    """Return the median time of a forward pass over the same tokens, without heads."""
+    if not num_passes:
+        return None
+    model.eval()
+    inputs = [build_tokens(batch) for batch in batches]
+    times = []
+    for _ in range(1 + num_passes):
+        start = time.perf_counter()
+        for tokens in inputs:
+            model(tokens)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def build_random_batch(config: ModelConfig, *, num_sequences: int, length: int) -> PretrainingBatch:
+    """Build sequences of random tokens, all of one length."""
+    draw = np.random.default_rng(0)
+    shape = (num_sequences, length)
+    ids = draw.integers(_FIRST_TOKEN, config.vocab_size, shape)
+    num_masked = max(1, round(MASKED_SHARE * length))
+    masked = np.stack([1 + draw.permutation(length - 1)[:num_masked] for _ in range(num_sequences)])
+    masked += length * np.arange(num_sequences)[:, None]
+    return PretrainingBatch(
+        ids_T=ids.ravel(),
+        positions_T=np.broadcast_to(np.arange(length), shape).ravel(),
+        segments_T=np.broadcast_to((np.arange(length) >= length // 2).astype(np.int64), shape).ravel(),
+        lengths=np.full(num_sequences, length),
+        places_M=masked.ravel(),
+        targets_M=draw.integers(_FIRST_TOKEN, config.vocab_size, masked.size),
+        labels_B=draw.integers(0, 2, num_sequences),
+        has_labels=True,
+        spans=NO_SPANS,
+    )
+
+
+def build_step_taker(
+    network: nn.Module, optimizer: torch.optim.Optimizer, *, world: DistributedContext
+) -> StepTaker[PretrainingBatch]:
+    """Build the training step of `albert pretrain`: both losses, clipping and update; no step is skipped."""
+
+    def build_empty_batch() -> PretrainingBatch:
+        raise AssertionError("all processes have the same number of batches")
+
+    return StepTaker(
+        network,
+        optimizer,
+        Objective(tuple(HEADS), lambda batch: count_terms(batch, pair_head=PAIR_HEAD), build_empty_batch),
+        Guard(GuardSettings(spike_factor=0.0)),
+        1.0,
+        lambda: autocast(torch.device("cpu")),
+        world,
+    )
+
+
+class PeakMemory:
+    """Measure the peak of resident memory inside the block, above the memory held at its start.
+
+    On Linux this is the kernel's high-water mark, reset at the start. Elsewhere it is the peak of the whole
+    process, which misses what stays below an earlier peak. `source` names the one used.
+    """
+
+    source = "VmHWM"
+
+    def __enter__(self) -> "PeakMemory":
+        gc.collect()
+        if STATUS_PATH.exists():
+            with contextlib.suppress(OSError):  # not permitted: peaks above all earlier ones are still seen
+                Path("/proc/self/clear_refs").write_text("5")
+            self.start = read_amounts(STATUS_PATH)["VmRSS"]
+        else:
+            self.source = "getrusage"
+            self.start = self._read_peak()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.peak_bytes = self._read_peak() - self.start
+
+    def _read_peak(self) -> int:
+        if self.source == "VmHWM":
+            return read_amounts(STATUS_PATH)["VmHWM"]
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * unit
+
+
+def _limit_memory(num_bytes: int) -> None:
+    """Limit the further memory of this process on Linux, so that it fails instead of another process."""
+    if not STATUS_PATH.exists():
+        return
+    import resource
+
+    limit = read_amounts(STATUS_PATH)["VmData"] + num_bytes
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    with contextlib.suppress(OSError):  # should the system run out of memory, it ends this process first
+        Path("/proc/self/oom_score_adj").write_text("1000")

@@ -1,65 +1,198 @@
-"""The table of studies: run one by its name and write its report."""
+"""The table of studies: run one by its name, or all of them within one budget, and write the report."""
 
-from collections.abc import Callable
-from dataclasses import replace
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from albert.errors import InputError, suggest
-from albert.progress import NullReporter, Reporter
-from albert.report.content import Page
+from albert.errors import InputError, explain, suggest
+from albert.files import read_json, write_json
+from albert.progress import NullReporter, Reporter, format_seconds
+from albert.report.content import Cell, Column, Page, Section, Table
 from albert.report.write import write_page
 from albert.settings import Settings, add_seed, apply_overrides, build_settings
+from albert.study.ablation import run_ablation
 from albert.study.agreement import AgreementSettings, run_agreement
-from albert.study.arms.ablation import run_ablation
-from albert.study.arms.plan import SHELF, list_ablations
-from albert.study.asking import Ask, StudyOutcome
-from albert.study.layers.study import LayersSettings, run_layers
+from albert.study.layers import LayersSettings, run_layers
 from albert.study.memory import MemorySettings, run_memory
+from albert.study.plan import Run, has_plan, read_plan
+from albert.study.run import read_result
+from albert.study.settings import SHELF, StudyOptions, StudyOutcome, list_ablations
 from albert.study.speed import SpeedSettings, run_speed
 
-# Studies that train no arms: their settings, and the function that builds their page.
-_OTHERS: dict[str, tuple[type[Settings], Callable[..., Page]]] = {
-    "layers": (LayersSettings, run_layers),
-    "speed": (SpeedSettings, run_speed),
-    "memory": (MemorySettings, run_memory),
-    "agreement": (AgreementSettings, run_agreement),
+_STATE_NAME = "all.json"
+
+
+@dataclass(frozen=True)
+class _Measurement:
+    """A study that trains nothing: its settings, the function that builds its page, and its options."""
+
+    settings: type[Settings]
+    run: Callable[..., Page]
+    options: tuple[str, ...] = ()
+
+
+_MEASUREMENTS = {
+    "layers": _Measurement(LayersSettings, run_layers, ("model",)),
+    "speed": _Measurement(SpeedSettings, run_speed),
+    "memory": _Measurement(MemorySettings, run_memory),
+    "agreement": _Measurement(AgreementSettings, run_agreement, ("model", "data", "seed")),
 }
+_TRAINING_OPTIONS = ("data", "task-data", "arms", "budget", "seed", "engine", "workers", "address")
 
 
 def list_studies() -> list[str]:
-    """All names: the models of table 2 first, then the ablations, then what needs no training."""
-    return ["overall", *(name for name in list_ablations() if name != "overall"), *_OTHERS]
+    """List all studies: the models of table 2 first, then the other ablations, then what trains nothing."""
+    return ["overall", *(name for name in list_ablations() if name != "overall"), *_MEASUREMENTS]
 
 
-def run_study(name: str, ask: Ask, *, reporter: Reporter | None = None) -> StudyOutcome:
-    """Run what is left of a study and write its report; a YAML file of arms is a study, too."""
+def run_study(name: str, options: StudyOptions, *, reporter: Reporter | None = None) -> StudyOutcome:
+    """Run what is left of a study and write its report.
+
+    Args:
+        name: A name of `list_studies`, "all", or a YAML file with variants.
+        options: The options of `albert study`.
+        reporter: Receives progress.
+
+    Returns:
+        The report, and what failed or stopped the study.
+
+    Raises:
+        InputError: If there is no such study, it does not use one of the options, or lacks one.
+    """
     reporter = reporter or NullReporter()
-    if name in _OTHERS:
-        return _run_other(name, ask, reporter)
+    if name == "all":
+        return run_all(options, reporter=reporter)
+    if name in _MEASUREMENTS:
+        return _measure(name, options, reporter)
     if name not in list_ablations() and not Path(name).is_file():
         known = [*list_studies(), "all"]
         raise InputError(f"no study {name!r}; {suggest(name, known, more=', or give a file')}")
-    ask.refuse(name, model=ask.models)
-    overrides = tuple(add_seed(ask.overrides, ask.seed, key="first_seed"))
-    return run_ablation(name, replace(ask, overrides=overrides), reporter=reporter)
+    options.reject_unused(name, used=_TRAINING_OPTIONS)
+    overrides = tuple(add_seed(options.overrides, options.seed, key="first_seed"))
+    return run_ablation(name, replace(options, overrides=overrides), reporter=reporter)
 
 
-def _run_other(name: str, ask: Ask, reporter: Reporter) -> StudyOutcome:
-    ask.refuse(name, arms=ask.arms, task_data=ask.task_data, budget=ask.budget_seconds,
-               workers=ask.num_workers, address=ask.address, engine=ask.engine != "local")  # fmt: skip
-    inputs: dict[str, Any] = {}
-    if name == "agreement":
-        inputs["data"] = ask.data
-    else:
-        ask.refuse(name, seed=ask.seed is not None, data=ask.data)
-    if name in ("speed", "memory"):
-        ask.refuse(name, model=ask.models)
-    settings_type, run = _OTHERS[name]
+def _measure(name: str, options: StudyOptions, reporter: Reporter) -> StudyOutcome:
+    study = _MEASUREMENTS[name]
+    options.reject_unused(name, used=study.options)
     values, source = SHELF.read_values(name)
-    overrides = add_seed(ask.overrides, ask.seed, key="seed")
-    settings = build_settings(settings_type, values=apply_overrides(values, overrides), source=source)
-    if name in ("layers", "agreement"):
-        inputs["models"] = ask.require_models(name)
-    page = run(settings, out=ask.out, reporter=reporter, **inputs)
-    return StudyOutcome(name, write_page(ask.out, page), page)
+    overrides = add_seed(options.overrides, options.seed, key="seed")
+    settings = build_settings(study.settings, values=apply_overrides(values, overrides), source=source)
+    inputs: dict[str, Any] = {}
+    if "model" in study.options:
+        if not options.models:
+            raise InputError(f"study {name}: evaluates trained models; give --model, once for each")
+        inputs["models"] = options.models
+    if "data" in study.options:
+        inputs["data"] = options.data
+    page = study.run(settings, out=options.out, reporter=reporter, **inputs)
+    return StudyOutcome(name, write_page(options.out, page), page)
+
+
+def run_all(
+    options: StudyOptions, *, names: Sequence[str] | None = None, reporter: Reporter | None = None
+) -> StudyOutcome:
+    """Run every study, or those named, each in its own folder; if one fails, the others still run.
+
+    Studies that train share the rest of the budget equally when they start; the others take as long as they
+    take. Studies of trained models use those of `--model`, or else the models that the study `overall` has
+    trained with its first seed.
+    """
+    reporter = reporter or NullReporter()
+    options.reject_unused("all", used=[*(each for each in _TRAINING_OPTIONS if each != "arms"), "model"])
+    budget = options.budget_seconds
+    if budget is None:
+        raise InputError("study all: needs a budget, as in --budget 3h")
+    if options.data is None:
+        raise InputError("study all: trains models; give --data, a prepared corpus")
+    state_path = options.out / _STATE_NAME
+    spent: dict[str, float] = read_json(state_path)["spent"] if state_path.exists() else {}  # over all starts
+    outcomes: dict[str, StudyOutcome] = {}
+    missed: dict[str, str] = {}
+    names = order_studies() if names is None else names
+    for name in names:
+        waiting = [each for each in names if each not in missed]
+        own = build_options(name, options, waiting, seconds_left=max(0.0, budget - sum(spent.values())))
+        reporter.say(f"study {name}")
+        began = time.monotonic()
+        try:
+            outcomes[name] = run_study(name, own, reporter=reporter)
+        except Exception as error:  # one failed study does not stop the others
+            missed[name] = explain(error)
+            reporter.say(f"study {name}: {missed[name]}")
+        finally:
+            spent[name] = spent.get(name, 0.0) + time.monotonic() - began
+            write_json(state_path, {"budget_seconds": budget, "spent": spent})
+        if name in outcomes and outcomes[name].signal is not None:
+            break
+    page = _build_page(names, outcomes, missed, spent=spent, budget=budget)
+    report = write_page(options.out, page, name="index")
+    failures = {f"{name}: {run}": why for name in outcomes for run, why in outcomes[name].failures.items()}
+    signal = next((each.signal for each in outcomes.values() if each.signal is not None), None)
+    return StudyOutcome("all", report, page, failures={**missed, **failures}, signal=signal)
+
+
+def order_studies() -> list[str]:
+    """List all studies: first those without a budget, last those that use the models of the others."""
+    without_models = [name for name, study in _MEASUREMENTS.items() if "model" not in study.options]
+    with_models = [name for name in _MEASUREMENTS if name not in without_models]
+    return [*without_models, *(name for name in list_studies() if name not in _MEASUREMENTS), *with_models]
+
+
+def build_options(
+    name: str, options: StudyOptions, names: Sequence[str], *, seconds_left: float
+) -> StudyOptions:
+    """Build the options of one of all studies; those that are not started yet share the seconds left."""
+    out = options.out / name
+    if name in _MEASUREMENTS:
+        uses_models = "model" in _MEASUREMENTS[name].options
+        models = options.models or list_trained_models(options.out / "overall") if uses_models else ()
+        return StudyOptions(out=out, models=models, command=options.command)
+    left = [each for each in names if each not in _MEASUREMENTS and not has_plan(options.out / each)]
+    budget = None if has_plan(out) else seconds_left / max(1, len(left))
+    return replace(options, out=out, models=(), budget_seconds=budget)
+
+
+def list_trained_models(study_dir: Path) -> tuple[str, ...]:
+    """List the models of a study's finished runs with its first seed."""
+    if not has_plan(study_dir):
+        return ()
+    settings = read_plan(study_dir).settings
+    runs = [Run(study_dir, variant, settings.first_seed) for variant in settings.arms]
+    return tuple(str(run.model_dir) for run in runs if read_result(run) is not None)
+
+
+def _build_page(
+    names: Sequence[str],
+    outcomes: Mapping[str, StudyOutcome],
+    missed: Mapping[str, str],
+    *,
+    spent: Mapping[str, float],
+    budget: float,
+) -> Page:
+    """Build the page: a row for each study, and the findings of all of them."""
+    columns = [Column("study"), Column("report"), Column("minutes", is_number=True), Column("outcome")]
+    rows, sections = [], []
+    for name in names:
+        text, report = missed.get(name, "not started"), ""
+        if name in outcomes:
+            page, failures = outcomes[name].page, outcomes[name].failures
+            findings = [found for section in page.sections for found in section.findings]
+            verdicts = [found.verdict for found in findings]
+            text = ", ".join(f"{verdicts.count(each)} {each}" for each in dict.fromkeys(verdicts)) or "–"
+            if failures:
+                reasons = "; ".join(f"{run}: {reason}" for run, reason in failures.items())
+                text += f"; {len(failures)} failed: {reasons}"
+            report = f"{name}/report.html"
+            if findings:
+                sections.append(Section(page.title, paragraphs=[page.lead], findings=findings))
+        minutes = Cell.number(spent.get(name, 0.0) / 60, ".1f")
+        rows.append([Cell(name), Cell(report), minutes, Cell(text)])
+    total = format_seconds(sum(spent.values()))
+    return Page(
+        "Every table and figure of the paper, at the scale of this machine",
+        f"{len(outcomes)} studies in {total}, of a budget of {format_seconds(budget)}.",
+        [Section("The studies", tables=[Table("studies", columns, rows)]), *sections],
+    )

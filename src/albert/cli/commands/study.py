@@ -11,7 +11,7 @@ from albert.cli.progress import ProgressDisplay
 from albert.cli.results import CommandResult
 
 if TYPE_CHECKING:
-    from albert.study.asking import StudyOutcome
+    from albert.study.settings import StudyOutcome
 
 
 def study(
@@ -61,18 +61,17 @@ def study(
     ] = None,
 ) -> CommandResult:
     """Run an experiment of the paper and write a report; finished arms are never run again."""
-    from albert.study.asking import Ask
-    from albert.study.every import run_all
+    from albert.study.settings import StudyOptions
     from albert.study.studies import run_study
     from albert.training.timing import parse_duration
 
-    ask = Ask(
+    options = StudyOptions(
         out=out,
         data=data,
         task_data=task_data,
         models=tuple(model or ()),
         overrides=tuple(settings or ()),
-        arms=tuple(filter(None, arms.split(","))),
+        variants=tuple(filter(None, arms.split(","))),
         budget_seconds=None if budget is None else parse_duration(budget),
         seed=seed,
         engine=engine,
@@ -81,7 +80,7 @@ def study(
         command=("albert", *sys.argv[1:]),
     )
     with ProgressDisplay() as display:
-        outcome = run_all(ask, reporter=display) if name == "all" else run_study(name, ask, reporter=display)
+        outcome = run_study(name, options, reporter=display)
     return _report(outcome)
 
 

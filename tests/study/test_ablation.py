@@ -1,4 +1,4 @@
-"""Whole studies at a toy size: arms are trained, asked and compared; what is finished is never run again."""
+"""Whole ablation studies at a toy size: runs are trained, evaluated and compared, and never repeated."""
 
 import json
 import os
@@ -13,33 +13,23 @@ from typing import Any
 import pytest
 
 from albert.errors import InputError
-from albert.study import agreement
+from albert.study import ablation, agreement, plan
+from albert.study.ablation import run_ablation
 from albert.study.agreement import MinimalPair
-from albert.study.arms import ablation
-from albert.study.arms import settings as arm_settings
-from albert.study.arms.ablation import run_ablation
-from albert.study.arms.plan import list_ablations
-from albert.study.arms.results import Unit
-from albert.study.asking import Ask
+from albert.study.plan import Run
+from albert.study.settings import StudyOptions, list_ablations
 from albert.study.studies import run_study
 from albert.training.metrics import count_cores
+from tests.study.conftest import TOY
 from tests.training.conftest import Listener
-
-TOY = (
-    "pretrain.num_steps=2", "pretrain.batch_size=4", "pretrain.examples.max_length=40", "num_seeds=1",
-    "pretrain.num_evaluations=1", "pretrain.held_out.num_examples=8", "num_examples=8", "has_footprint=false",
-    "pretrain.num_workers=0", "pretrain.length_schedule=[]", "has_agreement=false",
-    "pretrain.model.hidden_size=96", "pretrain.model.num_attention_heads=2",
-    "pretrain.model.intermediate_size=192",
-)  # fmt: skip
 
 
 @pytest.fixture
 def run(tiny_study, story_corpus, tmp_path):
     def run_it(*overrides, reporter=None, out="study", **options):
         options.setdefault("data", str(story_corpus))
-        ask = Ask(out=tmp_path / out, overrides=overrides, **options)
-        return run_ablation(str(tiny_study), ask, reporter=reporter)
+        all_options = StudyOptions(out=tmp_path / out, overrides=overrides, **options)
+        return run_ablation(str(tiny_study), all_options, reporter=reporter)
 
     return run_it
 
@@ -51,7 +41,7 @@ def read_results(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_every_arm_is_trained_with_every_seed_and_compared(run, tmp_path):
+def test_every_variant_is_trained_with_every_seed_and_compared(run, tmp_path):
     outcome = run()
     results = read_results(tmp_path / "study")
     assert set(results) == {"all-seed-0", "all-seed-1", "none-seed-0", "none-seed-1"}
@@ -64,7 +54,7 @@ def test_every_arm_is_trained_with_every_seed_and_compared(run, tmp_path):
     (finding,) = outcome.page.sections[0].findings
     assert finding.theirs == "+1.5 points (average of the tasks)"
     assert finding.ours.startswith("masked words right, none against all shared: ")
-    assert not list((tmp_path / "study").rglob("checkpoint*"))  # nothing goes on from a finished arm
+    assert not list((tmp_path / "study").rglob("checkpoint*"))
     page = outcome.report.read_text(encoding="utf-8")
     for part in ("Sharing costs quality", "all shared", "6 steps"):
         assert part in page
@@ -73,69 +63,59 @@ def test_every_arm_is_trained_with_every_seed_and_compared(run, tmp_path):
 def test_the_same_seed_sees_the_same_text(run, tmp_path):
     listener = Listener()
     run("arms.again={}", reporter=listener)
-    told = "arms all and again are the same model with these settings; --arms can leave one out"
-    assert listener.lines.count(told) == 1
+    assert [line for line in listener.lines if "arms all and again are the same model" in line]
     results = read_results(tmp_path / "study")
     assert results["again-seed-0"]["figures"] == results["all-seed-0"]["figures"]
     assert results["again-seed-0"]["figures"] != results["again-seed-1"]["figures"]
 
 
-def test_a_finished_arm_is_not_run_again_and_more_seeds_may_follow(run, tmp_path):
-    run("num_seeds=1")
+def test_a_finished_run_is_not_repeated_and_more_seeds_may_follow(run, tmp_path):
+    run("num_seeds=1", "first_seed=4")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "study").glob("arms/*/*/result.json")}
+    left = Run(tmp_path / "study", "all", 4).pretrain_dir / "checkpoints" / "step-6"
+    left.mkdir(parents=True)  # a kill may leave checkpoints behind
     listener = Listener()
-    run("num_seeds=2", reporter=listener)
+    run("num_seeds=2", "first_seed=4", reporter=listener)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert [line for line in listener.lines if "done" in line] == [
-        "all, seed 1: done; 3 of 4 are finished", "none, seed 1: done; 4 of 4 are finished",
+        "all, seed 5: done; 3 of 4 are finished", "none, seed 5: done; 4 of 4 are finished",
     ]  # fmt: skip
+    assert not left.parent.exists()
 
 
-def test_minimal_pairs_are_scored_unless_the_study_began_with_others(run, tmp_path, monkeypatch):
+def test_minimal_pairs_are_scored(run, tmp_path, monkeypatch):
     pairs = [MinimalPair("the a an", "the a ship", "a", "b", "c")]
     monkeypatch.setattr(agreement, "read_pairs", lambda: pairs)
-    monkeypatch.setattr(arm_settings, "read_pairs", lambda: pairs)
+    monkeypatch.setattr(plan, "read_pairs", lambda: pairs)
     run("num_seeds=1", "has_agreement=true")
     results = read_results(tmp_path / "study")
     assert {result["figures"]["agreement"] for result in results.values()} <= {0.0, 1.0}
-    path = tmp_path / "study" / "study.json"
-    plan = json.loads(path.read_text())
-    assert set(plan["asked"]) == {"agreement"}
-    path.write_text(json.dumps({**plan, "asked": {}}))  # as older code wrote it, which had other pairs
-    run("num_seeds=2", "has_agreement=true")
-    added = read_results(tmp_path / "study")["all-seed-1"]
-    assert "agreement" not in added["figures"]
+    assert set(json.loads((tmp_path / "study" / "study.json").read_text())["asked"]) == {"agreement"}
 
 
-def test_a_failed_arm_is_told_of_and_the_rest_go_on(run, tmp_path):
-    # A corpus of short stories has no sequences for the arm that wants a thousand in a batch.
-    outcome = run("arms.huge.pretrain.batch_size=100000", "num_seeds=1")
+def test_a_failed_run_and_those_that_start_from_it_are_reported_and_the_rest_continue(run, tmp_path):
+    # The corpus of short stories has not enough sequences for one batch.
+    outcome = run("arms.huge.pretrain.batch_size=100000", "arms.next.start_from=huge", "num_seeds=1")
     assert set(read_results(tmp_path / "study")) == {"all-seed-0", "none-seed-0"}
     assert "less than one batch" in outcome.failures["huge, seed 0"]
+    assert "huge" in outcome.failures["next, seed 0"]
     assert "less than one batch" in outcome.report.read_text(encoding="utf-8")
-
-
-def test_what_would_have_started_from_a_failed_arm_is_told_of_too(run):
-    outcome = run("arms.huge.pretrain.batch_size=100000", "arms.next.start_from=huge", "num_seeds=1")
-    assert outcome.failures["next, seed 0"] == "left out: huge, which it starts from, failed"
 
 
 @pytest.mark.parametrize(
     ("error", "signal_name"), [(OSError("no memory"), None), (KeyboardInterrupt(), "SIGINT")]
 )
-def test_trained_arms_have_their_report_whatever_becomes_of_their_footprints(
-    run, monkeypatch, error, signal_name
-):
+def test_the_report_is_written_even_if_footprints_cannot_be_measured(run, monkeypatch, error, signal_name):
     def fail(*_, **__):
         raise error
 
     monkeypatch.setattr(ablation, "measure_footprint", fail)
     outcome = run("num_seeds=1", "has_footprint=true")
     assert outcome.signal == signal_name
-    assert "2 of 2 trainings are finished" in outcome.report.read_text(encoding="utf-8")
+    assert "2 of 2 runs are finished" in outcome.report.read_text(encoding="utf-8")
 
 
-def test_a_corpus_may_move_between_two_starts(run, story_corpus, tmp_path):
+def test_the_corpus_may_move_between_two_starts(run, story_corpus, tmp_path):
     run("num_seeds=1")
     moved = tmp_path / "moved"
     shutil.copytree(story_corpus, moved)
@@ -144,85 +124,60 @@ def test_a_corpus_may_move_between_two_starts(run, story_corpus, tmp_path):
     assert len(read_results(tmp_path / "study")) == 4
 
 
-def test_held_out_text_may_move_between_two_starts_also_of_a_half_trained_arm(run, story_corpus, tmp_path):
-    places = [tmp_path / "held-out", tmp_path / "moved"]
-    shutil.copytree(story_corpus, places[0])
-    places[0].rename(places[1])
-    shutil.copytree(story_corpus, places[0])
-    run("num_seeds=1", f"pretrain.held_out.data={places[0]}")
-    folder = Unit(tmp_path / "study", "none", 0).folder
+def test_held_out_text_may_move_but_not_change(run, story_corpus, tmp_path):
+    first, moved = tmp_path / "held-out", tmp_path / "moved"
+    shutil.copytree(story_corpus, first)
+    run("num_seeds=1", f"pretrain.held_out.data={first}")
+    folder = Run(tmp_path / "study", "none", 0).folder
     before = json.loads((folder / "result.json").read_text())["figures"]
-    (folder / "result.json").unlink()  # as if it had been stopped before it was asked
-    shutil.rmtree(places[0])
-    outcome = run("num_seeds=1", f"pretrain.held_out.data={places[1]}")
+    (folder / "result.json").unlink()  # as if it had been stopped before it was evaluated
+    first.rename(moved)
+    outcome = run("num_seeds=1", f"pretrain.held_out.data={moved}")
     assert outcome.failures == {}
     assert json.loads((folder / "result.json").read_text())["figures"] == before
-
-
-def test_other_held_out_text_in_the_same_place_is_refused(run, story_corpus, tmp_path):
-    place = tmp_path / "held-out"
-    shutil.copytree(story_corpus, place)
-    run("num_seeds=1", f"pretrain.held_out.data={place}")
-    manifest = json.loads((place / "manifest.json").read_text())
+    manifest = json.loads((moved / "manifest.json").read_text())
     manifest["shards"][0]["sha256"] = "0" * 64
-    (place / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match=r"asked.held_out is .* a study goes on as it began"):
-        run("num_seeds=2", f"pretrain.held_out.data={place}")
+    (moved / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=r"asked.held_out is "):
+        run("num_seeds=2", f"pretrain.held_out.data={moved}")
 
 
-def test_seeds_begin_where_one_says(run, tmp_path):
-    run("num_seeds=1", "first_seed=4")
-    assert set(read_results(tmp_path / "study")) == {"all-seed-4", "none-seed-4"}
-
-
-def test_an_arm_of_which_no_model_can_be_built_is_named(run):
-    with pytest.raises(InputError, match=r"arm odd: .*num_hidden_groups.*; or leave it out, with --arms"):
+def test_a_variant_of_which_no_model_can_be_built_is_named(run):
+    with pytest.raises(InputError, match=r"arm odd: .*num_hidden_groups.*--arms"):
         run("arms.odd.pretrain.model.num_hidden_groups=9")
 
 
-def test_an_arm_that_starts_from_another(run, tmp_path):
+def test_a_variant_that_starts_from_another(run, tmp_path):
     run("arms.longer.start_from=all", "num_seeds=1")
-    settings = (Unit(tmp_path / "study", "longer", 0).folder / "pretrain" / "settings.yaml").read_text()
-    assert str(Unit(tmp_path / "study", "all", 0).folder / "pretrain" / "model") in settings
+    settings = (Run(tmp_path / "study", "longer", 0).pretrain_dir / "settings.yaml").read_text()
+    assert str(Run(tmp_path / "study", "all", 0).model_dir) in settings
 
 
-def test_other_settings_are_refused(run, tmp_path):
+def test_other_settings_are_rejected(run, tmp_path):
     run("num_seeds=1")
-    with pytest.raises(InputError, match="pretrain.num_steps is 9 and was 6; a study goes on as it began"):
+    with pytest.raises(InputError, match="pretrain.num_steps is 9 and was 6"):
         run("num_seeds=1", "pretrain.num_steps=9")
-    # An arm that is left out for a while is still bound to what its results were made with.
-    run("num_seeds=1", arms=["all"])
+    # A variant that is left out for a while is still bound to the settings of its results.
+    run("num_seeds=1", variants=["all"])
     with pytest.raises(InputError, match="arms.none.pretrain.num_steps is 9 and was 6"):
         run("num_seeds=1", "arms.none.pretrain.num_steps=9")
-
-
-def test_another_recipe_of_the_same_name_is_refused(run, tmp_path):
-    run("num_seeds=1")
     recipe = tmp_path / "tiny.yaml"
     recipe.write_text(recipe.read_text().replace("num_steps: 6", "num_steps: 7"), encoding="utf-8")
-    with pytest.raises(InputError, match="pretrain.num_steps is 7 and was 6; a study goes on as it began"):
+    with pytest.raises(InputError, match="pretrain.num_steps is 7 and was 6"):
         run("num_seeds=1")
 
 
-def test_what_was_refused_may_be_asked_again_in_the_same_folder(run, tmp_path):
-    with pytest.raises(InputError, match=r"give .* or more, fewer num_seeds, or some --arms"):
+def test_a_rejected_study_may_be_started_again_in_the_same_folder(run, tmp_path):
+    with pytest.raises(InputError, match=r"or more, fewer num_seeds, or some --arms"):
         run("num_seeds=1", budget_seconds=0.5)
     run("num_seeds=1")
     assert len(read_results(tmp_path / "study")) == 2
 
 
-def test_checkpoints_that_a_kill_left_behind_are_swept(run, tmp_path):
-    run("num_seeds=1")
-    left = Unit(tmp_path / "study", "all", 0).folder / "pretrain" / "checkpoints" / "step-6"
-    left.mkdir(parents=True)
-    run("num_seeds=1")
-    assert not left.parent.exists()
-
-
-def test_a_folder_of_something_else_is_refused(run, tmp_path):
+def test_a_folder_of_something_else_is_rejected(run, tmp_path):
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "poem.txt").write_text("a rose", encoding="utf-8")
-    with pytest.raises(InputError, match=r"holds poem.txt, which is no study; choose an empty --out"):
+    with pytest.raises(InputError, match=r"poem.txt"):
         run()
 
 
@@ -233,31 +188,30 @@ def test_a_budget_freezes_the_steps(run, tmp_path):
     assert plan["num_steps"]["all"] == plan["num_steps"]["none"] > 10
     results = read_results(tmp_path / "study")
     assert results["none-seed-0"]["num_steps"] == plan["num_steps"]["none"]
-    # An arm that is added later takes as many.
+    # A variant that is added later takes as many.
     run("num_seeds=1", "arms.added={}")
     added = read_results(tmp_path / "study")["added-seed-0"]
     assert added["num_steps"] == plan["num_steps"]["all"]
 
 
 @pytest.mark.alone
-def test_a_budget_is_timed_by_those_who_run_the_arms(run, tmp_path):
+def test_a_budget_is_timed_by_the_workers(run, tmp_path):
     run("num_seeds=1", budget_seconds=20.0, num_workers=2)
     steps = json.loads((tmp_path / "study" / "study.json").read_text())["num_steps"]
     assert steps["all"] == steps["none"] > 10
     results = read_results(tmp_path / "study")
     assert {each["num_steps"] for each in results.values()} == {steps["all"]}
-    # On two cores, a thread for each of two workers.
     assert {each["num_threads"] for each in results.values()} == {max(1, count_cores() // 2)}
 
 
-def test_workers_share_the_cores_that_this_process_may_use(monkeypatch, tmp_path):
+def test_workers_share_the_cores_of_this_process(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 4, 5, 6}, raising=False)
-    assert ablation.count_threads(Ask(out=tmp_path, num_workers=2)) == 2
-    assert ablation.count_threads(Ask(out=tmp_path)) is None  # alone, a unit has them all
+    assert ablation.count_threads(StudyOptions(out=tmp_path, num_workers=2)) == 2
+    assert ablation.count_threads(StudyOptions(out=tmp_path)) is None  # a run alone has them all
 
 
-def test_two_arms_side_by_side_give_what_one_by_one_gives(run, tmp_path):
+def test_two_runs_side_by_side_have_the_results_of_one_by_one(run, tmp_path):
     run("num_seeds=1", out="one")
     run("num_seeds=1", out="two", num_workers=2)
     one, two = read_results(tmp_path / "one"), read_results(tmp_path / "two")
@@ -266,7 +220,7 @@ def test_two_arms_side_by_side_give_what_one_by_one_gives(run, tmp_path):
     }
 
 
-def test_killed_in_the_middle_it_goes_on_without_repeating_an_arm(tiny_study, story_corpus, tmp_path):
+def test_killed_in_the_middle_it_resumes_without_repeating_a_run(tiny_study, story_corpus, tmp_path):
     out = tmp_path / "study"
     words = ["study", tiny_study, "--data", story_corpus, "--out", out]
     command = [sys.executable, "-m", "albert", *map(str, words)]
@@ -313,20 +267,20 @@ def test_stopped_with_workers_every_one_of_them_saves_and_the_report_is_written(
 
 
 def by_the_clock(name):
-    """The study whose arms are as long as its budget says needs the machine to itself."""
+    """The study of equal time needs the machine to itself."""
     return pytest.param(name, marks=pytest.mark.alone) if name == "same-time" else name
 
 
 @pytest.mark.parametrize("name", [by_the_clock(name) for name in list_ablations()])
 def test_every_study_of_the_paper_runs_at_a_toy_size(name, story_corpus, tmp_path):
-    ask = Ask(
+    options = StudyOptions(
         out=tmp_path / "study",
         data=str(story_corpus),
         overrides=(*TOY, *(["has_probes=false"] if name != "objective" else ["num_examples=32"])),
         budget_seconds=20.0 if name == "same-time" else None,
-        arms=("albert",) if name == "same-time" else (),
+        variants=("albert",) if name == "same-time" else (),
     )
-    outcome = run_study(name, ask)
+    outcome = run_study(name, options)
     assert outcome.failures == {}
     claims = [finding for section in outcome.page.sections for finding in section.findings]
     assert claims or name == "same-time"

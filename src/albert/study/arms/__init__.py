@@ -1,1 +1,0 @@
-"""Arms that differ from one recipe: trained with several seeds, asked, compared, and reported."""

@@ -1,0 +1,484 @@
+"""The layers study (figure 1): how far each layer moves its input, for models with and without sharing.
+
+`_METHOD` describes what is measured and how the shape of a curve is named. A geometric decay of factor r
+changes by r^(n/3) over n layers, so that a slow one needs more layers to be told from a level; a model that
+shares its block can be run for more layers than it was trained with. A level alone is therefore no
+oscillation: the curve must also turn, both rise and fall after its first third.
+
+Shapes: T tokens, D hidden width, S sequences, L layers, R draws.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt
+from torch import Tensor
+
+from albert.errors import InputError
+from albert.files import read_text
+from albert.inference.predictor import iter_batches
+from albert.model.albert_model import AlbertModel
+from albert.model.runtime import select_device
+from albert.model.tokens import Tokens
+from albert.pretrained.folder import load_model, load_vocabulary
+from albert.pretrained.hub import resolve_source, stamp_model
+from albert.progress import Reporter
+from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table, Verdict
+from albert.settings import Settings
+from albert.study.results import (
+    build_table,
+    format_interval,
+    interval_cell,
+    name_models,
+    number_cell,
+    open_results,
+)
+from albert.tasks.metrics.intervals import Interval, iter_resamples, summarize_draws
+from albert.text.encoding import Encoding, InputSequence
+from albert.text.tokenizer import Tokenizer
+
+Distance = Literal["l2", "cosine", "angle"]
+Course = Literal["settles", "keeps a level", "drifts", "too short to tell"]
+Floats = NDArray[np.float64]
+STUDY = "layers"
+LEVEL, NUM_DRAWS = 0.95, 1000
+MIN_LAYERS = 6  # two in each third
+SETTLING_CHANGE, DRIFTING_CHANGE = 2 / 3, 3 / 2
+NOTHING = 0.01  # share of the maximum below which a curve has settled
+TITLES: dict[Distance, str] = {
+    "l2": "L2 distance between a layer's input and output",
+    "cosine": "Cosine similarity of a layer's input and output",
+    "angle": "Angle between a layer's input and output",
+}
+UNITS: dict[Distance, str] = {"l2": "L2 distance", "cosine": "cosine", "angle": "angle, degrees"}
+JUDGED: dict[Distance, str] = {"l2": "L2 distance", "angle": "angle"}
+SMOOTHER = "From layer to layer ALBERT changes more smoothly than BERT of the same depth."
+OSCILLATES = "ALBERT's layers oscillate and do not settle at an equilibrium, where they would change nothing."
+THEIR_SMOOTHER = "ALBERT-large's curves are much smoother than BERT-large's (figure 1)."
+THEIR_OSCILLATES = "ALBERT-large's distances fall at first and then keep a level above 0 (figure 1)."
+_FREE_KEYS = frozenset({"text", "texts", "device"})  # the stamp of a part identifies its text
+_TINY = np.finfo(np.float64).tiny
+_MAX_BATCH_TOKENS = 2048  # the states of all layers are held at once
+_MANY_UNKNOWN = 0.1
+_METHOD = (
+    "Every line of the text is a sequence. The first layer reads the embeddings, mapped from E to H. For "
+    "each token, with [CLS] and [SEP], a layer's input and output are compared. A figure is the mean over "
+    "tokens; its 95% interval is a bootstrap over sequences.",
+    "Roughness is the mean absolute second difference of a curve over its mean height: 0 for a straight "
+    "line. It depends on the number of layers, so only models of equal depth are compared. It is given with "
+    "the first layer, whose input BERT normalizes and ALBERT does not, and without it.",
+    "The course of a curve is the height of its last third of layers over that of its middle third. The "
+    "first third, which leads from the embeddings to where layers work, is left out. At most "
+    f"{SETTLING_CHANGE:.2f}, or {NOTHING:.0%} of the maximum: it settles, like the steps of a deep "
+    f"equilibrium model. At least {DRIFTING_CHANGE:.2f}: it drifts. Otherwise it keeps a level; it "
+    f"oscillates if it also rises and falls by more than {NOTHING:.0%} of the maximum after the first third, "
+    f"and may else be a slow decay. Fewer than {MIN_LAYERS} layers are too short to tell.",
+)
+
+
+class LayersSettings(Settings):
+    """What is read, and how deep.
+
+    `text` is a file with a sequence on each line; without one, some English that comes with the package.
+    `texts` has another file for a model of another language, by its name as given. A line of more than
+    `max_length` tokens becomes several sequences, and no more than `num_sequences` are read. `depth` runs
+    fewer layers, or, where they are all one block, more loops than the model was trained with.
+    """
+
+    text: Path | None = None
+    texts: dict[str, Path] = Field(default_factory=dict)
+    depth: PositiveInt | None = None
+    max_length: Annotated[int, Field(ge=8)] = 128
+    num_sequences: Annotated[int, Field(ge=2)] = 200
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One distance over the layers: means over tokens with 95% intervals over sequences, and its shape.
+
+    `inner_roughness` leaves out the first layer, whose input, the embeddings, ALBERT maps from E to H without
+    normalizing them. `change` is the height of the last third over that of the middle third.
+    """
+
+    means: tuple[float, ...]
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+    roughness: Interval | None
+    inner_roughness: Interval | None
+    change: Interval | None
+
+    @property
+    def course(self) -> Course:
+        return name_course(None if self.change is None else self.change.value)
+
+    @property
+    def has_turn(self) -> bool:
+        return has_turn(np.array(self.means))
+
+
+@dataclass(frozen=True)
+class ModelCurves:
+    """A model, what it read, and its curves."""
+
+    sharing: str
+    num_hidden_layers: int
+    hidden_size: int
+    num_sequences: int
+    num_pieces: int
+    unknown_share: float
+    curves: dict[Distance, Curve]
+
+    @property
+    def depth(self) -> int:
+        """The number of layers that were run, which may differ from the model's own."""
+        return len(self.curves["l2"].means)
+
+
+Models = Mapping[str, ModelCurves]
+
+
+def run_layers(settings: LayersSettings, *, models: Sequence[str], out: Path, reporter: Reporter) -> Page:
+    """Measure every model that is not measured yet, and compare all of them.
+
+    Args:
+        settings: Which text, and how deep.
+        models: Folders, runs, or released or hub names.
+        out: The study folder; holds results.json.
+        reporter: Receives progress.
+
+    Raises:
+        InputError: If `out` was started with other settings, a text is too short, or a model is given twice.
+    """
+    repeated = next((model for model in models if list(models).count(model) > 1), None)
+    if repeated is not None:
+        raise InputError(f"model {repeated!r} is given more than once; give it once")
+    unknown = next((model for model in settings.texts if model not in models), None)
+    if unknown is not None:
+        raise InputError(f"texts has {unknown!r}, which is none of the models: {', '.join(models)}")
+    found: dict[str, ModelCurves] = {}
+    with open_results(out, study=STUDY, settings=settings, free_keys=_FREE_KEYS) as results:
+        for number, (model, name) in enumerate(zip(models, name_models(models), strict=True)):
+            reporter.show(STUDY, name, fraction=number / len(models))
+            lines = _read_lines(settings.texts.get(model, settings.text))
+            path = resolve_source(model)
+            stamp = hashlib.sha256(repr([stamp_model(path), lines]).encode()).hexdigest()
+            measure = partial(measure_model, model, lines=lines, settings=settings, reporter=reporter)
+            found[name] = results.get_or_measure(str(path), ModelCurves, measure, stamp)
+    reporter.show(STUDY, f"{len(models)} models", fraction=1.0)
+    return build_page(found)
+
+
+def _read_lines(path: Path | None) -> list[str]:
+    if path is None:
+        text = (resources.files("albert") / "recipes" / "study" / "layers.txt").read_text(encoding="utf-8")
+    else:
+        text = read_text(path)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise InputError(f"{path}: has no line of text; give a file with a sequence on each line")
+    return lines
+
+
+def measure_model(
+    source: str, *, lines: Sequence[str], settings: LayersSettings, reporter: Reporter
+) -> ModelCurves:
+    """Measure the distances of one model."""
+    pretrained = load_model(source, heads={}, device=select_device(settings.device))
+    config, tokenizer = pretrained.config, load_vocabulary(pretrained.path)
+    max_length = min(settings.max_length, config.max_position_embeddings)
+    sequences = split_lines(lines, tokenizer, max_length=max_length, num_sequences=settings.num_sequences)
+    if len(sequences) < 2:
+        raise InputError(
+            f"{source}: its text is {len(sequences)} sequence, and an interval needs at least 2; give a text "
+            "of several lines"
+        )
+    depth = settings.depth or config.num_hidden_layers
+    if depth > config.num_hidden_layers and not config.is_fully_shared:
+        depth = config.num_hidden_layers
+        reporter.say(f"{source}: runs {depth}, not {settings.depth} layers, because they are not shared")
+    sums_SL = sum_distances(pretrained.model, sequences, depth=depth)
+    counts_S = np.array([len(sequence.ids) for sequence in sequences], np.float64)
+    num_unknown = sum(sequence.ids.count(tokenizer.unk_id) for sequence in sequences)
+    return ModelCurves(
+        sharing=config.sharing,
+        num_hidden_layers=config.num_hidden_layers,
+        hidden_size=config.hidden_size,
+        num_sequences=len(sequences),
+        num_pieces=int(counts_S.sum()),
+        unknown_share=num_unknown / int(counts_S.sum()),
+        curves={name: build_curve(sums, counts_S) for name, sums in sums_SL.items()},
+    )
+
+
+def split_lines(
+    lines: Sequence[str], tokenizer: Tokenizer, *, max_length: int, num_sequences: int
+) -> list[InputSequence]:
+    """Build one sequence of each line, or several where it is longer than a model may read."""
+    size = max_length - 2  # [CLS] and [SEP]
+    sequences: list[InputSequence] = []
+    for encoding in tokenizer.encode_batch(lines[:num_sequences]):
+        for start in range(0, len(encoding.ids), size):
+            part = Encoding(encoding.ids[start : start + size], encoding.spans[start : start + size])
+            sequences.append(tokenizer.build_sequence(part))
+    return sequences[:num_sequences]
+
+
+@torch.inference_mode()
+def sum_distances(
+    model: AlbertModel, sequences: Sequence[InputSequence], *, depth: int
+) -> dict[Distance, Floats]:
+    """Sum the distances over the tokens of each sequence, [S, L]; layer 1 reads the mapped embeddings."""
+    sums_SL: dict[Distance, Floats] = {name: np.zeros((len(sequences), depth)) for name in TITLES}
+    for batch in iter_batches([len(each.ids) for each in sequences], max_tokens=_MAX_BATCH_TOKENS):
+        rows = [sequences[i] for i in batch]
+        tokens = Tokens.from_lists(
+            [row.ids for row in rows], [row.segments for row in rows], device=model.device
+        )
+        states = model(tokens, depth=depth, with_hidden_states=True).hidden_states
+        for layer, (before_TD, after_TD) in enumerate(pairwise(states)):
+            # Double precision, which not every device has.
+            for name, values_T in compare_states(before_TD.cpu(), after_TD.cpu()).items():
+                sums_SL[name][batch, layer] = [float(part.sum()) for part in values_T.split(tokens.lengths)]
+    return sums_SL
+
+
+def compare_states(before_TD: Tensor, after_TD: Tensor) -> dict[Distance, Tensor]:
+    """Compute the L2 distance, cosine and angle in degrees between two states of each token, in float64."""
+    before_TD, after_TD = before_TD.double(), after_TD.double()
+    sizes_T = before_TD.norm(dim=-1) * after_TD.norm(dim=-1)
+    cosine_T = ((before_TD * after_TD).sum(-1) / sizes_T.clamp_min(1e-300)).clamp(-1.0, 1.0)
+    l2_T = (after_TD - before_TD).norm(dim=-1)
+    return {"l2": l2_T, "cosine": cosine_T, "angle": cosine_T.arccos().rad2deg()}
+
+
+def build_curve(sums_SL: Floats, counts_S: Floats, *, seed: int = 0) -> Curve:
+    """Average over all tokens, with bootstrap intervals over sequences for the curve and its shape."""
+    means_L = sums_SL.sum(0) / counts_S.sum()
+    draws = iter_resamples(len(counts_S), seed=seed, num_resamples=NUM_DRAWS)
+    times_RS = np.stack([np.bincount(rows, minlength=len(counts_S)) for rows in draws])
+    means_RL = times_RS @ sums_SL / (times_RS @ counts_S)[:, None]
+    lows, highs = np.quantile(means_RL, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+
+    def summarize(value: Floats | None, draws: Floats | None) -> Interval | None:
+        if value is None or draws is None:
+            return None
+        return summarize_draws(float(value), draws=draws, level=LEVEL)
+
+    return Curve(
+        means=tuple(means_L.tolist()),
+        lows=tuple(lows.tolist()),
+        highs=tuple(highs.tolist()),
+        roughness=summarize(find_roughness(means_L), find_roughness(means_RL)),
+        inner_roughness=summarize(find_roughness(means_L[1:]), find_roughness(means_RL[:, 1:])),
+        change=summarize(compare_thirds(means_L), compare_thirds(means_RL)),
+    )
+
+
+def find_roughness(heights: Floats) -> Floats | None:
+    """Divide the mean absolute second difference by the mean height, along the last axis.
+
+    It is 0 for a straight line of any slope, and None for fewer than three layers.
+    """
+    if heights.shape[-1] < 3:
+        return None
+    bends = np.abs(np.diff(heights, n=2)).mean(-1)
+    return np.asarray(bends / np.maximum(np.abs(heights).mean(-1), _TINY))
+
+
+def compare_thirds(heights: Floats) -> Floats | None:
+    """Divide the mean of the last third by that of the middle third, along the last axis.
+
+    None if there are too few layers. A curve that has settled at 0 has a change of 0.
+    """
+    third = heights.shape[-1] // 3
+    if heights.shape[-1] < MIN_LAYERS:
+        return None
+    before, after = heights[..., third:-third].mean(-1), heights[..., -third:].mean(-1)
+    is_gone = after <= NOTHING * heights.max(-1)
+    return np.where(is_gone, 0.0, after / np.maximum(before, _TINY))
+
+
+def name_course(change: float | None) -> Course:
+    """Name the course of a curve whose last third is `change` times as high as its middle third."""
+    if change is None:
+        return "too short to tell"
+    if change <= SETTLING_CHANGE:
+        return "settles"
+    return "drifts" if change >= DRIFTING_CHANGE else "keeps a level"
+
+
+def has_turn(heights: Floats) -> bool:
+    """Whether a curve both rises and falls after its first third, by more than next to nothing."""
+    rest = heights[len(heights) // 3 :]
+    rise = (rest - np.minimum.accumulate(rest)).max()
+    fall = (np.maximum.accumulate(rest) - rest).max()
+    return bool(min(rise, fall) > NOTHING * heights.max())
+
+
+def build_page(models: Models) -> Page:
+    """Compare all models: findings, curves, and how they were measured."""
+    courses = [f"{name} {found.curves['l2'].course} ({found.depth} layers)" for name, found in models.items()]
+    warnings = []
+    deeper = [name for name, found in models.items() if found.depth > found.num_hidden_layers]
+    if deeper:
+        warnings.append(
+            f"Run for more layers than they were trained with: {', '.join(deeper)}. The extra layers are "
+            "outside of what the model was trained for."
+        )
+    shares = {name: each.unknown_share for name, each in models.items() if each.unknown_share > _MANY_UNKNOWN}
+    if shares:
+        unknown = ", ".join(f"{name} ({share:.0%})" for name, share in shares.items())
+        warnings.append(
+            f"Many tokens are unknown to the vocabulary: {unknown}. Give a text in the model's language "
+            "(texts={MODEL: FILE})."
+        )
+    return Page(
+        "What a layer does to its input",
+        f"Figure 1 of the paper: how far each layer moves each token. By L2 distance: {'; '.join(courses)}.",
+        [
+            Section(
+                "Claims of the paper and measurements",
+                paragraphs=warnings,
+                findings=list_findings(models),
+                tables=[_build_model_table(models)],
+            ),
+            Section("Layer by layer", charts=[_draw(name, models) for name in TITLES]),
+            Section("How it was measured", paragraphs=_METHOD, tables=[_build_layer_table(models)]),
+        ],
+    )
+
+
+def _build_model_table(models: Models) -> Table:
+    rows = []
+    for name, found in models.items():
+        row = {
+            Column("model"): Cell(name),
+            Column("shared", hint="what its layers share"): Cell(found.sharing),
+            Column("layers", True, "that were run"): Cell.number(found.depth),
+            Column("of its own", True, "built into the model"): Cell.number(found.num_hidden_layers),
+            Column("width", True): Cell.number(found.hidden_size),
+        }
+        for distance, title in JUDGED.items():
+            curve, short = found.curves[distance], title.removesuffix(" distance")
+            row |= {
+                Column(title, True, "mean over layers"): number_cell(sum(curve.means) / len(curve.means)),
+                Column(f"roughness, {short}", True): interval_cell(curve.roughness),
+                Column(f"inner roughness, {short}", True): interval_cell(curve.inner_roughness),
+                Column(f"change, {short}", True, "last over middle third"): interval_cell(curve.change),
+                Column(f"{title} goes"): Cell(curve.course),
+            }
+        row[Column("sequences", True)] = Cell.number(found.num_sequences)
+        row[Column("tokens", True)] = Cell.number(found.num_pieces)
+        rows.append(row)
+    return build_table("models", rows, note="In brackets: 95% intervals over sequences.")
+
+
+def _draw(distance: Distance, models: Models) -> Chart:
+    series, texts = [], []
+    for name, found in models.items():
+        curve = found.curves[distance]
+        is_deeper = found.depth > found.num_hidden_layers
+        label = f"{name} (trained with {found.num_hidden_layers})" if is_deeper else name
+        layers = [float(layer) for layer in range(1, found.depth + 1)]
+        series.append(Series(label, layers, curve.means, curve.lows, curve.highs))
+        texts.append(f"{label}: {curve.means[0]:.3g} at the first layer, {curve.means[-1]:.3g} at the last")
+    return Chart(
+        f"layers-{distance}",
+        TITLES[distance],
+        "layer",
+        UNITS[distance],
+        series,
+        levels=() if distance == "cosine" else [Level(0.0, "an equilibrium")],
+        told=f"{'; '.join(texts)}.",
+    )
+
+
+def _build_layer_table(models: Models) -> Table:
+    rows = []
+    for name, found in models.items():
+        for layer in range(found.depth):
+            row = {Column("model"): Cell(name), Column("layer", True): Cell.number(layer + 1)}
+            for distance, curve in found.curves.items():
+                interval = Interval(curve.means[layer], curve.lows[layer], curve.highs[layer], LEVEL)
+                row[Column(UNITS[distance], True, TITLES[distance])] = interval_cell(interval)
+            rows.append(row)
+    return build_table("layers", rows, note="Means over tokens; in brackets 95% intervals over sequences.")
+
+
+def list_findings(models: Models) -> list[Finding]:
+    """Judge the paper's two claims: one for each pair of equal depth, and one for each ALBERT."""
+    alberts = {name: found for name, found in models.items() if found.sharing == "all"}
+    berts = {name: found for name, found in models.items() if found.sharing == "none"}
+    findings = [_judge_course(name, found) for name, found in alberts.items()]
+    if not alberts:
+        findings = [Finding(OSCILLATES, THEIR_OSCILLATES, "No ALBERT was given.", "not asked")]
+    pairs = [
+        (albert, bert)
+        for albert, bert in product(alberts.items(), berts.items())
+        if albert[1].depth == bert[1].depth > 2
+    ]
+    if pairs:
+        return [*(_compare_roughness(*albert, *bert) for albert, bert in pairs), *findings]
+    if not alberts or not berts:
+        text = f"No {'BERT' if alberts else 'ALBERT'} was given to compare with."
+        return [Finding(SMOOTHER, THEIR_SMOOTHER, text, "not asked"), *findings]
+    depths = ", ".join(f"{name} {found.depth}" for name, found in {**alberts, **berts}.items())
+    text = f"No two models have the same number of layers, three or more ({depths}); set depth."
+    return [Finding(SMOOTHER, THEIR_SMOOTHER, text, "cannot tell"), *findings]
+
+
+def _compare_roughness(albert_name: str, albert: ModelCurves, bert_name: str, bert: ModelCurves) -> Finding:
+    """Agree if all intervals are apart in the paper's direction, disagree if all are in the other."""
+    texts, signs = [], []
+    for distance, title in JUDGED.items():
+        ours, theirs = albert.curves[distance], bert.curves[distance]
+        for name, mine, other in (
+            (title, ours.roughness, theirs.roughness),
+            ("without the first layer", ours.inner_roughness, theirs.inner_roughness),
+        ):
+            if mine is not None and other is not None:
+                texts.append(f"{name} {format_interval(mine)} against {format_interval(other)}")
+                signs.append((mine.low > other.high) - (mine.high < other.low))
+    text = f"{albert_name} against {bert_name}, {albert.depth} layers, roughness: {'; '.join(texts)}."
+    verdict: Verdict = "cannot tell"
+    if len(set(signs)) == 1 and signs[0] != 0:
+        verdict = "agrees" if signs[0] < 0 else "disagrees"
+    return Finding(SMOOTHER, THEIR_SMOOTHER, text, verdict)
+
+
+def _judge_course(name: str, found: ModelCurves) -> Finding:
+    """Agree if all curves keep a level and turn, disagree if all settle or all drift.
+
+    A curve's courses are its own and those at the ends of its interval.
+    """
+    curves = [found.curves[distance] for distance in JUDGED]
+    courses: set[Course] = set()
+    texts = []
+    for title, curve in zip(JUDGED.values(), curves, strict=True):
+        text: str = curve.course
+        courses.add(curve.course)
+        if curve.course == "keeps a level":
+            text += f" with{'' if curve.has_turn else 'out'} a turn"
+        if curve.change is not None:
+            courses |= {name_course(curve.change.low), name_course(curve.change.high)}
+            text += f", last third over middle third {format_interval(curve.change)}"
+        texts.append(f"{title} {text}")
+    ours = f"{name}, {found.depth} layers ({found.num_hidden_layers} of its own): {'; '.join(texts)}."
+    if found.depth < MIN_LAYERS:
+        ours += f" At least {MIN_LAYERS} layers are needed; set depth."
+    verdict: Verdict = "cannot tell"
+    if courses == {"keeps a level"} and all(curve.has_turn for curve in curves):
+        verdict = "agrees"
+    elif courses in ({"settles"}, {"drifts"}):
+        verdict = "disagrees"
+    return Finding(OSCILLATES, THEIR_OSCILLATES, ours, verdict)

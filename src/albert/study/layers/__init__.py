@@ -1,1 +1,0 @@
-"""How far each layer moves its input (figure 1)."""

@@ -1,0 +1,503 @@
+"""The plan of a study (study.json): the complete settings of its variants, its runs, and its time budget.
+
+A plan is complete before anything is trained: what cannot be trained or evaluated is rejected at once. A run
+(one variant with one seed) is a pure function of the plan, so that any engine can do it. When a study is
+resumed, all that its results depend on must be the same as before.
+"""
+
+import heapq
+import re
+import shlex
+import tempfile
+import time
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from pydantic import Field
+
+from albert.data.corpus import open_corpus
+from albert.data.engines import Engine
+from albert.errors import AlbertError, InputError
+from albert.examples.settings import ExampleSettings
+from albert.files import read_json, write_json
+from albert.model.config import ModelConfig
+from albert.model.parameters import count_parameters
+from albert.pretrained.folder import save_model
+from albert.progress import NullReporter, Reporter, format_seconds
+from albert.settings import Settings, build_settings, find_change
+from albert.study.agreement import hash_pairs, read_pairs
+from albert.study.settings import SHELF, Dimension, StudySettings, VariantSettings, list_overrides
+from albert.tasks.data import open_task_data
+from albert.tasks.finetune import estimate_cost
+from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
+from albert.training.pretrain_job import build_pretrain_model, open_data, resolve_model
+from albert.training.recipes import read_recipe
+from albert.training.run_folder import MODEL_DIR, identify_corpus, list_versions
+from albert.training.settings import PretrainSettings
+from albert.training.timing import time_recipe
+from albert.training.world import DistributedContext
+
+PLAN_NAME = "study.json"
+# Next-sentence scores need two documents; all variants must hold out the same text.
+_MIN_HELD_OUT = "held_out.min_documents=2"
+_NO_TENSORBOARD = "has_tensorboard=false"  # metrics.jsonl has the same records
+_HEAD_SIZE, _WIDTH_STEP, _MAX_WIDTH = 64, 16, 65536
+_SIZE_TOLERANCE = 0.1  # of the parameters by which a variant may miss the size of another
+_PLACEHOLDER = re.compile(rf"\{{({'|'.join(get_args(Dimension))})\}}")  # in a label
+_TIMED_SHARE = 0.03  # of the budget goes into timing, over all variants
+_MIN_STEPS = 10
+_NUM_HALVINGS = 60  # of the search for what fits: as fine as floats are
+_FIXED_SECONDS = 3.0  # of a run: reading the corpus, writing the model
+_NUM_EVALUATIONS = 4  # masked words of held-out and of training text, order, next sentence
+_NUM_PROBED = 10  # for two probes: held-out examples, and four times as many to train on
+_PROBE_SECONDS = 20.0  # of training both
+_AGREEMENT_SECONDS = 15.0  # for the sample of 304 minimal pairs
+_FOOTPRINT_SECONDS, _FOOTPRINT_STEPS = 8.0, 6  # of a fresh process before its first step; and its steps
+_FORWARD_SHARE = 1 / 3  # of a training step
+
+
+class StudyPlan(Settings):
+    """What a study was started with. It never changes, except that variants and seeds may be added.
+
+    `bound` has the complete settings of every variant that was ever part of it, `examples` how held-out text
+    is turned into examples for all of them, `task_recipes` how they are fine-tuned. `asked` has hashes of the
+    data that they are evaluated on. `num_steps` is set for variants whose steps were frozen by a budget.
+    """
+
+    name: str
+    settings: StudySettings
+    data: str
+    corpus: str
+    task_data: str | None = None
+    bound: dict[str, Any] = Field(default_factory=dict)
+    examples: ExampleSettings = ExampleSettings()
+    task_recipes: dict[str, str] = Field(default_factory=dict)
+    asked: dict[str, str] = Field(default_factory=dict)
+    num_steps: dict[str, int] = Field(default_factory=dict)
+    budget_seconds: float | None = None
+    command: str = ""
+    started: str = ""
+    versions: dict[str, str] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: a variant and a seed, in the folder of a study."""
+
+    study_dir: Path
+    variant: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.variant}, seed {self.seed}"
+
+    @property
+    def folder(self) -> Path:
+        return self.study_dir / "arms" / self.variant / f"seed-{self.seed}"
+
+    @property
+    def pretrain_dir(self) -> Path:
+        return self.folder / "pretrain"
+
+    @property
+    def model_dir(self) -> Path:
+        return self.pretrain_dir / MODEL_DIR
+
+
+def build_plan(
+    name: str, settings: StudySettings, *, data: str, task_data: str | None, command: Sequence[str]
+) -> StudyPlan:
+    """Build a plan with absolute paths and the complete settings of every variant.
+
+    Every variant is evaluated on the same examples and fine-tuned by the same recipe, those of the base,
+    whatever it was trained on and however wide it is.
+
+    Raises:
+        InputError: If no model can be built for a variant, or it cannot be evaluated on the data.
+    """
+    if settings.tasks and task_data is None:
+        raise InputError(
+            f"study {name}: fine-tunes on {', '.join(settings.tasks)}; give --task-data, the folder that has "
+            "glue/, squad/ and race/, or tasks=[]"
+        )
+    plan = StudyPlan(
+        name=name if name in SHELF.list_names() else str(Path(name).resolve()),
+        settings=settings,
+        data=str(Path(data).resolve()) if Path(data).exists() else data,
+        corpus=identify_corpus(open_corpus(data)),
+        task_data=None if task_data is None else str(Path(task_data).resolve()),
+        command=shlex.join(command),
+        started=time.strftime("%Y-%m-%d %H:%M:%S %z"),
+        versions=list_versions(),
+    )
+    variants, bound, resolved = {}, {}, {}
+    for variant_name, variant in settings.arms.items():
+        try:
+            resolved[variant_name] = resolve_variant(plan, Run(Path(), variant_name, 0))
+        except AlbertError as error:
+            raise InputError(
+                f"arm {variant_name}: {error}; or leave it out: give --arms the names of others"
+            ) from error
+        config = _get_config(resolved[variant_name])
+        label = _PLACEHOLDER.sub(lambda found: str(getattr(config, found[1])), variant.label)  # noqa: B023
+        has_own_x = variant.x is not None or settings.x_from is None
+        x = variant.x if has_own_x else getattr(config, str(settings.x_from))
+        variants[variant_name] = variant.model_copy(update={"label": label, "x": x})
+        overrides = list_overrides(settings.pretrain, variant.pretrain)
+        init_from = read_recipe(settings.recipe, overrides=overrides).init_from
+        bound[variant_name] = {
+            "pretrain": {**resolved[variant_name].model_dump(mode="json"), "init_from": init_from},
+            "finetune": variant.finetune,
+            "start_from": variant.start_from,
+        }
+    base = resolved[settings.base]
+    width = _get_config(base).hidden_size
+    plan = plan.model_copy(
+        update={
+            "settings": settings.model_copy(update={"arms": variants}),
+            "bound": bound,
+            "examples": base.examples.model_copy(update={"objective": "none", "unit": "segments"}),
+            "task_recipes": {task: choose_recipe(task, hidden_size=width) for task in settings.tasks},
+        }
+    )
+    return plan.model_copy(update={"asked": hash_evaluation_data(plan)})
+
+
+def hash_evaluation_data(plan: StudyPlan) -> dict[str, str]:
+    """Hash what the variants are evaluated on: tasks, held-out text, minimal pairs.
+
+    Raises:
+        AlbertError: If a task has no data, or no minimal pair can be encoded.
+    """
+    hashes: dict[str, str] = {}
+    for task, recipe in plan.task_recipes.items():
+        assert plan.task_data is not None, "a study with tasks has their data"
+        runs = [Run(Path(), variant, 0) for variant in plan.settings.arms]
+        recipes = [read_finetune_recipe(recipe, overrides=list_task_overrides(plan, run)) for run in runs]
+        assignment = open_task_data(
+            task, plan.task_data, dev=None, columns=recipes[0].columns, dev_share=recipes[0].dev_share
+        )
+        hashes[task] = assignment.fingerprint
+    held_out = resolve_variant(plan, Run(Path(), plan.settings.base, 0)).held_out
+    if held_out.data is not None:
+        hashes["held_out"] = identify_corpus(open_corpus(held_out.data))
+    if plan.settings.has_agreement:
+        pairs, tokenizer = read_pairs(), open_data(plan.data, held_out).tokenizer
+        encodings = tokenizer.encode_batch([pair.sentence_good for pair in pairs])
+        if all(tokenizer.unk_id in encoding.ids for encoding in encodings):
+            raise InputError(
+                f"study {plan.name}: scores English minimal pairs, which the vocabulary of {plan.data} "
+                "cannot encode; add has_agreement=false"
+            )
+        hashes["agreement"] = hash_pairs(pairs)
+    return hashes
+
+
+def list_duplicates(plan: StudyPlan) -> list[tuple[str, str]]:
+    """List the pairs of variants that are the same model trained in the same way."""
+    return [pair for pair in combinations(plan.bound, 2) if plan.bound[pair[0]] == plan.bound[pair[1]]]
+
+
+def has_plan(study_dir: Path) -> bool:
+    """Whether a study was started in the folder."""
+    return (study_dir / PLAN_NAME).exists()
+
+
+def read_plan(study_dir: Path) -> StudyPlan:
+    """Read what the study in a folder was started with."""
+    path = study_dir / PLAN_NAME
+    return build_settings(StudyPlan, values=read_json(path), source=str(path))
+
+
+def write_plan(study_dir: Path, plan: StudyPlan) -> None:
+    """Write the plan to the study's folder."""
+    write_json(study_dir / PLAN_NAME, plan.model_dump(mode="json"))
+
+
+def resume_plan(study_dir: Path, new: StudyPlan) -> StudyPlan:
+    """Update the plan of a folder with seeds, variants and texts (titles, claims) of a new one.
+
+    Raises:
+        InputError: If anything differs that results depend on.
+    """
+    known = read_plan(study_dir)
+    common = [name for name in known.bound if name in new.bound]
+    change = find_change(_list_dependencies(known, common), _list_dependencies(new, common))
+    if change is not None:
+        raise InputError(f"{study_dir}: {change}; a study resumes as it was started. Choose another --out")
+    num_steps = dict(known.num_steps)
+    added = [name for name in new.settings.arms if name not in num_steps]
+    if num_steps and added:
+        if known.settings.equal == "time":
+            raise InputError(
+                f"{study_dir}: arm {added[0]} cannot be added, because the steps of equal time were measured "
+                "when the study started; leave it out, or choose another --out"
+            )
+        num_steps |= dict.fromkeys(added, next(iter(num_steps.values())))
+    updated = known.model_copy(
+        update={
+            "settings": new.settings,
+            "data": new.data,  # the same corpus and tasks, perhaps at another path
+            "task_data": new.task_data,
+            "command": new.command,
+            "bound": {**known.bound, **new.bound},
+            "num_steps": num_steps,
+        }
+    )
+    write_plan(study_dir, updated)
+    return updated
+
+
+def _list_dependencies(plan: StudyPlan, variants: Collection[str]) -> dict[str, Any]:
+    """List what the results of these variants depend on."""
+    bound = {}
+    for name in variants:
+        pretrain = plan.bound[name]["pretrain"]
+        # Held-out text is identified by its content (`asked`), not by its path.
+        held_out = {**pretrain["held_out"], "data": pretrain["held_out"]["data"] is not None}
+        bound[name] = {**plan.bound[name], "pretrain": {**pretrain, "held_out": held_out}}
+    keys = {"finetune", "equal", "num_examples", "tasks", "has_probes", "has_agreement"}
+    return {
+        "study": plan.name,
+        **plan.model_dump(mode="json", include={"corpus", "asked", "task_recipes", "examples"}),
+        "arms": bound,
+        **plan.settings.model_dump(mode="json", include=keys),
+    }
+
+
+def resolve_variant(plan: StudyPlan, run: Run) -> PretrainSettings:
+    """Build the complete pretraining settings of a run, with the shape of its model."""
+    return _resolve(plan, list_pretrain_overrides(plan, run))
+
+
+def list_pretrain_overrides(plan: StudyPlan, run: Run) -> list[str]:
+    """List all in which the pretraining of a run differs from the study's recipe."""
+    settings = plan.settings
+    variant = settings.arms[run.variant]
+    overrides = [_MIN_HELD_OUT, *list_overrides(settings.pretrain, variant.pretrain)]
+    overrides += [f"seed={run.seed}", _NO_TENSORBOARD]
+    if variant.times_as_wide is not None or variant.embedding_share is not None:
+        sizes = _scale_widths(_get_config(_resolve(plan, overrides)), variant)
+        overrides += list_overrides({"model": sizes})
+    if variant.as_large_as is not None:
+        other = _get_config(resolve_variant(plan, replace(run, variant=variant.as_large_as)))
+        size = count_parameters(other).backbone
+        sizes = _match_size(_get_config(_resolve(plan, overrides)), size, other=variant.as_large_as)
+        overrides += list_overrides({"model": sizes})
+    if run.variant in plan.num_steps:  # frozen by a budget; warm-up keeps its share of the steps
+        recipe = read_recipe(settings.recipe, overrides=overrides)
+        overrides.append(f"num_steps={plan.num_steps[run.variant]}")
+        if recipe.schedule.warmup_steps is not None:
+            share = recipe.schedule.warmup_steps / recipe.num_steps
+            overrides += ["schedule.warmup_steps=null", f"schedule.warmup_share={share}"]
+    if variant.start_from is not None:
+        overrides.append(f"init_from={replace(run, variant=variant.start_from).model_dir}")
+    return overrides
+
+
+def list_task_overrides(plan: StudyPlan, run: Run) -> list[str]:
+    """List all in which the fine-tuning of a run differs from the tasks' recipes."""
+    variant = plan.settings.arms[run.variant]
+    return [*list_overrides(plan.settings.finetune, variant.finetune), f"seed={run.seed}", _NO_TENSORBOARD]
+
+
+def _resolve(plan: StudyPlan, overrides: list[str]) -> PretrainSettings:
+    settings = read_recipe(plan.settings.recipe, overrides=overrides)
+    # The variant that it starts from may not be trained yet; the shape is its own.
+    settings = settings.model_copy(update={"init_from": None})
+    return resolve_model(settings, open_data(plan.data, settings.held_out).tokenizer)
+
+
+def _get_config(settings: PretrainSettings) -> ModelConfig:
+    assert settings.model is not None, "it is resolved"
+    return settings.model
+
+
+def _scale_widths(config: ModelConfig, variant: VariantSettings) -> dict[str, int]:
+    """Compute the widths that a variant gives in proportion to the recipe's."""
+    times = variant.times_as_wide or 1.0
+    width = max(1, round(times * config.hidden_size))
+    sizes = {
+        "hidden_size": width,
+        "num_attention_heads": max(1, round(times * config.num_attention_heads)),
+        "intermediate_size": max(1, round(times * config.intermediate_size)),
+    }
+    if variant.embedding_share is not None:
+        sizes["embedding_size"] = max(1, round(variant.embedding_share * width))
+    return sizes
+
+
+def _match_size(config: ModelConfig, size: int, *, other: str) -> dict[str, int]:
+    """Find the width nearest to a number of parameters, with heads of about 64 and an inner width of 4 H."""
+
+    def count(width: int) -> int:
+        shape = config.model_copy(update={"hidden_size": width, "intermediate_size": 4 * width})
+        return count_parameters(shape).backbone
+
+    widths = range(_WIDTH_STEP, _MAX_WIDTH + 1, _WIDTH_STEP)
+    index = bisect_left(widths, size, key=count)
+    width = min(widths[max(index - 1, 0) : index + 1], key=lambda each: abs(count(each) - size))
+    if abs(count(width) - size) > _SIZE_TOLERANCE * size:  # the word embeddings alone are larger
+        raise InputError(
+            f"as_large_as {other}, which has {size:,} parameters: the nearest width is {width} with "
+            f"{count(width):,}, with embedding_size {config.embedding_size}; set another "
+            "pretrain.model.embedding_size"
+        )
+    heads = [number for number in range(1, width // 2) if width % (2 * number) == 0]
+    num_heads = min(heads, key=lambda number: abs(width / number - _HEAD_SIZE))
+    return {"hidden_size": width, "num_attention_heads": num_heads, "intermediate_size": 4 * width}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Variants with their seeds in groups: one is started when all of the one before it are finished."""
+
+    groups: Sequence[Sequence[tuple[str, int]]]
+    num_at_once: int = 1
+
+    def find_seconds(self, seconds: Mapping[str, float]) -> float:
+        """Compute the total time, given that of a run of each variant; a free worker takes the next run."""
+        total = 0.0
+        for group in self.groups:
+            free_at = [0.0] * self.num_at_once
+            for variant, _ in group:
+                heapq.heapreplace(free_at, free_at[0] + seconds[variant])
+            total += max(free_at)
+        return total
+
+
+def build_schedule(settings: StudySettings, *, num_at_once: int = 1) -> Schedule:
+    """Order the runs: none comes before the one that it starts from.
+
+    One at a time, all variants with the first seed come before any with the second, so that a study that is
+    stopped early has compared them. With several at a time that would leave workers idle while a run waits
+    for another; there, only variants that start by themselves are in that order.
+    """
+    waves = settings.list_waves()
+    if num_at_once == 1:
+        return Schedule([[(name, seed) for name in wave] for seed in settings.seeds for wave in waves])
+    groups = [[(name, seed) for seed in settings.seeds for name in wave] for wave in waves]
+    return Schedule(groups, num_at_once)
+
+
+@dataclass(frozen=True)
+class VariantCost:
+    """Seconds of a step, of all else in one run, and of the footprint, which is measured once and alone."""
+
+    step_seconds: float
+    fixed_seconds: float
+    footprint_seconds: float = 0.0
+
+
+def freeze_steps(
+    plan: StudyPlan,
+    study_dir: Path,
+    *,
+    seconds: float,
+    engine: Engine,
+    num_threads: int | None,
+    reporter: Reporter,
+) -> StudyPlan:
+    """Time a few steps of every variant and set how many each takes: equally many, or in equal time.
+
+    They are timed as they will run: as many side by side, with as many threads.
+
+    Raises:
+        InputError: If not even ten steps of each fit into the budget.
+    """
+    variants = plan.settings.arms
+    time_run = partial(
+        _time_run,
+        plan,
+        limit=_TIMED_SHARE * seconds / len(variants),
+        num_threads=num_threads,
+        reporter=reporter if num_threads is None else NullReporter(),
+    )
+    reporter.show("timing", f"a few steps of {len(variants)} arms")
+    timed = dict(engine.run(time_run, [Run(study_dir, variant, 0) for variant in variants]))
+    costs = {variant: timed[Run(study_dir, variant, 0)] for variant in variants}
+    schedule = build_schedule(plan.settings, num_at_once=engine.num_at_once)
+    is_equal_time = plan.settings.equal == "time"
+    available = seconds * (1 - _TIMED_SHARE)
+    steps = share_steps(costs, schedule, seconds=available, is_equal_time=is_equal_time)
+    least = min(steps, key=lambda variant: steps[variant])
+    if steps[least] < _MIN_STEPS:
+        amount = _MIN_STEPS * (max(cost.step_seconds for cost in costs.values()) if is_equal_time else 1.0)
+        need = find_study_seconds(costs, schedule, amount, is_equal_time=is_equal_time) / (1 - _TIMED_SHARE)
+        raise InputError(
+            f"study {plan.name}: {format_seconds(seconds)} are enough for {max(0, steps[least])} steps of "
+            f"{least}; give {format_seconds(need)} or more, fewer num_seeds, or some --arms"
+        )
+    listed = ", ".join(f"{variant} {number:,}" for variant, number in steps.items())
+    reporter.say(f"steps that fit into {format_seconds(seconds)}: {listed}")
+    return plan.model_copy(update={"num_steps": steps, "budget_seconds": seconds})
+
+
+def share_steps(
+    costs: Mapping[str, VariantCost], schedule: Schedule, *, seconds: float, is_equal_time: bool
+) -> dict[str, int]:
+    """Find how many steps each variant takes if the whole schedule takes so many seconds.
+
+    Equal time is that of pretraining: scoring and fine-tuning do not count against a variant.
+    """
+    fastest = min(cost.step_seconds for cost in costs.values())
+    fits, exceeds = 0.0, seconds / (1.0 if is_equal_time else fastest)
+    for _ in range(_NUM_HALVINGS):
+        middle = (fits + exceeds) / 2
+        if find_study_seconds(costs, schedule, middle, is_equal_time=is_equal_time) <= seconds:
+            fits = middle
+        else:
+            exceeds = middle
+    amount = fits * (1 + 1e-9)  # what fits exactly is not lost to rounding
+    return {name: int(amount / (cost.step_seconds if is_equal_time else 1)) for name, cost in costs.items()}
+
+
+def find_study_seconds(
+    costs: Mapping[str, VariantCost], schedule: Schedule, amount: float, *, is_equal_time: bool
+) -> float:
+    """Compute the time of a study whose runs train for `amount` steps, or seconds if time is equal."""
+    each = {
+        name: cost.fixed_seconds + amount * (1.0 if is_equal_time else cost.step_seconds)
+        for name, cost in costs.items()
+    }
+    return schedule.find_seconds(each) + sum(cost.footprint_seconds for cost in costs.values())
+
+
+def _time_run(
+    plan: StudyPlan, run: Run, *, limit: float, num_threads: int | None, reporter: Reporter
+) -> VariantCost:
+    if num_threads is not None:
+        torch.set_num_threads(num_threads)
+    study, settings = plan.settings, resolve_variant(plan, run)
+    data = open_data(plan.data, settings.held_out, share=settings.data_share)
+    fixed = _FIXED_SECONDS
+    with tempfile.TemporaryDirectory() as name:
+        cost = time_recipe(
+            settings, data, Path(name), limit=limit, reporter=reporter, world=DistributedContext()
+        )
+        model = Path(name) / "untrained"
+        save_model(model, build_pretrain_model(settings), tokenizer=data.tokenizer)
+        for task in study.tasks:
+            assert plan.task_data is not None, "a study with tasks has their data"
+            reporter.show("timing", f"{run.variant}: {task}")
+            fixed += estimate_cost(
+                task,
+                model=model,
+                data=Path(plan.task_data),
+                recipe=plan.task_recipes[task],
+                overrides=list_task_overrides(plan, run),
+            ).seconds
+    # The last kind of step has the full depth and length, as scored examples have.
+    full_step = cost.shapes[-1].seconds
+    num_scored = study.num_examples * (_NUM_EVALUATIONS + _NUM_PROBED * study.has_probes)
+    fixed += cost.pause_seconds + full_step * _FORWARD_SHARE * num_scored / settings.batch_size
+    fixed += _PROBE_SECONDS * study.has_probes + _AGREEMENT_SECONDS * study.has_agreement
+    footprint = _FOOTPRINT_SECONDS + _FOOTPRINT_STEPS * full_step if study.has_footprint else 0.0
+    return VariantCost(cost.step_seconds, fixed, footprint)

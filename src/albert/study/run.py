@@ -1,0 +1,280 @@
+"""Do one run of a study: pretrain a variant with a seed, score it, fine-tune it, write result.json.
+
+After a kill, pretraining and fine-tuning resume from their checkpoints; a finished run is never repeated.
+"""
+
+import shutil
+import traceback
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, pstdev
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from albert.data.corpus import Corpus
+from albert.errors import explain
+from albert.examples.settings import ExampleSettings
+from albert.examples.source import build_source
+from albert.files import read_json, write_json
+from albert.model.albert_model import AlbertModel
+from albert.model.parameters import count_parameters
+from albert.pretrained.folder import load_model
+from albert.progress import NullReporter, Reporter
+from albert.settings import Settings, build_settings
+from albert.study.agreement import score_sample
+from albert.study.plan import Run, StudyPlan, list_pretrain_overrides, list_task_overrides, read_plan
+from albert.tasks.finetune import finetune
+from albert.text.tokenizer import Tokenizer
+from albert.training.evaluation import (
+    Score,
+    build_held_out_source,
+    evaluate_pass,
+    evaluate_pretraining,
+    iter_batches,
+)
+from albert.training.loop import StoppedError
+from albert.training.losses import build_tokens, list_heads
+from albert.training.metrics import iter_records, keep_figures, list_records
+from albert.training.pretrain import PretrainResult, pretrain
+from albert.training.pretrain_job import PretrainData, open_data
+from albert.training.run_folder import CHECKPOINTS_DIR, has_run
+
+RESULT_NAME, FAILURE_NAME, SCORE_NAME = "result.json", "failure.json", "score.json"
+_MAX_TOKENS = 4096
+_PROBE_SEED = 20_190_927
+_PROBE_STRENGTHS = (0.01, 0.1, 1.0)  # of scikit-learn's C; chosen by cross-validation
+
+
+class CurvePoint(Settings):
+    """An evaluation during training: its step, and the seconds until then."""
+
+    step: int
+    seconds: float
+    figures: dict[str, float]
+
+
+class RunResult(Settings):
+    """The result of one run.
+
+    `figures` are measured at the end, with `errors` where they have a standard error: mlm_loss, mlm_accuracy,
+    sop_accuracy, nsp_accuracy, train_loss (masked words of training text), gap, grad_norm, grad_variation,
+    agreement, probe_sop, probe_nsp. `scores` are those of tasks, in points of 100.
+    """
+
+    arm: str
+    seed: int
+    num_parameters: int
+    num_encoder_parameters: int
+    num_steps: int
+    num_tokens: int
+    seconds: float
+    figures: dict[str, float]
+    errors: dict[str, float]
+    scores: dict[str, float]
+    curve: tuple[CurvePoint, ...]
+    num_threads: int
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended: finished, failed for a reason, or stopped by a signal."""
+
+    is_finished: bool
+    reason: str = ""
+    signal: str | None = None
+
+
+def read_result(run: Run) -> RunResult | None:
+    """Read the result of a run, or None if it is not finished."""
+    path = run.folder / RESULT_NAME
+    return build_settings(RunResult, values=read_json(path), source=str(path)) if path.exists() else None
+
+
+def run_variant(run: Run, *, num_threads: int | None = None, reporter: Reporter | None = None) -> RunOutcome:
+    """Do what is left of a run. A failure is written to its folder, so that the other runs continue."""
+    if num_threads is not None:
+        torch.set_num_threads(num_threads)
+    (run.folder / FAILURE_NAME).unlink(missing_ok=True)  # of an earlier try
+    try:
+        result = _train_and_score(run, read_plan(run.study_dir), reporter or NullReporter())
+    except StoppedError as stopped:
+        return RunOutcome(False, signal=str(stopped))
+    except Exception as error:  # a run may fail in any way; the study does not
+        reason = explain(error)
+        write_json(run.folder / FAILURE_NAME, {"reason": reason, "traceback": traceback.format_exc()})
+        return RunOutcome(False, reason=reason)
+    write_json(run.folder / RESULT_NAME, result.model_dump(mode="json"))
+    remove_checkpoints(run)
+    return RunOutcome(True)
+
+
+def remove_checkpoints(run: Run) -> None:
+    """Remove the checkpoints of a finished run, which are three times the size of the model."""
+    shutil.rmtree(run.pretrain_dir / CHECKPOINTS_DIR, ignore_errors=True)
+
+
+def _train_and_score(run: Run, plan: StudyPlan, reporter: Reporter) -> RunResult:
+    trained = pretrain(
+        plan.settings.recipe,
+        data=plan.data,
+        out=run.pretrain_dir,
+        overrides=list_pretrain_overrides(plan, run),
+        resume=has_run(run.pretrain_dir),
+        reporter=reporter,
+    )
+    trained.outcome.check_finished()
+    scores = _score(run, plan, trained, reporter)
+    tasks = {task: _finetune(run, plan, task, reporter) for task in plan.settings.tasks}
+    assert trained.settings.model is not None, "a started run has its shape"
+    counts = count_parameters(trained.settings.model)
+    figures = {name: score.mean for name, score in scores.items()}
+    figures["gap"] = figures["mlm_loss"] - figures["train_loss"]
+    curve, seconds = [], 0.0
+    for record in iter_records(run.pretrain_dir):
+        seconds += record.get("seconds") or 0.0
+        if record.get("kind") == "evaluate":
+            evaluated = keep_figures(record)
+            curve.append(CurvePoint(step=record["step"], seconds=round(seconds, 3), figures=evaluated))
+    return RunResult(
+        arm=run.variant,
+        seed=run.seed,
+        num_parameters=counts.backbone,
+        num_encoder_parameters=counts.encoder,
+        num_steps=trained.settings.num_steps,
+        num_tokens=trained.outcome.progress.num_tokens,
+        seconds=trained.outcome.progress.seconds,
+        figures={**figures, **_summarize_gradients(run.pretrain_dir)},
+        errors={name: score.standard_error for name, score in scores.items() if score.standard_error},
+        scores=tasks,
+        curve=tuple(curve),
+        num_threads=torch.get_num_threads(),
+    )
+
+
+def _score(run: Run, plan: StudyPlan, trained: PretrainResult, reporter: Reporter) -> dict[str, Score]:
+    """Score the pretrained model without fine-tuning.
+
+    Every variant is scored on the same pairs of segments (`plan.examples`), whatever it was trained on, as in
+    table 5: masked words, order and next sentence of held-out text, and masked words of training text.
+    """
+    settings, examples, num = plan.settings, plan.examples, plan.settings.num_examples
+    data = open_data(plan.data, trained.settings.held_out, share=trained.settings.data_share)
+    heads = list_heads(pair_head=trained.settings.examples.pair_objective)
+    model = load_model(run.model_dir, heads=heads).model.eval()
+    reporter.show("evaluating", f"{run.name}: held-out text")
+    scores = evaluate_pretraining(
+        model, data.held_out, data.tokenizer, settings=examples, num_examples=num, max_tokens=_MAX_TOKENS
+    )
+    source = build_held_out_source(data.train, data.tokenizer, examples, objective="none")
+    with torch.inference_mode():
+        train = evaluate_pass(model, source, num_examples=num, max_tokens=_MAX_TOKENS)
+    scores["train_loss"] = train.word_loss
+    if settings.has_probes:
+        reporter.show("evaluating", f"{run.name}: probes of sentence vectors")
+        for objective in ("sop", "nsp"):
+            scores[f"probe_{objective}"] = probe_pairs(
+                model, data, settings=examples, objective=objective, num_examples=num
+            )
+    if settings.has_agreement:
+        reporter.show("evaluating", f"{run.name}: minimal pairs")
+        found = score_sample(model, data.tokenizer)
+        scores["agreement"] = Score(found.share, found.num_pairs, None)
+    return scores
+
+
+def _finetune(run: Run, plan: StudyPlan, task: str, reporter: Reporter) -> float:
+    """Fine-tune on a task and return the score, or read it where it is known."""
+    assert plan.task_data is not None, "the study was started with it"
+    task_dir = run.folder / "tasks" / task
+    if (task_dir / SCORE_NAME).exists():
+        return float(read_json(task_dir / SCORE_NAME)["score"])
+    run_dir = task_dir / "run"
+    result = finetune(
+        task,
+        model=run.model_dir,
+        data=plan.task_data,
+        out=run_dir,
+        recipe=plan.task_recipes[task],
+        overrides=list_task_overrides(plan, run),
+        resume=has_run(run_dir),
+        reporter=reporter,
+    )
+    result.outcome.check_finished()
+    assert result.scores is not None, "it is finished"
+    write_json(task_dir / SCORE_NAME, {"score": result.scores.score, "metrics": dict(result.scores.metrics)})
+    shutil.rmtree(run_dir)  # of many runs and tasks only the scores are kept
+    return result.scores.score
+
+
+def _summarize_gradients(run_dir: Path) -> dict[str, float]:
+    """Compute the mean gradient norm in the second half of a run, and its deviation relative to that.
+
+    The paper says that sharing stabilizes training (section 4.2 of its first version).
+    """
+    norms = [
+        (record["step"], record["grad_norm"])
+        for record in list_records(run_dir, "train")
+        if record.get("grad_norm") is not None
+    ]
+    if not norms:
+        return {}
+    late = [norm for step, norm in norms if step > norms[-1][0] / 2]
+    mean = fmean(late)
+    return {"grad_norm": mean, "grad_variation": pstdev(late) / mean if mean else 0.0}
+
+
+def probe_pairs(
+    model: AlbertModel, data: PretrainData, *, settings: ExampleSettings, objective: str, num_examples: int
+) -> Score:
+    """Compute the accuracy of a linear probe of sentence vectors for order (SOP) or topic (NSP).
+
+    A head predicts what it was trained for. A probe is trained for every model alike, so that models without
+    a head, or with another one, can be compared. It is trained on pairs of training text, which the model has
+    seen, with four times as many examples, and scored on held-out pairs.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    settings = settings.model_copy(update={"objective": objective})
+    train = _encode_pairs(model, data.train, data.tokenizer, settings, num_examples=4 * num_examples)
+    held_out, labels = _encode_pairs(
+        model, data.held_out, data.tokenizer, settings, num_examples=num_examples
+    )
+    probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
+    with warnings.catch_warnings():
+        # A weakly regularized probe may not converge in so many iterations; cross-validation decides.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search = GridSearchCV(probe, {"logisticregression__C": _PROBE_STRENGTHS}, cv=3).fit(*train)
+    share = float((search.predict(held_out) == labels).mean())
+    return Score(share, len(labels), float(np.sqrt(share * (1.0 - share) / len(labels))))
+
+
+@torch.inference_mode()
+def _encode_pairs(
+    model: AlbertModel, corpus: Corpus, tokenizer: Tokenizer, settings: ExampleSettings, *, num_examples: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return for each pair the vector of its first token and the means of both segments; and its label.
+
+    Shapes: T tokens, B pairs, D hidden width.
+    """
+    source = build_source(corpus, tokenizer, settings=settings, seed=_PROBE_SEED)
+    vectors, labels = [], []
+    for batch in iter_batches(source, num_examples=num_examples, max_tokens=_MAX_TOKENS):
+        states_TD = model.encoder(build_tokens(batch)).last_TD
+        owners_T = torch.repeat_interleave(torch.arange(len(batch.lengths)), torch.as_tensor(batch.lengths))
+        first_BD = states_TD[torch.as_tensor(batch.positions_T) == 0]
+        parts = [first_BD]
+        for segment in (0, 1):
+            chosen_T = torch.as_tensor(batch.segments_T) == segment
+            sums_BD = torch.zeros_like(first_BD).index_add_(0, owners_T[chosen_T], states_TD[chosen_T])
+            counts_B = torch.bincount(owners_T[chosen_T], minlength=len(first_BD)).clamp(min=1)
+            parts.append(sums_BD / counts_B[:, None])
+        vectors.append(torch.cat(parts, dim=1).double().numpy())
+        labels.append(batch.labels_B)
+    return np.concatenate(vectors), np.concatenate(labels)

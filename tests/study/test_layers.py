@@ -1,0 +1,357 @@
+"""The layers study: distances and shapes of curves by hand, verdicts, and whole studies."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from albert.errors import AlbertError, InputError
+from albert.model.albert_model import build_model
+from albert.model.config import ModelConfig
+from albert.model.tokens import Tokens
+from albert.pretrained.folder import load_model, load_vocabulary, save_model
+from albert.progress import NullReporter
+from albert.report.write import write_page
+from albert.settings import build_settings
+from albert.study import layers
+from albert.study.layers import (
+    TITLES,
+    LayersSettings,
+    ModelCurves,
+    build_curve,
+    compare_states,
+    compare_thirds,
+    find_roughness,
+    has_turn,
+    list_findings,
+    name_course,
+    run_layers,
+    split_lines,
+    sum_distances,
+)
+from albert.text.encoding import InputSequence
+from albert.training.recipes import RecipeShelf
+
+LAYERS = np.arange(24)
+SMOOTH, ROUGH = 4 + np.sin(LAYERS / 4), 4 + (-1.0) ** LAYERS
+FALLING, GROWING = 4 * 0.9**LAYERS, 1.1**LAYERS
+CONFIG = ModelConfig(
+    vocab_size=20, embedding_size=6, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+    intermediate_size=16, max_position_embeddings=16, initializer_range=0.5,
+)  # fmt: skip
+SEQUENCES = [
+    InputSequence(ids=ids, segments=(0,) * len(ids), spans=((0, 0),) * len(ids))
+    for ids in ((2, 7, 8, 9, 3), (2, 11, 3), (2, 5, 6, 13, 14, 15, 3))
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "l2", "cosine", "angle"),
+    [
+        ([3.0, 0.0], [0.0, 4.0], 5.0, 0.0, 90.0),
+        ([1.0, 0.0], [3.0, 0.0], 2.0, 1.0, 0.0),
+        ([1.0, 2.0], [-2.0, -4.0], 45**0.5, -1.0, 180.0),
+        ([1.0, 0.0], [1.0, 3**0.5], 3**0.5, 0.5, 60.0),
+        ([2.0, 1.0], [2.0, 1.0], 0.0, 1.0, 0.0),
+    ],
+)
+def test_by_hand(before, after, l2, cosine, angle):
+    found = compare_states(torch.tensor([before]), torch.tensor([after]))
+    assert [float(found[name]) for name in ("l2", "cosine", "angle")] == pytest.approx(
+        [l2, cosine, angle], abs=1e-5
+    )
+
+
+def build_bare_model(*, sign):
+    """Blocks that add nothing: a layer is its norms alone, the last of which may turn everything round."""
+    model = build_model(CONFIG, heads={})
+    for blocks in (model.encoder.attention, model.encoder.ffn):
+        for module in blocks.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.zeros_(module.weight)
+                nn.init.zeros_(module.bias)
+    norms = [module for module in model.encoder.ffn.modules() if isinstance(module, nn.LayerNorm)]
+    nn.init.constant_(norms[-1].weight, sign)
+    return model
+
+
+def normalize(rows):
+    centred = rows - rows.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True))
+
+
+def test_a_layer_that_only_normalizes_has_its_equilibrium_after_one_step():
+    model = build_bare_model(sign=1.0)
+    found = sum_distances(model, SEQUENCES, depth=9)
+    tokens = Tokens.from_lists([sequence.ids for sequence in SEQUENCES])
+    with torch.no_grad():  # what the first layer reads: three tables, a norm, and the map from E to H
+        embedded = model.encoder.embeddings(tokens.ids_T, tokens.segments_T, tokens.positions_T).numpy()
+    assert embedded.shape == (15, 8)
+    moved = np.linalg.norm(normalize(embedded) - embedded, axis=-1)
+    expected = [part.sum() for part in np.split(moved, np.cumsum(tokens.lengths)[:-1])]
+    assert found["l2"][:, 0] == pytest.approx(expected, rel=1e-4)
+    assert found["l2"][:, 1:] == pytest.approx(0.0, abs=1e-4)
+    counts = np.array(tokens.lengths, np.float64)
+    assert build_curve(found["l2"], counts).course == "settles"
+
+
+def test_a_layer_that_turns_everything_round_never_settles():
+    found = sum_distances(build_bare_model(sign=-1.0), SEQUENCES, depth=9)
+    counts = np.array([len(sequence.ids) for sequence in SEQUENCES], np.float64)
+    curves = {name: build_curve(sums, counts) for name, sums in found.items()}
+    # A normalized state of 8 numbers has length √8, and goes to its opposite.
+    assert curves["l2"].means[1:] == pytest.approx([2 * 8**0.5] * 8, rel=1e-4)
+    assert curves["angle"].means[1:] == pytest.approx([180.0] * 8, abs=0.1)
+    assert curves["cosine"].means[1:] == pytest.approx([-1.0] * 8)
+    assert curves["l2"].course == curves["angle"].course == "keeps a level"
+
+
+def test_a_mean_is_over_tokens_and_its_interval_over_sequences():
+    # Ten tokens at distance 1 and thirty at 3: the mean is 2.5, and with either sequence alone 1 or 3.
+    curve = build_curve(np.array([[10.0], [90.0]]), np.array([10.0, 30.0]))
+    assert curve.means == (2.5,)
+    assert (curve.lows, curve.highs) == ((1.0,), (3.0,))
+    assert (curve.roughness, curve.change, curve.course) == (None, None, "too short to tell")
+    alike = build_curve(np.full((5, 6), 4.0), np.full(5, 2.0))
+    assert alike.lows == alike.means == alike.highs == (2.0,) * 6
+
+
+def course_of(heights):
+    change = compare_thirds(np.asarray(heights, np.float64))
+    return name_course(None if change is None else float(change))
+
+
+@pytest.mark.parametrize(
+    ("heights", "course"),
+    [
+        (5 * 0.9**LAYERS, "settles"),
+        (np.where(LAYERS < 4, 8.0, 0.0), "settles"),  # nothing is left: the ratio of two zeros says nothing
+        (3 + np.sin(LAYERS), "keeps a level"),
+        (10 * 0.5**LAYERS + 2 + 0.3 * np.sin(2 * LAYERS), "keeps a level"),  # falls at first, and not to 0
+        (1.1**LAYERS, "drifts"),
+        (1 + LAYERS, "drifts"),
+        ([9.0, 1.0, 1.0, 1.0, 2.0, 3.0], "drifts"),
+        ([4.0, 3.0, 2.0, 1.0, 0.5], "too short to tell"),
+    ],
+)
+def test_where_a_curve_goes(heights, course):
+    assert course_of(heights) == course
+    assert course_of(1000 * np.asarray(heights)) == course  # whatever the scale
+
+
+@pytest.mark.parametrize(
+    ("heights", "expected"),
+    [
+        (3 + np.sin(LAYERS), True),
+        ([9.0, 1.0, 5.0, 6.0, 6.0, 5.0], True),
+        (0.93**LAYERS, False),
+        (np.full(24, 2.0), False),
+        (2 + 0.001 * np.sin(LAYERS), False),  # next to nothing
+        ([9.0, 1.0, 5.0, 5.0, 6.0, 6.0], False),  # what the first third does is not asked
+    ],
+)
+def test_a_turn_is_a_rise_and_a_fall(heights, expected):
+    assert has_turn(np.asarray(heights, np.float64)) == expected
+    assert has_turn(1000 * np.asarray(heights, np.float64)) == expected
+
+
+def test_roughness_by_hand():
+    assert find_roughness(2 + 3.0 * LAYERS) == pytest.approx(0.0)  # a straight line, however steep
+    zigzag = np.array([1.0, 2.0, 1.0, 2.0])
+    assert find_roughness(zigzag) == pytest.approx(2.0 / 1.5)
+    assert find_roughness(50 * zigzag) == pytest.approx(2.0 / 1.5)
+    assert find_roughness(zigzag[:2]) is None
+
+
+def model(heights, *, sharing="all", jump=0.0):
+    """A model that moves every token of five sequences alike; `jump` is what its first layer adds."""
+    heights = np.asarray(heights, np.float64) + jump * (np.arange(len(heights)) == 0)
+    curve = build_curve(np.tile(heights, (5, 1)), np.ones(5))
+    return ModelCurves(sharing, len(heights), 64, 5, 5, 0.0, dict.fromkeys(TITLES, curve))
+
+
+@pytest.mark.parametrize(
+    ("albert", "bert", "verdict"),
+    [
+        (model(SMOOTH), model(ROUGH, sharing="none"), "agrees"),
+        (model(ROUGH), model(SMOOTH, sharing="none"), "disagrees"),
+        (model(SMOOTH), model(SMOOTH, sharing="none"), "cannot tell"),
+        # Smoother from its second layer on, and rougher with its first: it depends on what one looks at.
+        (model(SMOOTH, jump=50.0), model(4 + 0.2 * (-1.0) ** LAYERS, sharing="none"), "cannot tell"),
+        (model(SMOOTH), model(ROUGH[:12], sharing="none"), "cannot tell"),
+    ],
+)
+def test_smoother(albert, bert, verdict):
+    smoother, _ = list_findings({"albert": albert, "bert": bert})
+    assert smoother.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("heights", "verdict"),
+    [
+        (SMOOTH, "agrees"),
+        (ROUGH, "agrees"),
+        (4 * 0.93 ** LAYERS[:12], "cannot tell"),  # it keeps a level by its thirds, and falls all the time
+        (np.full(24, 2.0), "cannot tell"),
+        (FALLING, "disagrees"),
+        (GROWING, "disagrees"),
+        (SMOOTH[:4], "cannot tell"),
+    ],
+)
+def test_oscillates(heights, verdict):
+    (smoother, oscillates) = list_findings({"albert": model(heights)})
+    assert (smoother.verdict, oscillates.verdict) == ("not asked", verdict)
+
+
+def test_an_interval_over_two_courses_cannot_tell():
+    # Three sequences settle and two keep their level: their mean settles, but not in every draw.
+    heights = np.stack([FALLING] * 3 + [np.full(24, 0.8)] * 2)
+    curve = build_curve(heights, np.ones(5))
+    found = ModelCurves("all", 24, 64, 5, 5, 0.0, dict.fromkeys(TITLES, curve))
+    assert curve.course == "settles"
+    assert list_findings({"albert": found})[1].verdict == "cannot tell"
+
+
+@pytest.fixture(scope="module")
+def bert_folder(tiny_folder, tmp_path_factory):
+    """The tiny folder's shape as a BERT: nothing shared, E = H."""
+    config = load_model(tiny_folder, heads={}).config
+    changes = {"sharing": "none", "embedding_size": config.hidden_size, "hidden_act": "gelu"}
+    model = build_model(config.model_copy(update=changes), heads={"mlm": None}, seed=3)
+    folder = tmp_path_factory.mktemp("bert") / "bert"
+    save_model(folder, model, tokenizer=load_vocabulary(tiny_folder))
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(*models, out=tmp_path / "out", **settings):
+        models = [str(model) for model in models]
+        return run_layers(LayersSettings(**settings), models=models, out=out, reporter=NullReporter())
+
+    return run
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """The models that are really measured."""
+    sources = []
+    real = layers.measure_model
+
+    def measure(source, **others):
+        sources.append(source)
+        return real(source, **others)
+
+    monkeypatch.setattr(layers, "measure_model", measure)
+    return sources
+
+
+def find_findings(page):
+    return [finding for section in page.sections for finding in section.findings]
+
+
+def test_both_families_beside_each_other(run, tiny_folder, bert_folder, tmp_path):
+    page = run(tiny_folder, bert_folder)
+    models, by_layer = page.tables
+    assert [[cell.text for cell in row[:5]] for row in models.rows] == [
+        ["tiny", "all", "3", "3", "32"],
+        ["bert", "none", "3", "3", "32"],
+    ]
+    assert [row[1].value for row in by_layer.rows] == [1, 2, 3, 1, 2, 3]
+    assert [chart.name for chart in page.charts] == ["layers-l2", "layers-cosine", "layers-angle"]
+    for chart in page.charts:
+        assert [series.name for series in chart.series] == ["tiny", "bert"]
+        for series in chart.series:
+            assert list(series.xs) == [1, 2, 3]
+            ends = zip(series.lows, series.ys, series.highs, strict=True)
+            assert all(low <= y <= high for low, y, high in ends)
+    smoother, oscillates = find_findings(page)
+    assert "tiny against bert, 3 layers, roughness: L2 distance" in smoother.ours
+    assert oscillates.verdict == "cannot tell"  # of three layers
+    write_page(tmp_path / "page", page)
+
+
+def test_without_a_bert_nothing_is_compared(run, tiny_folder):
+    smoother, oscillates = find_findings(run(tiny_folder, depth=12))
+    assert (smoother.verdict, smoother.ours) == ("not asked", "No BERT was given to compare with.")
+    assert "12 layers (3 of its own)" in oscillates.ours
+    # Random weights, of seeds: the one block rises and falls, between 0.71 and 0.80 of its middle third.
+    assert oscillates.ours.count("keeps a level with a turn") == 2
+    assert oscillates.verdict == "agrees"
+
+
+def test_layers_of_their_own_run_no_more_often_than_they_are(run, tiny_folder, bert_folder):
+    page = run(tiny_folder, bert_folder, depth=7)
+    drawn = {series.name: len(series.xs) for series in page.charts[0].series}
+    assert drawn == {"tiny (trained with 3)": 7, "bert": 3}
+    smoother = find_findings(page)[0]
+    assert smoother.verdict == "cannot tell"
+    assert "tiny 7, bert 3" in smoother.ours
+
+
+def test_what_is_measured_is_kept(run, tiny_folder, bert_folder, tiny_copy, measured, tmp_path):
+    first = run(tiny_folder)
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert run(tiny_folder) == first
+    run(tiny_folder, bert_folder)  # another model may join
+    assert measured == [str(tiny_folder), str(bert_folder)]
+    now = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert now["parts"].items() >= kept["parts"].items()
+    run(tiny_copy)
+    config = tiny_copy / "config.json"
+    config.write_text(config.read_text() + "\n")  # written again: not the model that was measured
+    run(tiny_copy)
+    assert measured[2:] == [str(tiny_copy), str(tiny_copy)]
+    with pytest.raises(InputError, match=r"max_length is 16 and was 128"):
+        run(tiny_folder, max_length=16)
+
+
+def test_a_text_of_ones_own(run, tiny_folder, bert_folder, tmp_path):
+    (tmp_path / "ours.txt").write_text("the dog was big .\n\nthe sea is cold .\n")
+    (tmp_path / "theirs.txt").write_text("one\ntwo\nthree\n")
+    texts = {str(bert_folder): tmp_path / "theirs.txt"}
+    page = run(tiny_folder, bert_folder, text=tmp_path / "ours.txt", texts=texts)
+    sizes = [[cell.value for cell in row[-2:]] for row in page.tables[0].rows]
+    assert sizes == [[2, 14], [3, 9]]  # sequences, and tokens with [CLS] and [SEP]
+
+
+def test_words_that_the_vocabulary_does_not_know_are_told(run, tiny_folder):
+    cautions = run(tiny_folder).sections[0].paragraphs  # English of which it knows sixty words
+    assert any("texts={MODEL: FILE}" in caution for caution in cautions)
+
+
+def test_a_long_line_becomes_several_sequences(tiny_folder):
+    tokenizer = load_vocabulary(tiny_folder)
+    lines = ["the dog " * 10, "the sea", "the hill"]
+    sequences = split_lines(lines, tokenizer, max_length=10, num_sequences=4)
+    assert [len(sequence.ids) for sequence in sequences] == [10, 10, 6, 4]
+    tokens = [token for sequence in sequences[:3] for token in sequence.ids[1:-1]]
+    assert tokens == list(tokenizer.encode(lines[0]).ids)  # nothing is lost
+
+
+def test_the_recipe_is_the_default():
+    values, source = RecipeShelf("study").read_values("layers")
+    assert build_settings(LayersSettings, values=values, source=source) == LayersSettings()
+
+
+def test_mistakes_are_rejected(run, tiny_folder, tmp_path):
+    empty, single = tmp_path / "empty.txt", tmp_path / "single.txt"
+    empty.write_text("\n \n")
+    single.write_text("the dog\n")
+    shutil.copytree(tiny_folder, tmp_path / "bare")
+    for name in ("vocab.txt", "tokenizer.json"):
+        (tmp_path / "bare" / name).unlink(missing_ok=True)
+    for said, models, settings in (
+        ("more than once", [tiny_folder, tiny_folder], {}),
+        ("'other', which is none of the models", [tiny_folder], {"texts": {"other": single}}),
+        ("has no line of text", [tiny_folder], {"text": empty}),
+        ("an interval needs at least 2", [tiny_folder], {"text": single}),
+        ("check the path", [tiny_folder], {"text": tmp_path / "nowhere.txt"}),
+        ("does not exist", [tmp_path / "nowhere"], {}),
+        ("has no vocabulary", [tmp_path / "bare"], {}),
+    ):
+        with pytest.raises(AlbertError, match=said):
+            run(*models, **settings)

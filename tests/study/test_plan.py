@@ -1,0 +1,263 @@
+"""The recipes of studies, the plan of a study, the order of its runs, and its budget."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from albert.errors import AlbertError, InputError
+from albert.model.parameters import count_parameters
+from albert.study import plan as planning
+from albert.study.plan import (
+    Run,
+    Schedule,
+    StudyPlan,
+    VariantCost,
+    build_plan,
+    build_schedule,
+    find_study_seconds,
+    list_duplicates,
+    list_pretrain_overrides,
+    resolve_variant,
+    share_steps,
+)
+from albert.study.settings import list_ablations, list_overrides, read_study
+from tests.study.conftest import STUDY
+from tests.training.conftest import TINY
+
+ABLATIONS = (
+    "data", "depth", "dropout", "embedding", "objective", "overall", "same-size", "same-time", "sharing",
+    "width",
+)  # fmt: skip
+COSTS = {"cheap": VariantCost(0.1, 2.0), "dear": VariantCost(0.5, 4.0)}
+ALONE = Schedule([[("cheap", 0), ("dear", 0)]])
+
+
+@pytest.fixture
+def build(tiny_study, story_corpus):
+    def build_it(*overrides, task_data=None):
+        settings = read_study(tiny_study, overrides=overrides)
+        return build_plan("tiny", settings, data=str(story_corpus), task_data=task_data, command=())
+
+    return build_it
+
+
+def test_every_table_of_the_paper_has_a_recipe():
+    assert tuple(list_ablations()) == ABLATIONS
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_every_variant_of_every_study_is_another_model(name, story_corpus, tmp_path):
+    plan = StudyPlan(name=name, settings=read_study(name), data=str(story_corpus), corpus="")
+    shapes = [resolve_variant(plan, Run(tmp_path, variant, 0)) for variant in plan.settings.arms]
+    assert len({shape.model_dump_json() for shape in shapes}) == len(shapes)
+
+
+@pytest.fixture
+def same_size(story_corpus, monkeypatch):
+    """Count the parameters of a variant, with a vocabulary of another size."""
+    resolve_model = planning.resolve_model
+
+    def count(variant, vocab_size, *overrides):
+        def resolve_other(settings, tokenizer):
+            found = resolve_model(settings, tokenizer)
+            config = found.model.model_copy(update={"vocab_size": vocab_size})
+            return found.model_copy(update={"model": config})
+
+        monkeypatch.setattr(planning, "resolve_model", resolve_other)
+        settings = read_study("same-size", overrides=overrides)
+        plan = StudyPlan(name="same-size", settings=settings, data=str(story_corpus), corpus="")
+        return count_parameters(resolve_variant(plan, Run(Path(), variant, 0)).model).backbone
+
+    return count
+
+
+@pytest.mark.parametrize("vocab_size", [500, 8_000, 30_000])
+def test_the_widened_albert_has_the_size_of_bert(same_size, vocab_size):
+    sizes = {variant: same_size(variant, vocab_size) for variant in ("bert", "albert", "albert-wide")}
+    assert sizes["albert-wide"] == pytest.approx(sizes["bert"], rel=0.05)
+    assert sizes["albert"] < 0.6 * sizes["bert"]
+
+
+def test_a_size_that_no_width_has_is_rejected(same_size):
+    # Word embeddings that are 128 wide are larger than a whole BERT that is 64 wide.
+    shape = "pretrain.model={hidden_size: 64, num_attention_heads: 2, intermediate_size: 256}"
+    with pytest.raises(InputError, match=r"749,120 .* 16 .* 1,095,664, .* 128; .*embedding_size"):
+        same_size("albert-wide", 8_000, shape)
+    assert same_size("albert-wide", 8_000, shape, "pretrain.model.embedding_size=32") == pytest.approx(
+        same_size("bert", 8_000, shape), rel=0.1
+    )
+
+
+@pytest.mark.parametrize("hidden_size", [256, 768])
+def test_table_3_has_the_shares_of_the_paper_at_any_width(story_corpus, tmp_path, hidden_size):
+    settings = read_study("embedding", overrides=[f"pretrain.model.hidden_size={hidden_size}"])
+    plan = StudyPlan(name="embedding", settings=settings, data=str(story_corpus), corpus="")
+    configs = [resolve_variant(plan, Run(tmp_path, variant, 0)).model for variant in settings.arms]
+    widths = {256: [21, 43, 85, 256], 768: [64, 128, 256, 768]}[hidden_size]
+    assert [config.embedding_size for config in configs] == [*widths, *widths]
+
+
+def test_differences_become_overrides():
+    words = list_overrides({"model": {"sharing": "none", "num_hidden_layers": 3}}, {"length_schedule": []})
+    assert words == ['model.sharing="none"', "model.num_hidden_layers=3", "length_schedule=[]"]
+
+
+def test_selected_variants_bring_the_base_and_what_they_start_from():
+    settings = read_study("depth", variants=["depth-2"])
+    assert set(settings.arms) == {"depth-1", "depth-2", "depth-4"}
+    assert {claim.better for claim in settings.claims} == {"depth-2", "depth-4"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        (["base=nobody"], "base names 'nobody'"),
+        (["arms.all.start_from=none", "arms.none.start_from=all"], "all, none start from one another"),
+        (["arms.all.start_from=nobody"], "arms.all.start_from names 'nobody'"),
+        (["num_seeds=0"], "num_seeds is 0"),
+        (["arms.All={}"], "arm 'All'"),
+        (["num_seed=3"], "did you mean num_seeds?"),
+        (["arms.all.as_large_as=nobody"], "arms.all.as_large_as names 'nobody'"),
+        (["arms.all.embedding_share=0"], "embedding_share"),
+        (["arms.all=null"], "arms.all is None"),
+        (["claims=[{text: so, better: all, than: none, by: [mlm_acuracy]}]"], "did you mean mlm_accuracy?"),
+        (["pretrain.seed=7"], "pretrain.seed is 7"),
+        (["arms.all.finetune.seed=7"], "arms.all.finetune.seed is 7"),
+        (["paper_tables=[{name: Table 2, columns: [a], rows: []}]"], "paper_tables.0.name is 'Table 2'"),
+    ],
+)
+def test_a_wrong_study_is_rejected(tiny_study, overrides, named):
+    with pytest.raises(AlbertError, match="study.yaml") as caught:
+        read_study(tiny_study, overrides=overrides)
+    assert named in str(caught.value)
+
+
+def test_an_unknown_variant_is_rejected(tiny_study):
+    with pytest.raises(InputError, match="'nobody'.* all, none"):
+        read_study(tiny_study, variants=["nobody"])
+
+
+def test_all_variants_are_evaluated_like_the_base(build):
+    plan = build("arms.none.pretrain.examples.mask_share=0.4", "arms.none.pretrain.examples.unit=sentences")
+    assert (plan.examples.mask_share, plan.examples.unit) == (0.15, "segments")
+    assert plan.bound["none"]["pretrain"]["examples"]["mask_share"] == 0.4
+
+
+def test_wide_and_narrow_variants_are_fine_tuned_by_the_same_recipe(build, monkeypatch):
+    monkeypatch.setattr(planning, "hash_evaluation_data", lambda plan: {})
+    wide = "arms.none.pretrain.model={hidden_size: 512, num_attention_heads: 8, intermediate_size: 1024}"
+    assert build(wide, "tasks=[rte]", task_data=".").task_recipes == {"rte": "narrow"}
+    assert build(wide, "tasks=[rte]", "base=none", task_data=".").task_recipes == {"rte": "paper-rte"}
+
+
+def test_widths_in_proportion_and_labels_follow_the_recipe(build):
+    shape = "{hidden_size: 48, num_attention_heads: 2, intermediate_size: 96, num_hidden_layers: 3}"
+    plan = build(
+        f"pretrain.model={shape}",
+        "x_from=embedding_size",
+        "arms.none={times_as_wide: 2, embedding_share: 0.25}",
+        "arms.none.label='E = {embedding_size} of {hidden_size} {x}'",
+        "arms.all.label='{num_hidden_layers} × {hidden_size}'",
+        "arms.all.x=7",
+    )
+    wide = plan.bound["none"]["pretrain"]["model"]
+    assert (wide["hidden_size"], wide["num_attention_heads"], wide["intermediate_size"]) == (96, 4, 192)
+    assert wide["embedding_size"] == 24
+    variants = plan.settings.arms
+    assert (variants["none"].label, variants["none"].x) == ("E = 24 of 96 {x}", 24.0)
+    assert (variants["all"].label, variants["all"].x) == ("3 × 48", 7.0)
+
+
+def test_variants_that_start_from_other_models_are_no_duplicates(build):
+    plan = build("arms.warm.pretrain.init_from=a-model", "arms.again={}")
+    assert plan.bound["warm"]["pretrain"]["init_from"] == "a-model"
+    assert list_duplicates(plan) == [("all", "again")]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        (["tasks=[sst-2]"], "SST-2"),
+        (["tasks=[sst2x]"], "did you mean sst-2?"),
+        (["tasks=[rte]", "finetune.num_epoch=3"], "did you mean num_epochs?"),
+        (["has_agreement=true"], "has_agreement=false"),
+    ],
+)
+def test_evaluations_that_cannot_be_run_are_rejected_before_training(build, tmp_path, overrides, named):
+    with pytest.raises(AlbertError) as caught:
+        build(*overrides, task_data=str(tmp_path))
+    assert named in str(caught.value)
+
+
+def test_tasks_without_data_are_rejected(build):
+    with pytest.raises(InputError, match="rte.*--task-data"):
+        build("tasks=[rte]")
+
+
+def test_with_frozen_steps_warm_up_keeps_its_share(tmp_path, story_corpus):
+    recipe, study = tmp_path / "tiny.yaml", tmp_path / "study.yaml"
+    values = {**TINY, "num_steps": 100, "schedule": {"warmup_steps": 20}}
+    recipe.write_text(yaml.safe_dump(values), encoding="utf-8")
+    study.write_text(yaml.safe_dump({**STUDY, "recipe": str(recipe)}), encoding="utf-8")
+    settings, steps = read_study(study), {"all": 10}
+    plan = StudyPlan(name="tiny", settings=settings, data=str(story_corpus), corpus="", num_steps=steps)
+    words = list_pretrain_overrides(plan, Run(tmp_path, "all", 0))
+    assert words[-3:] == ["num_steps=10", "schedule.warmup_steps=null", "schedule.warmup_share=0.2"]
+
+
+def test_with_equal_steps_all_variants_take_as_many():
+    assert share_steps(COSTS, ALONE, seconds=66.0, is_equal_time=False) == {"cheap": 100, "dear": 100}
+
+
+def test_with_equal_time_the_cheaper_variant_takes_more():
+    # 6 of 28 seconds are fixed costs; each is trained for 11.
+    assert share_steps(COSTS, ALONE, seconds=28.0, is_equal_time=True) == {"cheap": 110, "dear": 22}
+
+
+@pytest.mark.parametrize(("is_equal_time", "amount"), [(False, 10), (True, 5.0)])
+def test_the_shortest_budget_fits_ten_steps_of_each(is_equal_time, amount):
+    least = find_study_seconds(COSTS, ALONE, amount, is_equal_time=is_equal_time)
+    assert min(share_steps(COSTS, ALONE, seconds=least, is_equal_time=is_equal_time).values()) == 10
+    assert min(share_steps(COSTS, ALONE, seconds=0.9 * least, is_equal_time=is_equal_time).values()) < 10
+
+
+@pytest.mark.parametrize("num_at_once", [2, 4])
+def test_side_by_side_the_longest_run_decides(num_at_once):
+    both = Schedule(ALONE.groups, num_at_once)
+    assert share_steps(COSTS, both, seconds=54.0, is_equal_time=False) == {"cheap": 100, "dear": 100}
+    # Footprints are measured alone.
+    costs = {"cheap": VariantCost(0.1, 2.0, 5.0), "dear": VariantCost(0.5, 4.0, 5.0)}
+    assert share_steps(costs, both, seconds=64.0, is_equal_time=False) == {"cheap": 100, "dear": 100}
+
+
+@pytest.mark.parametrize(("study", "num_at_once"), [("depth", 1), ("depth", 2), ("depth", 8), ("dropout", 4)])
+def test_a_study_whose_runs_wait_for_others_keeps_to_its_budget(study, num_at_once):
+    settings = read_study(study)
+    schedule = build_schedule(settings, num_at_once=num_at_once)
+    costs = dict.fromkeys(settings.arms, VariantCost(1.0, 0.0))
+    (number,) = set(share_steps(costs, schedule, seconds=9000.0, is_equal_time=False).values())
+    assert schedule.find_seconds(dict.fromkeys(settings.arms, float(number))) <= 9000.0
+    assert schedule.find_seconds(dict.fromkeys(settings.arms, number + 1.0)) > 9000.0
+
+
+def test_one_at_a_time_each_seed_is_finished_before_the_next():
+    settings = read_study("depth", overrides=["num_seeds=2", "first_seed=5"])
+    order = [pair for group in build_schedule(settings).groups for pair in group]
+    assert [seed for _, seed in order] == [5] * len(settings.arms) + [6] * len(settings.arms)
+
+
+def test_side_by_side_all_that_may_start_is_in_one_group():
+    settings = read_study("depth", overrides=["num_seeds=2"])
+    assert settings.list_waves() == [
+        ["depth-1", "wide-2"], ["depth-2", "wide-4"], ["depth-4"], ["depth-8"], ["depth-12"],
+    ]  # fmt: skip
+    groups = build_schedule(settings, num_at_once=2).groups
+    assert groups[0] == [("depth-1", 0), ("wide-2", 0), ("depth-1", 1), ("wide-2", 1)]
+
+
+def test_a_free_worker_takes_the_next_run():
+    settings = read_study("dropout", overrides=["num_seeds=2"])
+    seconds = {"without": 10.0, "with": 4.0}
+    assert build_schedule(settings).find_seconds(seconds) == 28.0
+    assert build_schedule(settings, num_at_once=2).find_seconds(seconds) == 14.0  # 10 + 4 beside 4 + 10
