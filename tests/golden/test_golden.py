@@ -1,4 +1,8 @@
-"""What albert computes on fixed inputs is what it computed when `golden.json` was recorded."""
+"""What albert computes on fixed inputs is what it computed when `golden.json` was recorded.
+
+On one machine the values agree to the bit (`record compare`). Across kinds of CPU, 20 steps of fine-tuning differ
+by up to 4e-4 in the norm of a bias that is nearly 0, and by up to 2e-4 (relative) in a correlation.
+"""
 
 import json
 from collections.abc import Iterator
@@ -29,4 +33,4 @@ def test_values_are_the_recorded_ones(golden, name):
     assert record.exact == GOLDEN[name]["exact"]
     assert record.floats.keys() == GOLDEN[name]["floats"].keys()
     for key, values in record.floats.items():
-        assert values == pytest.approx(GOLDEN[name]["floats"][key], rel=1e-4, abs=1e-4), key
+        assert values == pytest.approx(GOLDEN[name]["floats"][key], rel=1e-3, abs=1e-3), key
