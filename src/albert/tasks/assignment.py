@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from albert.data.problems import BadRow, quote
-from albert.data.rows import FORMATS, find_format
+from albert.data.rows import FORMATS, BadRow, find_format, quote
 from albert.errors import FileFormatError, InputError, suggest
 from albert.settings import build_settings
 from albert.tasks.catalogue import ALIASES, OWN_TASKS, TASKS, OwnTask, Task, find_task

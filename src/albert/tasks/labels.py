@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from albert.data.problems import BadRow, quote
+from albert.data.rows import BadRow, quote
 from albert.errors import FileFormatError
 
 MAX_FOUND = 1000

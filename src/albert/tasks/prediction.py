@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from pydantic import Field
 
-from albert.data.paths import PathOrUrl
+from albert.data.storage import PathOrUrl
 from albert.errors import InputError
 from albert.files import dump_json, open_output
 from albert.model.runtime import RuntimeSettings

@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from albert.data.paths import PathOrUrl, is_compressed, is_url, to_path
-from albert.data.problems import Problems
-from albert.data.rows import find_format
+from albert.data.rows import Problems, find_format
+from albert.data.storage import PathOrUrl, is_compressed, is_url, to_path
 from albert.errors import FileFormatError, InputError
 from albert.tasks.assignment import build_columns
 from albert.tasks.catalogue import OWN_TASKS, OwnTask, find_split

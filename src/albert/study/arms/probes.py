@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from albert.data.corpus import Corpus
+from albert.examples.batches import build_source
 from albert.examples.settings import ExampleSettings
-from albert.examples.source import build_source
 from albert.model.albert_model import AlbertModel
 from albert.text.tokenizer import Tokenizer
 from albert.training.evaluation import Score, iter_batches

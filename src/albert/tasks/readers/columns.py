@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from albert.data.problems import BadRow, Problems, quote
-from albert.data.rows import Row, Wanted
+from albert.data.rows import BadRow, Problems, Row, Wanted, quote
 from albert.settings import Settings
 from albert.tasks.examples import (
     Answer,

@@ -5,8 +5,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from albert.data.problems import BadRow, Problems, iter_good, quote
-from albert.data.rows import Row, check_columns, iter_lines, iter_tsv_rows, read_tsv_header
+from albert.data.rows import (
+    BadRow,
+    Problems,
+    Row,
+    check_columns,
+    iter_good,
+    iter_lines,
+    iter_tsv_rows,
+    quote,
+    read_tsv_header,
+)
 from albert.errors import FileFormatError
 from albert.files import read_json
 from albert.tasks.catalogue import Task, find_split

@@ -4,9 +4,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from albert.data.paths import PathOrUrl
-from albert.data.problems import Problems, iter_good, quote
-from albert.data.rows import Row, iter_rows
+from albert.data.rows import Problems, Row, iter_good, iter_rows, quote
+from albert.data.storage import PathOrUrl
 from albert.errors import FileFormatError, suggest
 from albert.tasks.examples import Numbered
 from albert.tasks.labels import Labels, build_labels

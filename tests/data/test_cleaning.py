@@ -8,7 +8,7 @@ from albert.data.cleaning import (
     MAX_TOKEN_BYTES,
     clean_bytes,
     clean_text,
-    drop_licence,
+    drop_license,
     drop_page_furniture,
     find_running_heads,
     looks_binary,
@@ -106,11 +106,11 @@ def test_a_licence_is_cut_off_on_both_sides():
         "*** END OF THE PROJECT GUTENBERG EBOOK X ***\nSmall print.\n"
     )
     counts = Counter()
-    assert drop_licence(text, counts) == ("Once upon a time.\n", True)
+    assert drop_license(text, counts) == ("Once upon a time.\n", True)
     assert counts["licence_characters"] == len(text) - len("Once upon a time.\n")
-    assert drop_licence("No licence here.\n", Counter()) == ("No licence here.\n", False)
+    assert drop_license("No licence here.\n", Counter()) == ("No licence here.\n", False)
     # A chunk of a long file may begin with the line that ends a book.
-    assert drop_licence(text[text.index("*** END") :], Counter(), is_licence=False) == ("", True)
+    assert drop_license(text[text.index("*** END") :], Counter(), is_license=False) == ("", True)
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ def test_a_file_of_several_gutenberg_books_keeps_them_all():
         )
 
     counts: Counter[str] = Counter()
-    kept, is_licence = drop_licence("preface by others\n" + "".join(map(book, range(5))), counts)
+    kept, is_license = drop_license("preface by others\n" + "".join(map(book, range(5))), counts)
     assert kept.split("\n") == [*(f"The text of book {number}." for number in range(5)), ""]
-    assert is_licence
+    assert is_license
     assert counts["licence_characters"] > 0
-    later, is_licence = drop_licence("more legal words\n" + book(7), counts, is_licence=True)
+    later, is_license = drop_license("more legal words\n" + book(7), counts, is_license=True)
     assert later == "The text of book 7.\n"
-    unmarked, is_licence = drop_licence("A second part.\n" + book(8), counts, is_licence=False)
+    unmarked, is_license = drop_license("A second part.\n" + book(8), counts, is_license=False)
     assert unmarked == "A second part.\nThe text of book 8.\n"

@@ -16,8 +16,8 @@ from albert.data.engines import WorkerError, build_engine
 from albert.data.prepare import prepare_corpus
 from albert.errors import InputError
 from tests.conftest import read_tree
-from tests.corpus.conftest import read_files, sentence
-from tests.corpus.test_prepare import UNIT, Listener, is_running
+from tests.data.conftest import read_files, sentence
+from tests.data.test_prepare import UNIT, Listener, is_running
 
 ray = pytest.importorskip("ray", reason="needs the extra `ray`")
 from ray.cluster_utils import Cluster  # noqa: E402
@@ -192,7 +192,7 @@ COMMAND = """
 import sys
 from albert.cli.main import main
 from albert.data import sources
-sources.MIN_UNIT_BYTES = 20_000
+sources.MIN_SLICE_BYTES = 20_000
 main(sys.argv[1:])
 """
 

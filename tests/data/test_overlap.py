@@ -6,13 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.data.corpus import Corpus, open_corpus
-from albert.data.manifest import Manifest
 from albert.data.overlap import find_overlap, hash_runs, iter_texts
 from albert.data.prepare import prepare_corpus
+from albert.data.shards import Manifest
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.text.folder import load_tokenizer
-from tests.corpus.conftest import PARAGRAPHS, sentence
-from tests.corpus.parts import pack
+from tests.data.conftest import PARAGRAPHS, pack, sentence
 
 
 @pytest.fixture
@@ -85,7 +84,7 @@ def test_what_is_found_is_what_a_plain_search_finds(tmp_path_factory, documents,
     half = len(documents) // 2
     parts = tuple(pack(some) for some in (documents[:half], documents[half:]))
     corpus = Corpus(folder, manifest, parts, np.zeros(1, dtype=np.int64))
-    (report,) = find_overlap(corpus, [path], Numbers(), num_pieces=n)
+    (report,) = find_overlap(corpus, [path], Numbers(), num_tokens=n)
     expected = {}
     for text in texts:
         if len(text) >= n:
@@ -135,8 +134,8 @@ def test_bad_files_and_other_vocabularies_are_refused(corpus, vocab_path, tmp_pa
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("task.parquet", b"PAR1\0\1\2", "is no text in UTF-8"),
-        ("task.tsv", "wide".encode("utf-16"), "is no text in UTF-8"),
+        ("task.parquet", b"PAR1\0\1\2", "not UTF-8 text"),
+        ("task.tsv", "wide".encode("utf-16"), "not UTF-8 text"),
         ("task.csv", b"", "no text in it; give the files of a task"),
         ("folder/.hidden", b"\0\0", "no text in it; give the files of a task"),
     ],

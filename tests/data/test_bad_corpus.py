@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from albert.data.corpus import open_corpus
-from albert.data.manifest import read_manifest
+from albert.data.shards import read_manifest
 from tests.conftest import WORDS, write_vocabulary
-from tests.corpus.conftest import PARAGRAPHS
+from tests.data.conftest import PARAGRAPHS
 
 TEXT = "\n".join(PARAGRAPHS) + "\n"
 
@@ -81,7 +81,7 @@ def test_sources_that_were_emptied_cost_no_corpus(prepare, tmp_path, content):
     (tmp_path / "a.txt").write_bytes(content)
     assert "a.txt: no text was found" in last_line(prepare(tmp_path / "a.txt"))
     assert read_manifest(tmp_path / "out") == before
-    assert open_corpus(tmp_path / "out").num_pieces == before.num_pieces
+    assert open_corpus(tmp_path / "out").num_tokens == before.num_pieces
 
 
 @pytest.mark.parametrize("share", [0.3, 0.9])
@@ -205,7 +205,7 @@ def test_a_shard_cut_short(run_albert, out):
 def test_a_shard_of_the_right_size_and_nothing_in_it(run_albert, out):
     (shard,) = (out / "shards").iterdir()
     shard.write_bytes(bytes(shard.stat().st_size))
-    assert f"{shard.name}: no whole shard" in run_albert("corpus", "show", out).error
+    assert f"{shard.name}: not a complete shard" in run_albert("corpus", "show", out).error
 
 
 def test_a_manifest_of_another_vocabulary(out, tmp_path, prepare, vocab):
