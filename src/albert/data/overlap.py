@@ -65,6 +65,7 @@ class _Text:
     ids: NDArray[np.int64]
     runs: Hashes
     is_whole: bool = False
+    share: float = 0.0
 
 
 def find_overlap(
@@ -91,24 +92,27 @@ def find_overlap(
     is_found = np.zeros(len(wanted), dtype=np.bool_)
     if len(wanted):
         _scan(corpus, texts, wanted, is_found, num_tokens)
-    shares = [_share(is_found[np.searchsorted(wanted, text.runs)], text, num_tokens) for text in texts]
-    ranked = list(zip(shares, texts, strict=True))
-    return [_report(path, counts[path], [each for each in ranked if each[1].path == path]) for path in paths]
-
-
-def _report(path: Path, num_texts: int, own: list[tuple[float, _Text]]) -> FileOverlap:
-    ranked = sorted((each for each in own if each[0]), key=lambda each: -each[0])
-    return FileOverlap(
-        name=str(path),
-        num_texts=num_texts,
-        num_short=num_texts - len(own),
-        num_overlapping=len(ranked),
-        num_mostly=sum(share >= 0.5 for share, _ in ranked),
-        num_whole=sum(text.is_whole for _, text in own),
-        examples=tuple(
-            OverlapExample(text.text, round(share, 3), text.is_whole) for share, text in ranked[:MAX_EXAMPLES]
-        ),
-    )
+    for text in texts:
+        text.share = _share(is_found[np.searchsorted(wanted, text.runs)], text, num_tokens)
+    reports = []
+    for path, num_texts in counts.items():
+        own = [text for text in texts if text.path == path]
+        ranked = sorted((text for text in own if text.share), key=lambda text: -text.share)
+        reports.append(
+            FileOverlap(
+                name=str(path),
+                num_texts=num_texts,
+                num_short=num_texts - len(own),
+                num_overlapping=len(ranked),
+                num_mostly=sum(text.share >= 0.5 for text in ranked),
+                num_whole=sum(text.is_whole for text in own),
+                examples=tuple(
+                    OverlapExample(text.text, round(text.share, 3), text.is_whole)
+                    for text in ranked[:MAX_EXAMPLES]
+                ),
+            )
+        )
+    return reports
 
 
 def iter_texts(path: Path) -> Iterator[str]:

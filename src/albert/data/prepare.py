@@ -8,6 +8,7 @@ on, so that an interrupted run resumes where it stopped and repeats only what no
 """
 
 import hashlib
+import io
 import json
 import platform
 import uuid
@@ -65,7 +66,6 @@ from albert.data.storage import (
     PathOrUrl,
     Storage,
     is_url,
-    iter_bytes,
     open_storage,
     put_json,
     to_path,
@@ -82,16 +82,13 @@ SCRATCH_NAME = ".prepare"
 RUN_NAME = "run.txt"
 # To be raised with every change of the results of cleaning, splitting or tokenizing: results of another
 # version are not resumed.
-PREPARE_VERSION = 3
+PREPARE_VERSION = 4
 MAX_SHARD_TOKENS = 1 << 26
 # About a thousand sentences at a time suit SentencePiece best.
 _BATCH_SENTENCES = 1000
 _BATCH_CHARACTERS = 1 << 18
 _MAX_LISTED = 20  # sources whose layouts are listed one by one
 _NO_SPACE_HINT = "free some space and run the same command again: what is done is kept"
-# Cleaned text has no control characters: these two are free as separators in scratch files.
-_DOCUMENT_END = b"\x1e"
-_IS_SPLIT = b"\x1f"
 
 Hashes = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
@@ -503,32 +500,27 @@ def _hash_text(text: str) -> bytes:
 
 
 def write_documents(path: Path, documents: Iterable[RawDocument]) -> Iterator[RawDocument]:
-    """Write documents to a compressed scratch file and pass them through."""
-    waiting = bytearray()
-    with pa.OSFile(str(path), "wb") as sink, pa.CompressedOutputStream(sink, "zstd") as stream:
+    """Write documents to a compressed scratch file, a line of JSON each, and pass them through."""
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.CompressedOutputStream(sink, "zstd") as stream,
+        io.BufferedWriter(stream, BLOCK_BYTES) as file,
+    ):
         for document in documents:
-            waiting += _IS_SPLIT if document.is_split else b""
-            for number, paragraph in enumerate(document.paragraphs):
-                waiting += b"\n" + paragraph.encode() if number else paragraph.encode()
-                if len(waiting) >= BLOCK_BYTES:  # also inside a document, which may be very long
-                    stream.write(bytes(waiting))
-                    waiting.clear()
-            waiting += _DOCUMENT_END
+            file.write(json.dumps([document.is_split, document.paragraphs]).encode() + b"\n")
             yield document
-        stream.write(bytes(waiting))
 
 
 def read_documents(path: Path) -> Iterator[RawDocument]:
     """Read the documents of a scratch file."""
-    rest: list[bytes] = []
-    for block in iter_bytes(path):
-        first, *others = block.split(_DOCUMENT_END)
-        rest.append(first)
-        for following in others:
-            content = b"".join(rest)
-            rest = [following]
-            paragraphs = content.removeprefix(_IS_SPLIT).decode().split("\n")
-            yield RawDocument(paragraphs, is_split=content.startswith(_IS_SPLIT))
+    with (
+        pa.OSFile(str(path)) as source,
+        pa.CompressedInputStream(source, "zstd") as stream,
+        io.BufferedReader(stream, BLOCK_BYTES) as file,
+    ):
+        for line in file:
+            is_split, paragraphs = json.loads(line)
+            yield RawDocument(paragraphs, is_split)
 
 
 def _mark_duplicates(run: _Run, tasks: Iterable[UnitTask]) -> tuple[list[UnitTask], int]:
@@ -554,30 +546,20 @@ def _mark_duplicates(run: _Run, tasks: Iterable[UnitTask]) -> tuple[list[UnitTas
 
 
 class SeenHashes:
-    """All hashes so far, in sorted runs whose lengths at least double: adding n of them costs n log n.
-
-    Memory: 8 bytes for each distinct hash, and as much again while merging.
-    """
+    """The sorted distinct hashes so far: 8 bytes for each, and as much again while new ones are added."""
 
     def __init__(self) -> None:
-        self._runs: list[Hashes] = []
+        self._seen: Hashes = np.zeros(0, dtype=np.uint64)
 
     def mark(self, hashes: Hashes) -> Flags:
         """Add hashes, and return which of them were there before, in earlier calls or earlier in this one."""
         distinct, first = np.unique(hashes, return_index=True)
-        is_known = np.zeros(len(distinct), dtype=np.bool_)
-        for run in self._runs:
-            indices = np.searchsorted(run, distinct)
-            indices[indices == len(run)] = 0
-            is_known |= run[indices] == distinct
+        left, right = (np.searchsorted(self._seen, distinct, side=side) for side in ("left", "right"))
+        is_new = left == right
         flags = np.ones(len(hashes), dtype=np.bool_)
-        flags[first[~is_known]] = False
-        added = distinct[~is_known]
-        while self._runs and len(self._runs[-1]) <= 2 * len(added):
-            added = np.concatenate([self._runs.pop(), added])
-            added.sort(kind="stable")  # two sorted halves: a merge
-        if len(added):
-            self._runs.append(added)
+        flags[first[is_new]] = False
+        self._seen = np.concatenate([self._seen, distinct[is_new]])
+        self._seen.sort(kind="stable")  # two sorted halves: a merge
         return flags
 
 

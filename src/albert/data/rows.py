@@ -467,28 +467,28 @@ def _iter_conll(table: _Input) -> Iterator[Row]:
 
     Fields are separated by tabs, or else by spaces. Comments above the words are ignored and counted.
     """
-    return _iter_checked(table, _iter_sentences(table))
 
+    def has_word(line: Line) -> bool:
+        # A line of white space looks blank, whichever space it is.
+        return bool(line.raw.strip()) and not line.data.startswith(b"-DOCSTART-")
 
-def _iter_sentences(table: _Input) -> Iterator[Row]:
-    for is_filled, group in groupby(table.iter_lines(), _has_word):
-        block = list(islice(group, MAX_RECORD_LINES + 1)) if is_filled else []
-        if len(block) > MAX_RECORD_LINES:
-            raise FileFormatError(
-                f"{table.problems.path}: line {block[0].line}: a sentence of more than "
-                f"{MAX_RECORD_LINES:,} lines; put a blank line between sentences"
-            )
-        if is_filled:
+    def iter_sentences() -> Iterator[Row]:
+        for is_filled, group in groupby(table.iter_lines(), has_word):
+            if not is_filled:
+                continue
+            block = list(islice(group, MAX_RECORD_LINES + 1))
+            if len(block) > MAX_RECORD_LINES:
+                raise FileFormatError(
+                    f"{table.problems.path}: line {block[0].line}: a sentence of more than "
+                    f"{MAX_RECORD_LINES:,} lines; put a blank line between sentences"
+                )
             lines = _drop_comments(block, table.problems)
             try:
                 yield table.build_row(lines[0].line, _split_sentence(lines))
             except BadRow as bad:
                 table.problems.skip(bad, line=lines[0].line)
 
-
-def _has_word(line: Line) -> bool:
-    # A line of white space looks blank, whichever space it is.
-    return bool(line.raw.strip()) and not line.data.startswith(b"-DOCSTART-")
+    return _iter_checked(table, iter_sentences())
 
 
 def _drop_comments(block: list[Line], problems: Problems) -> list[Line]:
