@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from albert.data.cleaning import (
     MAX_TOKEN_BYTES,
     clean_bytes,
-    clean_text,
     drop_license,
     drop_page_furniture,
     find_running_heads,
@@ -42,11 +41,6 @@ def test_each_kind_is_taken_away_and_counted(data, text, counts):
     assert clean(data) == (text, counts)
 
 
-def test_a_language_without_spaces_has_no_tokens_that_are_too_long():
-    text = "这是一个没有空格的句子。" * 100
-    assert clean(text.encode()) == (text, {})
-
-
 @given(st.integers(0, 50), st.integers(0, 3 * MAX_TOKEN_BYTES), st.integers(0, 50))
 def test_a_token_is_dropped_if_and_only_if_it_is_too_long(before, length, after):
     data = b"a " * before + b"x" * length + b" a" * after
@@ -63,12 +57,6 @@ def test_a_token_is_dropped_if_and_only_if_it_is_too_long(before, length, after)
 )
 def test_text_that_is_clean_stays_as_it_is(text):
     assert clean(text.encode()) == (text, {})
-
-
-def test_half_a_surrogate_pair_from_a_record_is_broken_text():
-    counts = Counter()
-    assert set(clean_text("a\ud800b", counts)) == {"a", "\ufffd", "b"}
-    assert counts["broken_characters"] > 0
 
 
 def test_lines_that_are_only_a_number_go_and_numbers_in_text_stay():

@@ -109,10 +109,6 @@ def test_the_last_documents_are_held_out_whole(corpus):
     assert 0.02 <= split.held_out.num_tokens / corpus.num_tokens < 0.06
 
 
-def test_a_large_corpus_gives_no_more_than_it_must(corpus):
-    assert hold_out(corpus, share=0.4, max_tokens=2000).held_out.num_tokens < 6000
-
-
 def test_one_long_document_is_cut_between_two_sentences(tokenizer, tmp_path):
     sentences = [[5 + (i * 7 + j) % NUM_ORDINARY for j in range(10)] for i in range(1000)]
     book = write_corpus(tmp_path, [sentences], tokenizer)
@@ -289,10 +285,3 @@ def test_lengths_are_those_of_the_shards(run_albert, books, vocab_path, tmp_path
     )
     assert summary["document_sentences"]["at"]["longest"] == longest
     assert summary["sentence_pieces"]["mean"] == corpus.num_tokens / corpus.manifest.num_sentences
-
-
-def test_settings_of_an_example_need_an_example(run_albert, tmp_path):
-    for words in (["objective=nsp"], ["--epoch", "1"], ["--seed", "0"]):
-        done = run_albert("corpus", "show", tmp_path, *words)
-        assert done.code == 2
-        assert f"{words[0]} is for an example; add --example N, or leave it out" in done.err

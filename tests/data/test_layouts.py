@@ -58,22 +58,10 @@ def test_each_layout_is_told_from_the_others(name):
     assert detect_layout(SAMPLES[name] + "\n").name == name.partition(",")[0]
 
 
-def test_the_measure_of_wrapped_lines_is_found():
-    assert 66 <= detect_layout(SAMPLES["dense"]).width <= 70
-    assert 43 <= detect_layout(SAMPLES["wrapped, narrow"]).width <= 47
-    assert not detect_layout(SAMPLES["dense"]).is_indented
-    assert detect_layout(SAMPLES["dense, indented"]).is_indented
-
-
 @pytest.mark.parametrize("sentence", ["यह वाक्य {} है।", "یہ جملہ {} ہے۔", "ما هو {}؟", "ይህ {} ነው።"])
 def test_sentences_of_other_scripts_are_no_wrapped_lines(sentence):
     documents = ("\n".join(sentence.format(10 * k + n) for n in range(5)) for k in range(10))
     assert detect_layout("\n\n".join(documents) + "\n").name == "sentences"
-
-
-@pytest.mark.parametrize("text", ["", "\n\n\n", "word", "One line.\n", "你好。\n"])
-def test_next_to_nothing_has_a_layout_too(text):
-    assert detect_layout(text).name in ("paragraphs", "spaced")
 
 
 @pytest.mark.slow

@@ -252,15 +252,6 @@ def test_a_second_run_in_the_same_folder_is_refused(books, vocab_path, tmp_path)
     assert written.exists()  # it is the other run's
 
 
-def test_lower_case_documents_stay_apart(vocab_path, tmp_path):
-    (tmp_path / "words.txt").write_text("\n\n".join(["apple", "pear", "plum and cherry"] * 200))
-    manifest = prepare_corpus(
-        [tmp_path / "words.txt"], vocab=vocab_path, out=tmp_path / "out",
-        settings=PrepareSettings(layout="paragraphs", min_duplicate_characters=64),
-    )  # fmt: skip
-    assert manifest.num_documents + manifest.dropped.get("duplicate_documents", 0) == 600
-
-
 def test_other_settings_in_the_same_folder_need_a_word(books, vocab_path, tmp_path):
     out = tmp_path / "out"
     prepare(books, vocab_path, out)
@@ -365,13 +356,6 @@ def test_documents_pass_through_and_come_back(tmp_path_factory, documents):
     assert list(read_documents(path)) == documents
 
 
-def test_documents_across_blocks_come_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_BYTES", 100)
-    documents = [RawDocument([f"{k} " * 500_000, "é"], is_split=k == 1) for k in range(4)]
-    list(write_documents(tmp_path / "text.zst", documents))
-    assert list(read_documents(tmp_path / "text.zst")) == documents
-
-
 def test_a_folder_with_a_manifest_of_something_else_keeps_its_hidden_files(books, vocab_path, tmp_path):
     mine = tmp_path / "extension"
     (mine / "vocab").mkdir(parents=True)
@@ -433,18 +417,6 @@ def test_of_sources_that_share_a_name_none_is_dropped_unasked(vocab_path, tmp_pa
         prepare_corpus(paths[:1], vocab=vocab_path, out=tmp_path / "out")
 
 
-def test_symbols_without_spaces_are_no_rubbish(tmp_path):
-    """A line of 300 letters is a hash in a text, and a sentence where each letter is a phoneme."""
-    lines = ["AERBDK" * 50, "BDKAER" * 40]
-    (tmp_path / "phones.txt").write_text("\n\n".join(lines) + "\n")
-    options = SymbolOptions(is_per_character=True)
-    save_tokenizer(build_symbol_vocabulary(iter(lines), options=options), tmp_path / "symbols")
-    manifest = prepare_corpus([tmp_path / "phones.txt"], vocab=tmp_path / "symbols", out=tmp_path / "out")
-    assert manifest.num_pieces == 540
-    assert "long_tokens" not in manifest.dropped
-    assert "".join(text for document in read_texts(tmp_path / "out") for text in document) == "".join(lines)
-
-
 def test_of_symbols_brackets_and_numbers_are_no_ornaments(tmp_path):
     """The shape of an RNA is written below it in brackets and dots."""
     lines = [line for k in range(20) for line in ("GCAUUGC", "((...))", "1234")]
@@ -456,14 +428,3 @@ def test_of_symbols_brackets_and_numbers_are_no_ornaments(tmp_path):
         [tmp_path / "rna.txt"], vocab=tmp_path / "symbols", out=tmp_path / "out", settings=settings
     )
     assert manifest.num_pieces == sum(map(len, lines))
-
-
-def test_a_file_that_is_named_twice_is_prepared_again_as_before(books, vocab_path, tmp_path):
-    paths = [books, books / "b_wrapped.txt"]
-    first = prepare_corpus(paths, vocab=vocab_path, out=tmp_path / "out")
-    assert prepare_corpus(paths, vocab=vocab_path, out=tmp_path / "out") == first
-
-
-def test_sources_below_the_corpus_are_refused_for_what_they_are(books, vocab_path):
-    with pytest.raises(InputError, match=r"all files to read are in it; choose another --out"):
-        prepare_corpus([books], vocab=vocab_path, out=books.parent)

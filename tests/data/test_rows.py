@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert.data import rows as module
 from albert.data.rows import BadRow, Problems, Wanted, iter_good, iter_groups, iter_rows
 from albert.errors import FileFormatError, InputError
 
@@ -94,14 +93,6 @@ def test_csv_brings_back_any_text(rows):
     assert not problems.num_skipped
 
 
-def test_csv_with_carriage_returns_alone_is_refused_with_a_cure(tmp_path):
-    path = tmp_path / "mac.csv"
-    path.write_bytes(to_csv(ROWS).replace(b"\n", b"\r"))
-    said = "mac.csv: its lines end in carriage returns alone.*save it as CSV UTF-8"
-    with pytest.raises(FileFormatError, match=said):
-        list(iter_rows(path, wanted=WANTED, problems=Problems(str(path))))
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_the_ends_of_lines_inside_a_cell_stay_as_they_are(tmp_path, end):
     """Else the places of answers behind them would be too large."""
@@ -122,15 +113,6 @@ def test_a_stray_quote_costs_its_own_line_and_no_other(tmp_path):
     assert [row.line for row in rows] == [line for line in range(2, 1002) if line not in (4, 502)]
     assert problems.skipped == {"not valid CSV": 2}
     assert "(first in line 4: " in problems.describe()[0]
-
-
-def test_a_record_without_an_end_is_given_up_after_a_while(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "MAX_RECORD_LINES", 50)
-    path = tmp_path / "table.csv"
-    path.write_text("text,label\n" + '"opened,1\n' + "a,0\n" * 200 + 'closed",1\n', encoding="utf-8")
-    rows, problems = read(path)
-    assert len(rows) == 201
-    assert problems.skipped == {"a quote that is opened and never closed": 1}
 
 
 def test_a_text_over_very_many_lines_is_told_of(tmp_path):
@@ -260,10 +242,6 @@ def test_a_line_may_be_a_text_and_nothing_else(tmp_path):
     assert problems.num_skipped == 1
     with pytest.raises(InputError, match="a line is one text, and text, label are needed"):
         iter_rows(tmp_path / "notes", wanted=WANTED, problems=problems, format="lines")
-
-
-def test_a_group_ends_with_the_item_that_reaches_the_limit() -> None:
-    assert list(iter_groups(["aa", "b", "cccc", "d"], (len, 3))) == [["aa", "b"], ["cccc"], ["d"]]
 
 
 def test_whichever_limit_is_reached_first_ends_it() -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from albert.data import rows, sources
 from albert.data.sources import (
     ReadOptions,
-    Source,
     SurveyTask,
     count_ignored,
     find_sources,
@@ -49,13 +48,6 @@ def test_sources_come_in_sorted_order_and_other_kinds_are_counted(books):
     assert count_ignored([books]) == {".md": 1}
     (books / ".hidden.txt").write_text("no")
     assert len(find_sources([books])) == 4
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl.gz", "a.parquet.zst", "b.txt.xz"])
-def test_every_kind_is_known_by_its_name(tmp_path, name):
-    (tmp_path / name).write_bytes(b"x")
-    (source,) = find_sources([tmp_path / name])
-    assert source == Source(name, str(tmp_path / name), name.split(".")[1])
 
 
 def test_what_is_no_source_is_refused_by_name(tmp_path):
@@ -201,3 +193,10 @@ def test_odd_records_cost_no_more_than_themselves(tmp_path, monkeypatch, lines, 
     documents = iter_documents(source, options, layout="paragraphs")
     assert [document.paragraphs for document in documents] == [[text] for text in texts]
     assert options.counts == counts
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "a.txt").symlink_to(tmp_path / "gone")
+    (source,) = find_sources([tmp_path])
+    with pytest.raises(FileFormatError, match=r"a\.txt: No such file"):
+        survey_source(SurveyTask(source, ReadOptions(), None, 5000))

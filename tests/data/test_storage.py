@@ -52,18 +52,6 @@ def test_sources_in_a_store_give_the_bytes_of_the_same_files_here(library, vocab
     assert read_tree(tmp_path / "there") == read_tree(tmp_path / "here")
 
 
-def test_a_web_server_is_read_as_well(library, vocab_path, bucket, tmp_path):
-    pytest.importorskip("aiohttp", reason="http:// needs aiohttp, which the extra `dev` brings")
-    names = [f"books/{name}" for name in ("b_wrapped.txt", "d.txt.gz", "deep/g.jsonl", "deep/h.parquet")]
-    for name in names:
-        bucket.objects[name] = (library.parent / name).read_bytes()
-    here = [library.parent / name for name in names]
-    there = [f"{bucket.http_url}/{name}?key=secret" for name in names]
-    for out, sources in (("here", here), ("there", there)):
-        prepare_corpus(sources, vocab=vocab_path, out=tmp_path / out, unit_bytes=2000)
-    assert read_tree(tmp_path / "there") == read_tree(tmp_path / "here")
-
-
 def test_a_folder_is_searched_in_the_order_of_the_disk(books, memory):
     (books / "a").mkdir()
     (books / "a" / "z.txt").write_text("z")
@@ -111,16 +99,6 @@ def test_a_change_is_noticed(memory):
 def test_what_is_not_there_is_one_line(run_albert, vocab_path, cache, tmp_path, url, message):
     words = ("corpus", "prepare", url, "--vocab", vocab_path, "--out", tmp_path / "out", "--workers", 1)
     assert run_albert(*words).error.startswith(f"{url}: {message}")
-
-
-def test_a_store_that_goes_away_is_one_line(bucket):
-    bucket.objects["a.txt"] = b"x" * 10_000_000
-    blocks = iter_bytes(f"{bucket.url}/a.txt", block_bytes=10)
-    assert next(blocks) == b"x" * 10
-    bucket.shutdown()
-    bucket.server_close()
-    with pytest.raises(FileFormatError, match=r"^bucket://.*/a\.txt: cannot be opened \(URLError: .*refused"):
-        list(blocks)
 
 
 CONTENT = b"".join(b"line %d of a text that is compressed\n" % number for number in range(40_000))

@@ -78,18 +78,3 @@ def test_spans_are_whole_words(made, tokenizer):
         assert begins[0] or row_begins  # what a cut left of a word counts as one
         assert begins[1:].sum() + 1 == num_words
         assert ids[end] == source.table.sep_id or source.table.begins_word[ids[end]]
-
-
-def test_every_place_of_a_long_row_is_reached_alike(corpus, tokenizer):
-    settings = build_settings(
-        ExampleSettings, values={"max_length": 128, "masking": "token", "short_share": 0.0}
-    )
-    source = build_source(corpus, tokenizer, settings=settings)
-    hits, seen = np.zeros(128), np.zeros(128)
-    for epoch in range(10):
-        batch = source.build(np.arange(source.num_examples), epoch=epoch)
-        np.add.at(hits, batch.positions_T[batch.masked_M], 1)
-        np.add.at(seen, batch.positions_T, 1)
-    share = hits[10:110] / seen[10:110]
-    assert share.min() > 0.13
-    assert share.max() < 0.17

@@ -92,23 +92,23 @@ def find_overlap(
     is_found = np.zeros(len(wanted), dtype=np.bool_)
     if len(wanted):
         _scan(corpus, texts, wanted, is_found, num_tokens)
-    for text in texts:
-        text.share = _share(is_found[np.searchsorted(wanted, text.runs)], text, num_tokens)
+    for each in texts:
+        each.share = _share(is_found[np.searchsorted(wanted, each.runs)], each, num_tokens)
     reports = []
     for path, num_texts in counts.items():
-        own = [text for text in texts if text.path == path]
-        ranked = sorted((text for text in own if text.share), key=lambda text: -text.share)
+        own = [each for each in texts if each.path == path]
+        ranked = sorted((each for each in own if each.share), key=lambda each: -each.share)
         reports.append(
             FileOverlap(
                 name=str(path),
                 num_texts=num_texts,
                 num_short=num_texts - len(own),
                 num_overlapping=len(ranked),
-                num_mostly=sum(text.share >= 0.5 for text in ranked),
-                num_whole=sum(text.is_whole for text in own),
+                num_mostly=sum(each.share >= 0.5 for each in ranked),
+                num_whole=sum(each.is_whole for each in own),
                 examples=tuple(
-                    OverlapExample(text.text, round(text.share, 3), text.is_whole)
-                    for text in ranked[:MAX_EXAMPLES]
+                    OverlapExample(each.text, round(each.share, 3), each.is_whole)
+                    for each in ranked[:MAX_EXAMPLES]
                 ),
             )
         )

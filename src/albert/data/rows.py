@@ -362,13 +362,7 @@ def _iter_csv(table: _Input) -> Iterator[Row]:
     problems, lines = table.problems, table.iter_lines()
     first = _read_first(lines, problems)
     delimiter = ";" if ";" in first and "," not in first else ","
-    try:
-        header = next(csv.reader([first], delimiter=delimiter), [])
-    except csv.Error as error:  # a carriage return without a line feed
-        raise FileFormatError(
-            f"{problems.path}: its lines end in carriage returns alone, as old programs on a Mac write them; "
-            "save it as CSV UTF-8, or turn them into line feeds (tr '\\r' '\\n')"
-        ) from error
+    header = next(csv.reader([first], delimiter=delimiter), [])
     check_columns(header, table.wanted, problems=problems)
     for line, fields in _iter_records(lines, delimiter, problems):
         try:

@@ -14,30 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from albert.data import cleaning, storage
-from albert.data.layouts import (
-    NO_LAYOUT,
-    Joiner,
-    Layout,
-    RawDocument,
-    choose_layout,
-    drop_ornaments,
-    iter_raw_documents,
-    split_lines,
-)
-from albert.data.rows import (
-    FORMATS,
-    NO_OBJECT,
-    NOT_JSON,
-    TOO_LONG,
-    BadRow,
-    Problems,
-    Row,
-    Wanted,
-    find_format,
-    iter_rows,
-    open_parquet,
-)
+from albert.data import cleaning, layouts, rows, storage
+from albert.data.layouts import Joiner, Layout, RawDocument
 from albert.data.storage import PathOrUrl
 from albert.errors import FileFormatError, InputError, name_install, one_line
 
@@ -122,8 +100,8 @@ def _find(name: str) -> list[Source]:
 
 
 def _find_kind(path: PathOrUrl) -> str:
-    format = find_format(path)
-    is_read = format == "txt" or (format in FORMATS and FORMATS[format].is_for_corpora)
+    format = rows.find_format(path)
+    is_read = format == "txt" or (format in rows.FORMATS and rows.FORMATS[format].is_for_corpora)
     return format if is_read else ""
 
 
@@ -178,7 +156,9 @@ def iter_documents(
     source: Source, options: ReadOptions, *, layout: str | None = None
 ) -> Iterator[RawDocument]:
     """Yield the documents of a whole source; its layout is detected unless it is given."""
-    return _iter_range(source, choose_layout(layout, read_sample(source, options)), (), 0, None, options)
+    return _iter_range(
+        source, layouts.choose_layout(layout, read_sample(source, options)), (), 0, None, options
+    )
 
 
 @dataclass(frozen=True)
@@ -193,7 +173,7 @@ class SourceSurvey:
     num_bytes: int
     modified_ns: int
     sha256: str
-    layout: Layout = NO_LAYOUT
+    layout: Layout = layouts.NO_LAYOUT
     heads: tuple[str, ...] = ()
     cuts: tuple[int, ...] = ()
     skipped: str = ""
@@ -253,10 +233,10 @@ def survey_source(task: SurveyTask) -> SourceSurvey:
     if _is_binary(source):
         return replace(survey, skipped="binary")
     sample = read_sample(source, task.options)
-    layout = choose_layout(task.layout, sample)
+    layout = layouts.choose_layout(task.layout, sample)
     heads = cleaning.find_running_heads(sample) if source.kind == "txt" else ()
     num_slices = max(1, min(num_bytes // task.slice_bytes, MAX_SLICES))
-    divided_at = {"txt": "lines", "dataset": "rows"}.get(source.kind) or FORMATS[source.kind].divided_at
+    divided_at = {"txt": "lines", "dataset": "rows"}.get(source.kind) or rows.FORMATS[source.kind].divided_at
     if storage.is_compressed(source.path) or not divided_at:
         cuts: tuple[int, ...] = (0, num_bytes)
     elif divided_at == "lines":
@@ -264,7 +244,7 @@ def survey_source(task: SurveyTask) -> SourceSurvey:
         cuts = _find_line_cuts(source.path, num_bytes, num_slices, blank=is_loose)
     else:
         if divided_at == "row groups":
-            with open_parquet(source.path) as file:
+            with rows.open_parquet(source.path) as file:
                 num_rows = int(file.num_row_groups)
         cuts = tuple(sorted({num_rows * k // num_slices for k in range(num_slices + 1)}))
     return replace(survey, layout=layout, heads=heads, cuts=cuts)
@@ -343,13 +323,15 @@ def _iter_range(
     """Yield the cleaned documents of a source from `start` to `end`, paragraphs of bounded length."""
     joiner = Joiner(lambda: read_sample(source, options))
     if source.kind == "txt":
-        documents = iter_raw_documents(_iter_chunks(source, heads, start, end, options), layout, joiner)
+        documents = layouts.iter_raw_documents(
+            _iter_chunks(source, heads, start, end, options), layout, joiner
+        )
     else:
         documents = _iter_record_documents(_iter_texts(source, start, end, options), layout, joiner, options)
     for document in documents:
         kept = _bound_paragraphs(document, options.counts)
         if not options.keeps_long_tokens:  # brackets and dots may be symbols like any other
-            kept = drop_ornaments(kept, options.counts)
+            kept = layouts.drop_ornaments(kept, options.counts)
         if kept.paragraphs:
             yield kept
         else:
@@ -413,25 +395,25 @@ def _iter_record_documents(
         kept = cleaning.clean_text(text, options.counts, keeps_long_tokens=options.keeps_long_tokens)
         cleaned = cleaning.drop_license(kept, options.counts)[0]
         if layout.name in ("sentences", "paragraphs"):
-            yield RawDocument(split_lines(cleaned), is_split=layout.name == "sentences")
+            yield RawDocument(layouts.split_lines(cleaned), is_split=layout.name == "sentences")
         else:
-            yield from iter_raw_documents([cleaned + "\n"], layout, joiner)
+            yield from layouts.iter_raw_documents([cleaned + "\n"], layout, joiner)
 
 
-class _RecordProblems(Problems):
+class _RecordProblems(rows.Problems):
     """Counts skipped records by the manifest's names; the first record of a file must be readable."""
 
     def __init__(self, path: str, counts: Counter[str], *, is_first: bool) -> None:
         super().__init__(path)
         self.counts, self.is_first = counts, is_first
 
-    def skip(self, bad: BadRow, *, line: int) -> None:
-        if self.is_first and bad.reason in (NOT_JSON, NO_OBJECT):
+    def skip(self, bad: rows.BadRow, *, line: int) -> None:
+        if self.is_first and bad.reason in (rows.NOT_JSON, rows.NO_OBJECT):
             raise FileFormatError(
                 f"{self.path}: line {line}: {bad.reason} ({bad.detail}); is it a .txt file?"
             )
-        has_no_text = bad.reason == NO_OBJECT or bad.reason.startswith("no '")
-        kind = "long_records" if bad.reason == TOO_LONG else "broken_records"
+        has_no_text = bad.reason == rows.NO_OBJECT or bad.reason.startswith("no '")
+        kind = "long_records" if bad.reason == rows.TOO_LONG else "broken_records"
         self.counts["records_without_text" if has_no_text else kind] += 1
 
 
@@ -440,18 +422,18 @@ def _iter_texts(source: Source, start: int, end: int | None, options: ReadOption
     key = options.text_key
     problems = _RecordProblems(source.path, options.counts, is_first=start == 0)
     if source.kind == "dataset":
-        rows = _iter_dataset(source, start, end, key)
+        records = _iter_dataset(source, start, end, key)
     else:
-        rows = iter_rows(
+        records = rows.iter_rows(
             source.path,
-            wanted=Wanted((key,), hint="name it with --text-key"),
+            wanted=rows.Wanted((key,), hint="name it with --text-key"),
             problems=problems,
             format=source.kind,
             start=start,
             end=end,
             decode=lambda data: cleaning.decode_bytes(data, options.counts),
         )
-    for row in rows:
+    for row in records:
         problems.is_first = False
         text = row.values[key]
         if isinstance(text, str):
@@ -483,7 +465,7 @@ def load_dataset(source: Source) -> Any:
         ) from error
 
 
-def _iter_dataset(source: Source, start: int, end: int | None, text_key: str) -> Iterator[Row]:
+def _iter_dataset(source: Source, start: int, end: int | None, text_key: str) -> Iterator[rows.Row]:
     dataset = load_dataset(source)
     if text_key not in dataset.column_names:
         columns = ", ".join(dataset.column_names)
@@ -491,4 +473,4 @@ def _iter_dataset(source: Source, start: int, end: int | None, text_key: str) ->
     stop = len(dataset) if end is None else end
     for first in range(start, stop, _DATASET_ROWS):
         texts = dataset[first : min(first + _DATASET_ROWS, stop)][text_key]
-        yield from (Row({text_key: text}, source.name, first + k + 1) for k, text in enumerate(texts))
+        yield from (rows.Row({text_key: text}, source.name, first + k + 1) for k, text in enumerate(texts))

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -114,15 +115,19 @@ class ExampleSource:
         return build_batch(self.corpus, pairs, keys, self.table, self.settings)
 
     def build_step(
-        self, step: int, *, batch_size: int, rank: int = 0, world_size: int = 1
+        self, step: int, *, batch_size: int, max_tokens: int | None = None, rank: int = 0, world_size: int = 1
     ) -> list[PretrainingBatch]:
         """Build the examples of one step; two batches if an epoch ends inside it.
 
-        Of several processes each builds an equal share of the same examples, in the order of ranks.
+        `max_tokens` cuts them into micro-batches of about that size. Of several processes each builds an
+        equal share of the same examples, in the order of ranks.
         """
         parts = self.order.step(step, batch_size=batch_size)
         shares = share_step(parts, rank=rank, world_size=world_size)
-        return [self.build(numbers, epoch=epoch) for epoch, numbers in shares]
+        batches = [self.build(numbers, epoch=epoch) for epoch, numbers in shares]
+        if max_tokens is None:
+            return batches
+        return [share for batch in batches for share in cut_batch(batch, max_tokens=max_tokens)]
 
 
 def build_source(
@@ -221,30 +226,6 @@ def cut_batch(batch: PretrainingBatch, *, max_tokens: int) -> list[PretrainingBa
     return [batch.select(rows) for rows in np.split(order, np.flatnonzero(np.diff(share_of)) + 1)]
 
 
-@dataclass(frozen=True)
-class _Steps:
-    """Steps by index, the dataset of torch's loader."""
-
-    source: ExampleSource
-    batch_size: int
-    first_step: int
-    num_steps: int
-    max_tokens: int | None
-    rank: int
-    world_size: int
-
-    def __len__(self) -> int:
-        return self.num_steps
-
-    def __getitem__(self, index: int) -> list[PretrainingBatch]:
-        batches = self.source.build_step(
-            self.first_step + index, batch_size=self.batch_size, rank=self.rank, world_size=self.world_size
-        )
-        if self.max_tokens is None:
-            return batches
-        return [share for batch in batches for share in cut_batch(batch, max_tokens=self.max_tokens)]
-
-
 def iter_steps(
     source: ExampleSource,
     *,
@@ -258,20 +239,21 @@ def iter_steps(
 ) -> Iterator[list[PretrainingBatch]]:
     """Yield the batches of steps [first_step, first_step + num_steps), built ahead by worker processes.
 
-    They are the same with any number of workers. `max_tokens` cuts each step into micro-batches of about that
-    size; `rank` of `world_size` processes takes its share of each. Workers end with the iteration. Prefetched
-    batches are no state: a run resumes from the step that was consumed.
+    They are the same with any number of workers, which end with the iteration. Prefetched batches are no
+    state: a run resumes from the step that was consumed. The other arguments are those of `build_step`.
     """
     from torch.utils.data import DataLoader  # here: showing an example needs no torch
 
-    steps: Any = _Steps(source, batch_size, first_step, num_steps, max_tokens, rank, world_size)
+    steps: Any = range(first_step, first_step + num_steps)
     loader: DataLoader[list[PretrainingBatch]] = DataLoader(
         steps,
         batch_size=None,
         shuffle=False,
         num_workers=num_workers,
         prefetch_factor=_PREFETCHED_STEPS if num_workers else None,
-        collate_fn=_identity,
+        collate_fn=partial(  # runs in the workers
+            source.build_step, batch_size=batch_size, max_tokens=max_tokens, rank=rank, world_size=world_size
+        ),
         worker_init_fn=_start_worker,
     )
     # torch's own handler of SIGCHLD raises at any moment when a worker dies; without it the error comes from
@@ -298,10 +280,6 @@ def _exit_with_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
-
-
-def _identity(batches: list[PretrainingBatch]) -> list[PretrainingBatch]:
-    return batches
 
 
 @dataclass(frozen=True)

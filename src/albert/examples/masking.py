@@ -79,7 +79,11 @@ def draw_spans(
     row, length = _draw_lengths(num_words, row_length, edge_tokens, keys, settings)
     # Spans one after another, with one free word between two (none where single tokens are masked).
     gap = 1 if is_ngram else 0
-    rank, used = _accumulate(row, length, len(num_words))
+    count = np.bincount(row, minlength=len(num_words))
+    first = np.cumsum(count) - count
+    rank = np.arange(len(row)) - first[row]
+    running = np.concatenate([[0], np.cumsum(length)])
+    used = running[1:] - running[first[row]]  # words of this span and of those before it in its row
     fits = used + rank * gap <= num_words[row]
     row, length, rank, used = row[fits], length[fits], rank[fits], used[fits]
     count = np.bincount(row, minlength=len(num_words))
@@ -158,14 +162,6 @@ def _words_for_tokens(
     tokens = np.where(is_long, num_tokens - rarer * edge_tokens, num_tokens)
     wanted: NDArray[np.float64] = share * num_tokens * words / np.maximum(tokens, 1)
     return wanted
-
-
-def _accumulate(row: Ints, length: Ints, num_rows: int) -> tuple[Ints, Ints]:
-    """Return each span's rank in its row, and the words that it and those before it use."""
-    count = np.bincount(row, minlength=num_rows)
-    first = np.cumsum(count) - count
-    running = np.concatenate([[0], np.cumsum(length)])
-    return np.arange(len(row)) - first[row], running[1:] - running[first[row]]
 
 
 def replace_tokens(ids: Ints, masked: Ints, keys: Keys, table: TokenTable, settings: ExampleSettings) -> Ints:
