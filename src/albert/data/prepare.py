@@ -70,7 +70,7 @@ from albert.data.storage import (
     put_json,
     to_path,
 )
-from albert.errors import AlbertError, FileFormatError, InputError
+from albert.errors import AlbertError, InputError
 from albert.files import hash_file, hold, read_json, read_text, writing_to
 from albert.progress import NullReporter, Reporter
 from albert.settings import Settings, build_settings
@@ -407,7 +407,7 @@ def _run_pass(
 
 
 class HashRecord(Settings):
-    """Written after the hashes and the cleaned text of a unit."""
+    """The record of the first pass over a unit, written after its files."""
 
     key: str
     num_text_bytes: int
@@ -415,7 +415,7 @@ class HashRecord(Settings):
 
 
 class UnitRecord(Settings):
-    """Written after the shards of a unit."""
+    """The record of the second pass over a unit, written after its shards."""
 
     key: str
     num_unknown: int
@@ -598,12 +598,7 @@ def write_unit(task: UnitTask) -> UnitRecord:
 
 @lru_cache(maxsize=1)
 def _load_vocabulary(out: str, fingerprint: str) -> Tokenizer:
-    tokenizer = load_vocabulary(open_storage(out))
-    if tokenizer.fingerprint != fingerprint:
-        raise FileFormatError(
-            f"{out}/{VOCAB_DIR}: changed while the corpus was prepared; run the same command again"
-        )
-    return tokenizer
+    return load_vocabulary(open_storage(out))
 
 
 def _iter_kept(task: UnitTask, scratch: Storage, tally: Tally) -> Iterator[RawDocument]:

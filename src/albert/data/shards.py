@@ -113,20 +113,16 @@ def reject_other_vocabulary(manifest: Manifest, location: str, fingerprint: str)
 
 
 def save_vocabulary(out: Storage, tokenizer: Tokenizer) -> None:
-    """Write the vocabulary's files into the corpus, unless they are there, and remove those of another."""
+    """Write the vocabulary's files into the corpus, and remove those of another."""
     with tempfile.TemporaryDirectory(prefix="albert-") as folder:
         save_tokenizer(tokenizer, Path(folder))
         for file in TOKENIZER_FILES:
             written, name = Path(folder) / file, f"{VOCAB_DIR}/{file}"
-            if not written.exists():
+            if written.exists():
+                with out.writing(name) as path:
+                    shutil.copyfile(written, path)
+            else:
                 out.remove(name)
-                continue
-            if out.find_size(name) == written.stat().st_size:
-                with out.reading(name) as path:
-                    if path.read_bytes() == written.read_bytes():
-                        continue
-            with out.writing(name) as path:
-                shutil.copyfile(written, path)
 
 
 def fetch_vocabulary(out: Storage, folder: Path) -> None:

@@ -252,12 +252,7 @@ def survey_source(task: SurveyTask) -> SourceSurvey:
 
 def measure_source(source: Source, *, is_fresh: bool = False) -> tuple[int, int]:
     """Return the size of a file and a number that changes with it; zeros for a dataset."""
-    if source.kind == "dataset":
-        return 0, 0
-    try:
-        return storage.measure(source.path, is_fresh=is_fresh)
-    except OSError as error:
-        raise FileFormatError(f"{source.path}: {error.strerror}; check the path, or leave it out") from error
+    return (0, 0) if source.kind == "dataset" else storage.measure(source.path, is_fresh=is_fresh)
 
 
 def choose_slice_bytes(sources: Iterable[Source]) -> int:
@@ -271,12 +266,9 @@ def _is_binary(source: Source) -> bool:
 
 def _hash_source(path: str) -> str:
     digest = hashlib.sha256()
-    try:
-        with storage.open_binary(path) as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError as error:
-        raise FileFormatError(f"{path}: {error.strerror}; make it readable, or leave it out") from error
+    with storage.open_binary(path) as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
     return digest.hexdigest()
 
 

@@ -90,10 +90,23 @@ def open_remote(url: str, *, is_fresh: bool = False) -> Iterator[tuple[Any, str]
 
 
 @contextmanager
+def file_errors(path: PathOrUrl) -> Iterator[None]:
+    """Raise the errors of a local file that is missing or cannot be read as a `FileFormatError`."""
+    try:
+        yield
+    except OSError as error:
+        raise FileFormatError(
+            f"{path}: {error.strerror or error}; make it readable, or leave it out"
+        ) from error
+
+
+@contextmanager
 def open_binary(path: PathOrUrl) -> Iterator[BinaryIO]:
     """Open a local or remote file for reading, without decompressing it."""
     if not is_url(path):
-        with to_path(path).open("rb") as file:
+        with file_errors(path):
+            opened = to_path(path).open("rb")
+        with opened as file:
             yield file
         return
     with open_remote(str(path)) as (system, remote), system.open(remote, "rb") as file:
@@ -125,21 +138,16 @@ def iter_bytes(
     """
     left = sys.maxsize if end is None else end - start
     opener = OPENERS.get(to_name(path).suffix)
-    try:
-        with (
-            open_binary(path) as file,
-            _damage_errors(path),
-            opener(file) if opener else nullcontext(file) as stream,
-        ):
-            if start:
-                stream.seek(start)
-            while left > 0 and (block := stream.read(min(block_bytes, left))):
-                left -= len(block)
-                yield block
-    except OSError as error:
-        raise FileFormatError(
-            f"{path}: {error.strerror or error}; make it readable, or leave it out"
-        ) from error
+    with (
+        open_binary(path) as file,
+        _damage_errors(path),
+        opener(file) if opener else nullcontext(file) as stream,
+    ):
+        if start:
+            stream.seek(start)
+        while left > 0 and (block := stream.read(min(block_bytes, left))):
+            left -= len(block)
+            yield block
 
 
 @contextmanager
@@ -169,7 +177,8 @@ def read_head(path: PathOrUrl, *, num_bytes: int = HEAD_BYTES) -> bytes:
 def measure(path: PathOrUrl, *, is_fresh: bool = False) -> tuple[int, int]:
     """Return a file's size, and a number that changes when the file does; `is_fresh` skips fsspec's cache."""
     if not is_url(path):
-        status = to_path(path).stat()
+        with file_errors(path):
+            status = to_path(path).stat()
         return status.st_size, status.st_mtime_ns
     with open_remote(str(path), is_fresh=is_fresh) as (system, remote):
         info = system.info(remote)
@@ -210,7 +219,6 @@ class LocalFolder:
         return self.path / "lock"
 
     def below(self, name: str) -> "LocalFolder":
-        """Return a folder inside."""
         return LocalFolder(self.path / name)
 
     def reading(self, name: str) -> AbstractContextManager[Path]:
@@ -235,11 +243,9 @@ class LocalFolder:
         return require_folder(self.path, hint="choose another")
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it exists."""
         (self.path / name).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove the folder with its content."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def remove_unfinished(self) -> None:

@@ -317,15 +317,13 @@ def describe_example(
             f"example {number} is dropped: its document is a single sentence, and the objective "
             f"{source.settings.objective} needs two; choose another"
         )
-    originals = batch.ids_T.copy()
+    originals, span_of = batch.ids_T.copy(), np.zeros_like(batch.ids_T)
     originals[batch.masked_M] = batch.targets_M
-    span_of = np.zeros(len(originals), dtype=np.int64)
-    for index, (start, end) in enumerate(zip(batch.spans.start, batch.spans.end, strict=True), start=1):
-        span_of[start:end] = index
-    columns = (batch.ids_T.tolist(), originals.tolist(), span_of.tolist())
+    num_tokens = batch.spans.end - batch.spans.start
+    span_of[batch.masked_M] = np.repeat(1 + np.arange(len(num_tokens)), num_tokens)
     tokens = [
         TokenView(tokenizer.piece(shown), tokenizer.piece(original), span)
-        for shown, original, span in zip(*columns, strict=True)
+        for shown, original, span in np.stack([batch.ids_T, originals, span_of], axis=1).tolist()
     ]
     border = int((batch.segments_T == 0).sum()) - 1  # the first [SEP]
     label = int(batch.labels_B[0])
