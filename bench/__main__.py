@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from albert.data.corpus import open_corpus
-from albert.data.manifest import VOCAB_DIR
 from albert.data.prepare import prepare_corpus
+from albert.data.shards import VOCAB_DIR
 from albert.files import read_text, write_text
 from albert.study.step_costs import describe_machine
 from albert.text.folder import load_tokenizer

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from albert.data.corpus import Corpus
+from albert.examples.batches import ExampleSource, build_source
 from albert.examples.settings import ExampleSettings
-from albert.examples.source import ExampleSource, build_source
 from albert.settings import build_settings
 from albert.text.tokenizer import Tokenizer
 from bench.published_examples import build_examples
@@ -76,7 +76,7 @@ def read_documents(corpus: Corpus, count: int) -> list[list[list[int]]]:
             sentences = range(int(a), int(b))
             documents.append(
                 [
-                    part.pieces[part.sentence_starts[s] : part.sentence_starts[s + 1]].tolist()
+                    part.tokens[part.sentence_starts[s] : part.sentence_starts[s + 1]].tolist()
                     for s in sentences
                 ]
             )

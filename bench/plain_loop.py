@@ -39,7 +39,7 @@ def _pad(batch: PretrainingBatch, longest: int) -> dict[str, Any]:
     row = np.repeat(np.arange(count), batch.lengths)
     column = batch.positions_T
     labels_T = np.full(len(batch.ids_T), IGNORED, dtype=np.int64)
-    labels_T[batch.places_M] = batch.targets_M
+    labels_T[batch.masked_M] = batch.targets_M
     padded = {"labels": np.full((count, longest), IGNORED, dtype=np.int64)}
     padded["labels"][row, column] = labels_T
     named = (("input_ids", batch.ids_T), ("token_type_ids", batch.segments_T))

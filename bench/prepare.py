@@ -177,7 +177,7 @@ def read_examples(corpus: Path) -> None:
 
     interpreter = psutil.Process().memory_info().rss
     from albert.data.corpus import open_corpus
-    from albert.examples.source import build_source
+    from albert.examples.batches import build_source
     from albert.text.folder import load_tokenizer
 
     source = build_source(open_corpus(corpus), load_tokenizer(corpus / "vocab"))

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from albert.examples.batches import PretrainingBatch, cut_batch
+from albert.examples.batches import PretrainingBatch, build_source, cut_batch
 from albert.examples.settings import ExampleSettings
-from albert.examples.source import build_source
 from albert.model.albert_model import build_model
 from albert.model.presets import build_preset
 from albert.study.step_costs import HEADS, PAIR_HEAD, PeakMemory, build_step_taker

@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 
-from albert.examples.loader import iter_steps
+from albert.examples.batches import ExampleSource, build_source, iter_steps
 from albert.examples.settings import ExampleSettings
-from albert.examples.source import ExampleSource, build_source
 from albert.files import write_json
 from albert.model.albert_model import AlbertModel
 from albert.model.config import ModelConfig

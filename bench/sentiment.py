@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from albert.data.problems import Problems
+from albert.data.rows import Problems
 from albert.tasks.catalogue import find_task
 from albert.tasks.kinds.texts import TextKind
 from albert.tasks.readers.published import iter_glue

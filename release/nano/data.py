@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from albert.data.corpus import open_corpus
-from albert.data.manifest import Manifest
 from albert.data.overlap import find_overlap
-from albert.data.prepare import prepare_corpus
+from albert.data.prepare import PrepareSettings, prepare_corpus
+from albert.data.shards import Manifest
 from albert.data.sources import iter_plain_texts
-from albert.data.units import PrepareSettings
 from albert.errors import FileFormatError, InputError
 from albert.files import atomic_dir, write_json, write_text
 from albert.progress import Reporter

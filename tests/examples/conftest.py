@@ -8,11 +8,10 @@ import pyarrow as pa
 import pytest
 
 from albert.data.corpus import Corpus, open_corpus
-from albert.data.manifest import Manifest, ShardEntry, write_manifest
-from albert.data.shards import write_parts
+from albert.data.shards import Manifest, ShardEntry, write_manifest, write_parts
 from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer
-from tests.corpus.parts import pack
+from tests.data.conftest import pack
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 NUM_ORDINARY = 2000

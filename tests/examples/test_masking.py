@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from albert.examples.batches import build_source
 from albert.examples.settings import ExampleSettings
-from albert.examples.source import build_source
 from albert.settings import build_settings
 
 
@@ -23,7 +23,7 @@ def made(request, corpus, tokenizer):
 
 def test_fifteen_per_cent_of_the_pieces_are_predicted(made):
     _, _, batches = made
-    predicted = sum(len(batch.places_M) for batch in batches)
+    predicted = sum(len(batch.masked_M) for batch in batches)
     pieces = sum(int((batch.lengths - 3).sum()) for batch in batches)
     assert pieces > 500_000
     assert within(predicted, pieces, 0.15)
@@ -42,7 +42,7 @@ def test_spans_of_one_two_and_three_words_come_six_to_three_to_two(made):
 
 def test_of_the_chosen_pieces_80_are_masked_10_random_10_kept(made):
     _, source, batches = made
-    shown = np.concatenate([batch.ids_T[batch.places_M] for batch in batches])
+    shown = np.concatenate([batch.ids_T[batch.masked_M] for batch in batches])
     target = np.concatenate([batch.targets_M for batch in batches])
     is_mask, is_kept = shown == source.table.mask_id, shown == target
     assert within(is_mask.sum(), len(shown), 0.8)
@@ -56,7 +56,7 @@ def test_no_span_touches_a_special_token_or_another_span(made):
     masking, _, batches = made
     for batch in batches[:3]:
         assert batch.targets_M.min() >= 5
-        assert np.all(np.diff(batch.places_M) > 0)
+        assert np.all(np.diff(batch.masked_M) > 0)
         assert np.all(batch.spans.start < batch.spans.end)
         if masking == "ngram":
             assert np.all(batch.spans.start[1:] > batch.spans.end[:-1])
@@ -71,25 +71,10 @@ def test_spans_are_whole_words(made, tokenizer):
         return
     batch = batches[0]
     ids = batch.ids_T.copy()
-    ids[batch.places_M] = batch.targets_M
+    ids[batch.masked_M] = batch.targets_M
     for start, end, num_words in zip(batch.spans.start, batch.spans.end, batch.spans.num_words, strict=True):
         begins = source.table.begins_word[ids[start:end]]
         row_begins = ids[start - 1] in (source.table.cls_id, source.table.sep_id)
         assert begins[0] or row_begins  # what a cut left of a word counts as one
         assert begins[1:].sum() + 1 == num_words
         assert ids[end] == source.table.sep_id or source.table.begins_word[ids[end]]
-
-
-def test_every_place_of_a_long_row_is_reached_alike(corpus, tokenizer):
-    settings = build_settings(
-        ExampleSettings, values={"max_length": 128, "masking": "token", "short_share": 0.0}
-    )
-    source = build_source(corpus, tokenizer, settings=settings)
-    hits, seen = np.zeros(128), np.zeros(128)
-    for epoch in range(10):
-        batch = source.build(np.arange(source.num_examples), epoch=epoch)
-        np.add.at(hits, batch.positions_T[batch.places_M], 1)
-        np.add.at(seen, batch.positions_T, 1)
-    share = hits[10:110] / seen[10:110]
-    assert share.min() > 0.13
-    assert share.max() < 0.17

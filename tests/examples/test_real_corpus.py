@@ -5,8 +5,8 @@ import pytest
 
 from albert.data.corpus import open_corpus
 from albert.data.prepare import prepare_corpus
+from albert.examples.batches import build_source
 from albert.examples.settings import ExampleSettings
-from albert.examples.source import build_source
 from albert.settings import build_settings
 from albert.text.folder import load_tokenizer
 from tests.real_data import find_vocabulary, unpack
@@ -36,13 +36,13 @@ def test_the_published_shares(novels, max_length):
         for start in range(0, source.num_examples, 4096)
     ]
     pieces = sum(int((batch.lengths - 3).sum()) for batch in batches)
-    predicted = sum(len(batch.places_M) for batch in batches)
+    predicted = sum(len(batch.masked_M) for batch in batches)
     assert pieces > 10_000_000
     assert within(predicted, pieces, 0.15, deviations=3)
     words = np.concatenate([batch.spans.num_words for batch in batches])
     for count, share in ((1, 6 / 11), (2, 3 / 11), (3, 2 / 11)):
         assert within(int((words == count).sum()), len(words), share, deviations=3)
-    shown = np.concatenate([batch.ids_T[batch.places_M] for batch in batches])
+    shown = np.concatenate([batch.ids_T[batch.masked_M] for batch in batches])
     target = np.concatenate([batch.targets_M for batch in batches])
     assert within((shown == tokenizer.mask_id).sum(), predicted, 0.8, deviations=3)
     assert within((shown == target).sum(), predicted, 0.1 + 0.1 / len(source.table.ordinary), deviations=3)

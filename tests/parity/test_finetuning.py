@@ -13,7 +13,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from albert.data.problems import Problems
+from albert.data.rows import Problems
 from albert.examples.randomness import ExampleOrder
 from albert.pretrained.folder import load_vocabulary
 from albert.pretrained.names import to_theirs

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert.data.problems import BadRow
+from albert.data.rows import BadRow
 from albert.errors import FileFormatError
 from albert.tasks.labels import Labels, build_labels, plain_label
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import albert
-from albert.data.problems import Problems
+from albert.data.rows import Problems
 from albert.errors import FileFormatError, InputError
 from albert.model.runtime import RuntimeSettings
 from albert.tasks import prediction

@@ -15,9 +15,9 @@ from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from albert.data.corpus import open_corpus
+from albert.examples.batches import build_source
 from albert.examples.randomness import ExampleOrder, share_step
 from albert.examples.settings import ExampleSettings
-from albert.examples.source import build_source
 from albert.pretrained.folder import load_model
 from albert.text.folder import load_tokenizer
 from albert.training.checkpoints import CheckpointFolder

@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from albert.data.corpus import open_corpus
-from albert.examples.batches import PretrainingBatch, cut_batch
+from albert.examples.batches import PretrainingBatch, build_source, cut_batch
 from albert.examples.masking import NO_SPANS
 from albert.examples.settings import ExampleSettings
-from albert.examples.source import build_source
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.tasks.finetune_settings import FinetuneSettings
@@ -123,9 +122,9 @@ def test_shares_hold_every_sequence_once_with_its_own_answers(batch):
         starts = np.cumsum(of.lengths) - of.lengths
         found: list[tuple[object, ...]] = []
         for start, length, label in zip(starts, of.lengths, of.labels_B, strict=True):
-            here = (of.places_M >= start) & (of.places_M < start + length)
+            here = (of.masked_M >= start) & (of.masked_M < start + length)
             ids, segments = (x[start : start + length].tolist() for x in (of.ids_T, of.segments_T))
-            answers = (of.places_M[here] - start).tolist(), of.targets_M[here].tolist()
+            answers = (of.masked_M[here] - start).tolist(), of.targets_M[here].tolist()
             found.append((ids, segments, answers, int(label)))
         return found
 
@@ -143,7 +142,7 @@ def test_a_batch_without_masked_words_reaches_every_weight(model, batch):
     """Of many processes, each waits for the gradient of every weight: one that has none would stop all."""
     nothing = np.empty(0, dtype=np.int64)
     unmasked = dataclasses.replace(
-        batch.select(np.arange(4)), places_M=nothing, targets_M=nothing, spans=NO_SPANS
+        batch.select(np.arange(4)), masked_M=nothing, targets_M=nothing, spans=NO_SPANS
     )
     terms = PretrainLosses(model, pair_head="sop")(unmasked)
     sum(total for total, _ in terms.values()).backward()

@@ -95,8 +95,7 @@ def run_quickstart(
             or a recipe cannot be read.
         StoppedError: If a signal stopped pretraining or fine-tuning; what was done is saved.
     """
-    from albert.data.prepare import prepare_corpus
-    from albert.data.units import PrepareSettings
+    from albert.data.prepare import PrepareSettings, prepare_corpus
     from albert.study.layers import LayersSettings, run_layers
 
     began = time.monotonic()

@@ -142,7 +142,7 @@ def read_documents(corpus: "Corpus", tokenizer: "Tokenizer") -> list[list[str]]:
     for part in corpus.parts:
         for first, last in pairwise(part.document_starts):
             borders = pairwise(part.sentence_starts[first : last + 1])
-            documents.append([tokenizer.decode(part.pieces[start:end].tolist()) for start, end in borders])
+            documents.append([tokenizer.decode(part.tokens[start:end].tolist()) for start, end in borders])
     return documents
 
 

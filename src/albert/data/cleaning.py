@@ -30,8 +30,8 @@ _LONG_TOKEN = re.compile(rb"[!-~]{%d,}" % (MAX_TOKEN_BYTES + 1))
 _PAGE_NUMBER = re.compile(
     r"\n[ \t]*(?:[-–—\[(|] ?)?(?:(?:[Pp]age|PAGE|[Pp]\.) ?)?\d{1,4}(?: ?[-–—\])|])?[ \t]*(?=\n)"
 )
-_LICENCE_START = re.compile(r"\*\*\* ?START OF (?:THE|THIS) PROJECT GUTENBERG[^\n]*\n")
-_LICENCE_END = re.compile(
+_LICENSE_START = re.compile(r"\*\*\* ?START OF (?:THE|THIS) PROJECT GUTENBERG[^\n]*\n")
+_LICENSE_END = re.compile(
     r"^(?:\*\*\* ?END OF (?:THE|THIS) PROJECT GUTENBERG|End of (?:the )?Project Gutenberg)", re.MULTILINE
 )
 _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
@@ -54,10 +54,10 @@ def clean_bytes(data: bytes, counts: Counter[str], *, keeps_long_tokens: bool = 
         for kind, pattern in _INVISIBLE:
             kept, number = pattern.subn(b"", kept)
             count(counts, kind, number)
-    return mend_bytes(kept if keeps_long_tokens else _drop_long_tokens(kept, counts), counts)
+    return decode_bytes(kept if keeps_long_tokens else _drop_long_tokens(kept, counts), counts)
 
 
-def mend_bytes(data: bytes, counts: Counter[str]) -> str:
+def decode_bytes(data: bytes, counts: Counter[str]) -> str:
     """Decode bytes; what is not UTF-8 becomes U+FFFD and is counted."""
     text = data.decode("utf-8", "replace")
     if "\ufffd" in text:
@@ -67,8 +67,7 @@ def mend_bytes(data: bytes, counts: Counter[str]) -> str:
 
 def clean_text(text: str, counts: Counter[str], *, keeps_long_tokens: bool = False) -> str:
     """Clean the text of a record; a lone surrogate counts as broken."""
-    data = text.encode("utf-8", "surrogatepass")
-    return clean_bytes(data, counts, keeps_long_tokens=keeps_long_tokens)
+    return clean_bytes(text.encode("utf-8", "surrogatepass"), counts, keeps_long_tokens=keeps_long_tokens)
 
 
 def _drop_long_tokens(data: bytes, counts: Counter[str]) -> bytes:
@@ -118,32 +117,32 @@ def _is_title(line: str) -> bool:
     return len(line) >= 6 and sum(word[0].islower() for word in words) < 0.5 * len(words)
 
 
-def drop_licence(text: str, counts: Counter[str], *, is_licence: bool | None = None) -> tuple[str, bool]:
+def drop_license(text: str, counts: Counter[str], *, is_license: bool | None = None) -> tuple[str, bool]:
     """Remove Project Gutenberg's licenses; also return whether the text ends inside one.
 
-    A file may hold several books: after an end, all is license up to the next start. `is_licence` is what the
+    A file may hold several books: after an end, all is license up to the next start. `is_license` is what the
     chunk before returned, or None at the beginning: text before a first start is license, too.
     """
     if "GUTENBERG" not in text.upper():
-        kept = "" if is_licence else text
+        kept = "" if is_license else text
         count(counts, "licence_characters", len(text) - len(kept))
-        return kept, bool(is_licence)
+        return kept, bool(is_license)
     marks = sorted(
-        [(mark.start(), mark.end(), True) for mark in _LICENCE_START.finditer(text)]
-        + [(mark.start(), mark.end(), False) for mark in _LICENCE_END.finditer(text)]
+        [(mark.start(), mark.end(), True) for mark in _LICENSE_START.finditer(text)]
+        + [(mark.start(), mark.end(), False) for mark in _LICENSE_END.finditer(text)]
     )
     parts: list[str] = []
-    place = 0
+    position = 0
     for start, end, is_start in marks:
-        if not is_licence and not (is_start and is_licence is None):
-            parts.append(text[place:start])
-        is_licence = not is_start
-        place = end
-    if not is_licence:
-        parts.append(text[place:])
+        if not is_license and not (is_start and is_license is None):
+            parts.append(text[position:start])
+        is_license = not is_start
+        position = end
+    if not is_license:
+        parts.append(text[position:])
     kept = "".join(parts)
     count(counts, "licence_characters", len(text) - len(kept))
-    return kept, bool(is_licence)
+    return kept, bool(is_license)
 
 
 def looks_binary(head: bytes) -> bool:

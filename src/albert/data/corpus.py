@@ -1,34 +1,45 @@
-"""Open a prepared corpus as one long row of tokens, fetch it first if it is remote, and split it."""
+"""Open a prepared corpus, local or remote, as one long sequence of tokens; split it, and summarize it."""
 
+import mmap
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from albert.data.manifest import (
+from albert.data.shards import (
     MANIFEST_NAME,
     SHARDS_DIR,
     VOCAB_DIR,
     Manifest,
     ShardEntry,
+    ShardPart,
+    allow_open_files,
+    cut_part,
     fetch_vocabulary,
     read_manifest,
+    read_shard,
+    reject_other_vocabulary,
 )
-from albert.data.paths import PathOrUrl, is_url, to_path
-from albert.data.shards import MappedFiles, ShardPart, cut_part, read_shard
-from albert.data.storage import LocalFolder, Meter, RemoteFolder
-from albert.errors import AlbertError, FileFormatError, InputError
-from albert.files import atomic_path, default_cache_dir, hash_file, hold, read_json, write_json, writing_to
+from albert.data.storage import ByteProgress, LocalFolder, PathOrUrl, RemoteFolder, is_url, to_path
+from albert.errors import FileFormatError, InputError
+from albert.files import atomic_path, default_cache_dir, hash_file, hold, writing_to
 from albert.progress import NullReporter, Reporter
 from albert.text.folder import load_tokenizer
 
 CORPORA_DIR = "corpora"
-_CHECKED_NAME = "checked.json"
+# A corpus up to this size may stay in memory. Of a larger one, pages are released as soon as they were used:
+# one access can load megabytes around it, which would count as this process's memory until the end.
+LARGE_BYTES = 128 * 1024 * 1024
 _NUM_THREADS = 8
+_QUANTILES = {
+    "shortest": 0.0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99, "longest": 1.0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,8 +54,6 @@ class Corpus:
     manifest: Manifest
     parts: tuple[ShardPart, ...]
     starts: NDArray[np.int64]
-    files: MappedFiles = field(default_factory=MappedFiles)
-    file_of_part: tuple[int, ...] = ()
     sentences: tuple[int, int] | None = None
     url: str | None = None
 
@@ -54,24 +63,29 @@ class Corpus:
         return self.url or str(self.folder)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The URL, or the absolute path of the folder."""
         return self.url or str(self.folder.resolve())
 
     @property
-    def num_pieces(self) -> int:
-        """The number of tokens."""
+    def num_tokens(self) -> int:
         return int(self.starts[-1])
 
     @property
     def num_documents(self) -> int:
         """The number of documents; one that was cut counts on both sides."""
-        return sum(len(part.document_starts) - 1 for part in self.parts)
+        return sum(part.num_documents for part in self.parts)
 
-    def let_go(self, part: int) -> None:
-        """Release the memory of a part; a corpus may be larger than memory."""
-        if self.file_of_part:
-            self.files.let_go(self.file_of_part[part])
+    @cached_property
+    def _is_large(self) -> bool:
+        num_bytes = sum(shard.num_bytes for shard in self.manifest.shards)
+        return num_bytes > LARGE_BYTES and hasattr(mmap, "MADV_DONTNEED")
+
+    def release(self, part: int) -> None:
+        """Release the memory of a part, if the corpus is large; the next access loads it again."""
+        file = self.parts[part].file
+        if self._is_large and file is not None:
+            file.madvise(mmap.MADV_DONTNEED)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process maps the files itself, rather than receiving their content.
@@ -79,70 +93,60 @@ class Corpus:
 
 
 def open_corpus(
-    place: PathOrUrl, *, fingerprint: str | None = None, reporter: Reporter | None = None
+    location: PathOrUrl, *, fingerprint: str | None = None, reporter: Reporter | None = None
 ) -> Corpus:
     """Map a corpus into memory; a remote one is copied to the cache first.
 
-    Raise an error if a shard is missing or damaged, or the vocabulary is not that of `fingerprint`.
+    Args:
+        location: Folder or URL of the corpus.
+        fingerprint: Fingerprint of the vocabulary that the corpus must have.
+        reporter: Receives the progress of the copy.
+
+    Raises:
+        FileFormatError: If the manifest or a shard is missing or damaged.
+        InputError: If the corpus has another vocabulary.
     """
-    folder = fetch_corpus(place, reporter=reporter)
-    manifest = read_manifest(folder, fingerprint=fingerprint)
+    folder = fetch_corpus(location, reporter=reporter)
+    manifest = read_manifest(folder)
+    if fingerprint is not None:
+        reject_other_vocabulary(manifest, str(folder), fingerprint)
+    allow_open_files(len(manifest.shards))
     parts: list[ShardPart] = []
-    files = MappedFiles()
-    file_of_part: list[int] = []
     for entry in manifest.shards:
         path = folder / entry.name
         if not path.exists():
             raise FileFormatError(f"{path}: missing; copy it back, or prepare the corpus again")
         if path.stat().st_size != entry.num_bytes:
             raise FileFormatError(
-                f"{path}: {path.stat().st_size} bytes and the manifest says {entry.num_bytes}; "
-                "it was cut short or changed: copy it again, or prepare the corpus again"
+                f"{path}: {path.stat().st_size} bytes, but the manifest says {entry.num_bytes}; "
+                "copy it again, or prepare the corpus again"
             )
-        found = read_shard(path, files=files)
-        parts += found
-        file_of_part += [len(files) - 1] * len(found)
-    return Corpus(
-        folder,
-        manifest,
-        tuple(parts),
-        _find_starts(parts),
-        files,
-        tuple(file_of_part),
-        url=str(place) if is_url(place) else None,
-    )
+        parts += read_shard(path)
+    url = str(location) if is_url(location) else None
+    return Corpus(folder, manifest, tuple(parts), _find_token_starts(parts), url=url)
 
 
-def narrow(corpus: Corpus, first: int, last: int) -> Corpus:
-    """Return the sentences [first, last) of a whole corpus; only the parts at the ends are copied."""
-    assert corpus.sentences is None, "a part of a part would count its sentences from elsewhere"
-    parts: list[ShardPart] = []
-    file_of_part: list[int] = []
-    start = 0
-    for number, part in enumerate(corpus.parts):
-        count = len(part.sentence_starts) - 1
-        a, b = max(first - start, 0), min(last - start, count)
-        if a < b:
-            parts.append(part if (a, b) == (0, count) else cut_part(part, a, b))
-            file_of_part.append(corpus.file_of_part[number])
-        start += count
-    return replace(
-        corpus,
-        parts=tuple(parts),
-        starts=_find_starts(parts),
-        file_of_part=tuple(file_of_part),
-        sentences=(first, last),
-    )
-
-
-def _find_starts(parts: Sequence[ShardPart]) -> NDArray[np.int64]:
-    counts = np.array([len(part.pieces) for part in parts], dtype=np.int64)
+def _find_token_starts(parts: Sequence[ShardPart]) -> NDArray[np.int64]:
+    counts = np.array([len(part.tokens) for part in parts], dtype=np.int64)
     return np.concatenate([[0], counts.cumsum()])
 
 
 def _open_range(folder: Path, sentences: tuple[int, int] | None, url: str | None) -> Corpus:
     corpus = replace(open_corpus(folder), url=url)
     return corpus if sentences is None else narrow(corpus, *sentences)
+
+
+def narrow(corpus: Corpus, first: int, last: int) -> Corpus:
+    """Return the sentences [first, last) of a whole corpus; only the parts at the ends are copied."""
+    assert corpus.sentences is None, "sentences are counted from the beginning of the folder"
+    parts: list[ShardPart] = []
+    start = 0
+    for part in corpus.parts:
+        a, b = max(first - start, 0), min(last - start, part.num_sentences)
+        if a < b:
+            parts.append(part if (a, b) == (0, part.num_sentences) else cut_part(part, a, b))
+        start += part.num_sentences
+    return replace(corpus, parts=tuple(parts), starts=_find_token_starts(parts), sentences=(first, last))
 
 
 @dataclass(frozen=True)
@@ -153,79 +157,77 @@ class SplitCorpus:
     held_out: Corpus
 
 
-def hold_out(corpus: Corpus, *, share: float, max_pieces: int, min_documents: int = 1) -> SplitCorpus:
-    """Hold out the last documents for evaluation: `share` of the tokens, at most about `max_pieces`.
+def hold_out(corpus: Corpus, *, share: float, max_tokens: int, min_documents: int = 1) -> SplitCorpus:
+    """Hold out the last documents for evaluation: `share` of the tokens, at most about `max_tokens`.
 
     Whole documents are held out, so that no neighbor of a held-out sentence is trained on; if the last one is
     more than three times too long, only its end, of two sentences or more. At least `min_documents` are held
     out.
     """
-    wanted = max(1, min(round(share * corpus.num_pieces), max_pieces))
-    counts = [len(part.sentence_starts) - 1 for part in corpus.parts]
-    ends, documents, first = _list_tail(corpus, counts, 3 * wanted, min_documents)
-    by_sentence = int(np.searchsorted(ends, corpus.num_pieces - wanted, side="right"))
+    wanted = max(1, min(round(share * corpus.num_tokens), max_tokens))
+    num_sentences = sum(part.num_sentences for part in corpus.parts)
+    ends, documents = _list_tail(corpus, 3 * wanted, min_documents)
+    by_sentence = int(np.searchsorted(ends, corpus.num_tokens - wanted, side="right"))
     by_sentence = max(0, min(by_sentence, len(ends) - 2))
     number = int(np.searchsorted(documents, by_sentence, side="right")) - 1
     by_document = int(documents[max(0, min(number, len(documents) - min_documents))])
-    is_near = by_document > 0 and corpus.num_pieces - ends[by_document - 1] <= 3 * wanted
-    cut = first + (by_document if is_near or min_documents > 1 else by_sentence)
-    if not 0 < cut < sum(counts) or corpus.num_documents < min_documents:
+    is_near = by_document > 0 and corpus.num_tokens - ends[by_document - 1] <= 3 * wanted
+    cut = num_sentences - len(ends) + (by_document if is_near or min_documents > 1 else by_sentence)
+    if not 0 < cut < num_sentences or corpus.num_documents < min_documents:
         raise InputError(
-            f"{corpus.name}: {sum(counts)} sentences in {corpus.num_documents} documents are too few to "
+            f"{corpus.name}: {num_sentences} sentences in {corpus.num_documents} documents are too few to "
             "hold some out; prepare more text, or give a prepared corpus to evaluate on as held_out.data"
         )
-    return SplitCorpus(narrow(corpus, 0, cut), narrow(corpus, cut, sum(counts)))
+    return SplitCorpus(narrow(corpus, 0, cut), narrow(corpus, cut, num_sentences))
+
+
+def _list_tail(
+    corpus: Corpus, num_tokens: int, num_documents: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Look at the last parts only, those that hold more than so many tokens and documents.
+
+    Return the token where each of their sentences ends, and the sentence where each document begins.
+    """
+    first = len(corpus.parts)
+    found = 0
+    while first and (corpus.num_tokens - corpus.starts[first] <= num_tokens or found <= num_documents):
+        first -= 1
+        found += corpus.parts[first].num_documents
+    ends, documents, num_sentences = [], [], 0
+    for part, start in zip(corpus.parts[first:], corpus.starts[first:], strict=False):
+        ends.append(part.sentence_starts[1:].astype(np.int64) + start)
+        documents.append(part.document_starts[:-1].astype(np.int64) + num_sentences)
+        num_sentences += part.num_sentences
+    return np.concatenate(ends), np.concatenate(documents)
 
 
 def keep_beginning(corpus: Corpus, part: Corpus, *, share: float) -> Corpus:
     """Return the first `share` of `part`, which begins where the corpus does, in whole sentences."""
-    wanted, num_sentences = share * part.num_pieces, 0
-    for number, piece in enumerate(part.parts):
-        left = wanted - part.starts[number]
-        if left <= len(piece.pieces):
-            num_sentences += int(np.searchsorted(piece.sentence_starts[1:], left, side="right"))
+    wanted, num_sentences = share * part.num_tokens, 0
+    for start, shard in zip(part.starts, part.parts, strict=False):
+        left = wanted - start
+        if left <= len(shard.tokens):
+            num_sentences += int(np.searchsorted(shard.sentence_starts[1:], left, side="right"))
             break
-        num_sentences += len(piece.sentence_starts) - 1
+        num_sentences += shard.num_sentences
     if not num_sentences:
         raise InputError(
-            f"{corpus.name}: {share:.3g} of {part.num_pieces:,} pieces is less than a sentence; raise "
+            f"{corpus.name}: {share:.3g} of {part.num_tokens:,} tokens is less than a sentence; raise "
             "data_share"
         )
     return narrow(corpus, 0, num_sentences)
 
 
-def _list_tail(
-    corpus: Corpus, counts: list[int], num_pieces: int, num_documents: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Look at the last parts only, those that hold more than so many tokens and documents.
-
-    Return the token where each sentence ends, the sentence where each document begins, and the number of
-    sentences before these parts.
-    """
-    first = len(corpus.parts)
-    found = 0
-    while first and (corpus.num_pieces - corpus.starts[first] <= num_pieces or found <= num_documents):
-        first -= 1
-        found += len(corpus.parts[first].document_starts) - 1
-    ends, documents, num_sentences = [], [], 0
-    for number in range(first, len(corpus.parts)):
-        part = corpus.parts[number]
-        ends.append(part.sentence_starts[1:].astype(np.int64) + corpus.starts[number])
-        documents.append(part.document_starts[:-1].astype(np.int64) + num_sentences)
-        num_sentences += counts[number]
-    return np.concatenate(ends), np.concatenate(documents), sum(counts) - num_sentences
-
-
-def fetch_corpus(place: PathOrUrl, *, reporter: Reporter | None = None) -> Path:
+def fetch_corpus(location: PathOrUrl, *, reporter: Reporter | None = None) -> Path:
     """Return the folder of a corpus: its own, or for a URL that of its copy in the cache.
 
     A remote corpus is copied once, since an epoch reads all of it in random order. The copy is named after
-    its manifest, whose checksums fsspec's own caches could not check; shards that are missing or damaged are
-    fetched again. Of several processes that ask at once, one fetches and the others wait.
+    its manifest; shards are checked when they are copied, and copied again if they are missing or cut short.
+    If several processes need it at once, one copies it and the others wait.
     """
-    if not is_url(place):
-        return to_path(place)
-    store = RemoteFolder(str(place).rstrip("/"))
+    if not is_url(location):
+        return to_path(location)
+    store = RemoteFolder(str(location).rstrip("/"))
     read_manifest(store)  # an error names the URL
     cache = default_cache_dir()
     hint = "free space there, or set ALBERT_CACHE to another folder"
@@ -233,63 +235,83 @@ def fetch_corpus(place: PathOrUrl, *, reporter: Reporter | None = None) -> Path:
         manifest = read_manifest(path.parent)
         folder = cache / CORPORA_DIR / hash_file(path)[:32]
         with hold(folder.with_suffix(".lock"), busy=None):
-            LocalFolder(folder / SHARDS_DIR).sweep()
+            LocalFolder(folder / SHARDS_DIR).remove_unfinished()
             _fetch_shards(store, manifest, folder, reporter or NullReporter())
-            if not _has_vocabulary(folder, manifest):
+            if not (folder / MANIFEST_NAME).exists():
                 fetch_vocabulary(store, folder / VOCAB_DIR)
-                if not _has_vocabulary(folder, manifest):
+                if load_tokenizer(folder / VOCAB_DIR).fingerprint != manifest.vocabulary:
                     raise FileFormatError(
-                        f"{store.place}/{VOCAB_DIR}: is not the vocabulary that the corpus was prepared "
+                        f"{store.location}/{VOCAB_DIR}: is not the vocabulary that the corpus was prepared "
                         "with; prepare it again"
                     )
-            with atomic_path(folder / MANIFEST_NAME) as aside:
-                aside.write_bytes(path.read_bytes())
+                with atomic_path(folder / MANIFEST_NAME) as aside:
+                    aside.write_bytes(path.read_bytes())
     return folder
 
 
 def _fetch_shards(store: RemoteFolder, manifest: Manifest, folder: Path, reporter: Reporter) -> None:
-    checked = _read_checked(folder)
-
-    def is_sound(shard: ShardEntry) -> bool:
-        path = folder / shard.name
-        if not path.is_file() or path.stat().st_size != shard.num_bytes:
-            return False
-        # The bytes are checked again only if the file was written since.
-        return checked.get(shard.name) == path.stat().st_mtime_ns or hash_file(path) == shard.sha256
-
     def fetch(shard: ShardEntry) -> None:
         with atomic_path(folder / shard.name) as aside:
             store.fetch(shard.name, aside)
             if hash_file(aside) != shard.sha256:
                 raise FileFormatError(
-                    f"{store.place}/{shard.name}: {aside.stat().st_size} bytes that are not those of its "
+                    f"{store.location}/{shard.name}: {aside.stat().st_size} bytes that do not match the "
                     "manifest; if the corpus is being prepared, wait for it, else prepare it again"
                 )
 
-    wanted = [shard for shard in manifest.shards if not is_sound(shard)]
+    local = LocalFolder(folder)
+    wanted = [shard for shard in manifest.shards if local.find_size(shard.name) != shard.num_bytes]
     if wanted:
         total = sum(shard.num_bytes for shard in manifest.shards)
         done = total - sum(shard.num_bytes for shard in wanted)
-        meter = Meter(reporter, "fetching", total=total, done=done)
+        progress = ByteProgress(reporter, "fetching", total=total, done=done)
         with ThreadPoolExecutor(_NUM_THREADS) as pool:
             for shard, _ in zip(wanted, pool.map(fetch, wanted), strict=True):
-                meter.advance(shard.num_bytes)
-    times = {shard.name: (folder / shard.name).stat().st_mtime_ns for shard in manifest.shards}
-    if times != checked:
-        write_json(folder / _CHECKED_NAME, times)
+                progress.advance(shard.num_bytes)
 
 
-def _read_checked(folder: Path) -> dict[str, Any]:
-    """Read when each shard had been written last, at the time its bytes were checked."""
-    try:
-        found = read_json(folder / _CHECKED_NAME)
-    except AlbertError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def summarize_corpus(corpus: Corpus) -> dict[str, Any]:
+    """Summarize a corpus: counts from the manifest, lengths from the shards, one part at a time."""
+    sentence_tokens: Counter[int] = Counter()
+    document_sentences: Counter[int] = Counter()
+    document_tokens: Counter[int] = Counter()
+    for number, part in enumerate(corpus.parts):
+        for counter, starts in (
+            (sentence_tokens, part.sentence_starts),
+            (document_sentences, part.document_starts),
+            (document_tokens, part.sentence_starts[part.document_starts]),
+        ):
+            values, counts = np.unique(np.diff(starts), return_counts=True)
+            counter.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        corpus.release(number)
+    manifest = corpus.manifest
+    return {
+        "num_documents": manifest.num_documents,
+        "num_sentences": manifest.num_sentences,
+        "num_pieces": manifest.num_pieces,
+        "num_characters": manifest.num_characters,
+        "unknown_share": manifest.num_unknown / max(manifest.num_pieces, 1),
+        "vocabulary": manifest.vocabulary,
+        "vocab_size": manifest.vocab_size,
+        "sentence_pieces": _describe_lengths(sentence_tokens),
+        "document_sentences": _describe_lengths(document_sentences),
+        "document_pieces": _describe_lengths(document_tokens),
+        "dropped": manifest.dropped,
+        "layouts": Counter(source.layout or f"skipped: {source.skipped}" for source in manifest.sources),
+        "num_sources": len(manifest.sources),
+        "num_source_bytes": sum(source.num_bytes for source in manifest.sources),
+        "num_shards": len(manifest.shards),
+        "num_shard_bytes": sum(shard.num_bytes for shard in manifest.shards),
+        "settings": manifest.settings,
+    }
 
 
-def _has_vocabulary(folder: Path, manifest: Manifest) -> bool:
-    try:
-        return load_tokenizer(folder / VOCAB_DIR).fingerprint == manifest.vocabulary
-    except AlbertError:
-        return False
+def _describe_lengths(counter: Counter[int]) -> dict[str, Any]:
+    """Return the mean length, and quantiles."""
+    if not counter:
+        return {"mean": 0.0, "at": dict.fromkeys(_QUANTILES, 0)}
+    values = np.array(sorted(counter), dtype=np.int64)
+    counts = np.array([counter[int(value)] for value in values], dtype=np.int64)
+    reached = counts.cumsum() / counts.sum()
+    at = {name: int(values[np.searchsorted(reached, share)]) for name, share in _QUANTILES.items()}
+    return {"mean": float((values * counts).sum() / counts.sum()), "at": at}

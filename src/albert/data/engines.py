@@ -65,10 +65,10 @@ def build_engine(name: str, *, num_workers: int | None = None, address: str | No
         raise InputError(f"engine {name!r} is unknown; local, or ray for a cluster")
     if address is not None:
         raise InputError(f"address {address} is for a cluster; add --engine ray, or leave it out")
-    return Workers(1 if num_workers is None else num_workers)
+    return LocalEngine(num_workers or 1)
 
 
-class Workers:
+class LocalEngine:
     """Local processes, started when they are first needed."""
 
     def __init__(self, num_workers: int) -> None:
@@ -76,14 +76,14 @@ class Workers:
         self._pool: ProcessPoolExecutor | None = None
         self._handler: Any = None  # of SIGTERM, before the pool
 
-    def __enter__(self) -> "Workers":
+    def __enter__(self) -> "LocalEngine":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._pool is None:
             return
         if kind is not None:
-            # After Ctrl-C or an error nobody need wait: files appear complete or not at all.
+            # After Ctrl-C or an error no task need end: files appear complete or not at all.
             for process in list((self._pool._processes or {}).values()):
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -92,7 +92,6 @@ class Workers:
 
     @property
     def num_at_once(self) -> int:
-        """How many tasks run at a time."""
         return self._num_workers
 
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
@@ -113,7 +112,7 @@ class Workers:
                     yield running.pop(done), done.result()
         except BrokenProcessPool as error:
             raise WorkerError(
-                "a worker was ended from outside, perhaps for want of memory; run the same command again "
+                "a worker was killed, perhaps because memory ran out; run the same command again "
                 "(what is done is kept), or with fewer --workers"
             ) from error
 
@@ -123,9 +122,7 @@ class Workers:
             context = multiprocessing.get_context("spawn")
             if threading.current_thread() is threading.main_thread():
                 self._handler = signal.signal(signal.SIGTERM, _terminate)
-            self._pool = ProcessPoolExecutor(
-                self._num_workers, mp_context=context, initializer=_prepare_worker
-            )
+            self._pool = ProcessPoolExecutor(self._num_workers, mp_context=context, initializer=_start_worker)
         return self._pool
 
 
@@ -134,15 +131,15 @@ def _terminate(*_: object) -> NoReturn:
     raise TerminatedError
 
 
-def _prepare_worker() -> None:
+def _start_worker() -> None:
     # Ctrl-C is handled by the parent. A worker whose parent was killed would wait for a task forever.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_exit_with_parent, args=(parent.sentinel,), daemon=True).start()
 
 
-def _end_with(sentinel: int) -> None:
+def _exit_with_parent(sentinel: int) -> None:
     wait([sentinel])
     os._exit(1)
 
@@ -202,8 +199,8 @@ class RayEngine:
             raise failure.cause from failure
         except self._ray.exceptions.RayError as failure:
             raise WorkerError(
-                f"the cluster lost a task {MAX_RETRIES + 1} times ({first_line(failure)}), perhaps for want "
-                "of memory; run the same command again (what is done is kept), or with fewer --workers"
+                f"the cluster lost a task {MAX_RETRIES + 1} times ({first_line(failure)}), perhaps because "
+                "memory ran out; run the same command again (what is done is kept), or with fewer --workers"
             ) from failure
         if error is not None:
             raise error

@@ -6,11 +6,13 @@ and the beginning of the next. If blank lines separate documents, hardly a line 
 
 import re
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from albert.data.cleaning import count
 from albert.data.rows import iter_groups
 from albert.text.sentences import SENTENCE_MARKS
 
@@ -31,14 +33,14 @@ _STARTS_INSIDE = re.compile(
 )
 # No document is held in memory beyond this: a longer one is cut between two paragraphs.
 MAX_DOCUMENT_CHARACTERS = 1 << 22
-# A paragraph is cut by a page break, rarely by two; more pieces than this are no paragraph.
-MAX_MENDED = 8
+# A paragraph is cut by a page break, rarely by two; more parts than this are no paragraph.
+MAX_JOINED = 8
 _BLANK = re.compile(r"\n[ \t\u00a0]*\n\s*")
 _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _HYPHEN_END = re.compile(r"([^\W\d_]+)-$")
 _WORD_START = re.compile(r"[^\W\d_]+")
 # Letters and digits, Braille, and emoji, which may be all that somebody says.
-_SAYS_SOMETHING = re.compile(r"[\w\u2801-\u28ff\U0001f300-\U0001faff]")
+_HAS_CONTENT = re.compile(r"[\w\u2801-\u28ff\U0001f300-\U0001faff]")
 # Letters of scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, Chinese, Japanese, Yi.
 _UNSPACED = (
     "\u0e00-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -61,6 +63,9 @@ class Layout:
     name: str
     width: int = MAX_WRAPPED_WIDTH
     is_indented: bool = False
+
+
+NO_LAYOUT = Layout("")
 
 
 def ends_sentence(line: str) -> bool:
@@ -101,8 +106,8 @@ def detect_layout(sample: str) -> Layout:
 def _count_singles(lines: list[str]) -> int:
     """Count the lines between two blank ones."""
     is_filled = [False, *(bool(line.strip()) for line in lines), False]
-    triples = zip(is_filled, is_filled[1:], is_filled[2:], strict=False)
-    return sum(here and not before and not after for before, here, after in triples)
+    neighbors = zip(is_filled, is_filled[1:], is_filled[2:], strict=False)
+    return sum(neighbor == (False, True, False) for neighbor in neighbors)
 
 
 def _are_wrapped(pairs: list[tuple[str, str]], num_blocks: int) -> bool:
@@ -117,7 +122,7 @@ def _are_wrapped(pairs: list[tuple[str, str]], num_blocks: int) -> bool:
 
 def _measure_wrapping(pairs: list[tuple[str, str]]) -> Layout:
     """Measure how wide wrapped lines are, and whether paragraphs are indented."""
-    # Lines that stop in mid-sentence had no room for the next word, but for a few odd ones.
+    # Lines that stop in mid-sentence had no space for the next word, but for a few odd ones.
     unfinished = [(a, b) for a, b in pairs if not ends_sentence(a)]
     certain = [(a, b) for a, b in unfinished if b.lstrip()[0].islower()] or unfinished
     filled = sorted(_fill(a, b) for a, b in certain)
@@ -149,7 +154,7 @@ class RawDocument:
 
 
 class Joiner:
-    """Joins wrapped lines; a hyphen at a line's end is judged by the words of a sample, read if needed."""
+    """Joins wrapped lines; the words of a sample, read if needed, tell what a hyphen at a line's end is."""
 
     def __init__(self, read_sample: Callable[[], str]) -> None:
         self._read_sample = read_sample
@@ -190,8 +195,8 @@ def iter_raw_documents(chunks: Iterable[str], layout: Layout, joiner: Joiner) ->
         documents = _iter_line_documents(chunks, is_split=layout.name == "sentences")
     else:
         # All as one document, cut where it would grow too long.
-        mended = mend_paragraphs(_BOOK_READERS[layout.name](chunks, layout, joiner))
-        documents = iter_groups(mended, (len, MAX_DOCUMENT_CHARACTERS))
+        joined = join_page_breaks(_BOOK_READERS[layout.name](chunks, layout, joiner))
+        documents = iter_groups(joined, (len, MAX_DOCUMENT_CHARACTERS))
     for paragraphs in documents:
         yield RawDocument(paragraphs, is_split=layout.name == "sentences")
 
@@ -217,7 +222,7 @@ def split_lines(block: str) -> list[str]:
 def _iter_line_documents(chunks: Iterable[str], *, is_split: bool) -> Iterator[list[str]]:
     for lines in map(split_lines, iter_blocks(chunks)):
         if lines:  # a blank line is a border here
-            yield lines if is_split else list(mend_paragraphs(lines))
+            yield lines if is_split else list(join_page_breaks(lines))
 
 
 def _iter_wrapped(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
@@ -232,7 +237,7 @@ def _iter_wrapped(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iter
 def _iter_spaced(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
     """Yield each line as a paragraph, except for stretches of wrapped lines."""
 
-    def goes_on(before: str, line: str) -> bool:
+    def continues(before: str, line: str) -> bool:
         return len(before) <= layout.width and not ends_sentence(before)
 
     for lines in map(split_lines, iter_blocks(chunks)):
@@ -241,14 +246,14 @@ def _iter_spaced(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Itera
         elif max(map(len, lines)) <= layout.width and not all(map(ends_sentence, lines)):
             yield joiner.join(lines)
         else:
-            yield from _join_runs(lines, goes_on, joiner)
+            yield from _join_runs(lines, continues, joiner)
 
 
-def _join_runs(lines: list[str], goes_on: Callable[[str, str], bool], joiner: Joiner) -> Iterator[str]:
-    """Join each line to the one before where `goes_on` says so."""
+def _join_runs(lines: list[str], continues: Callable[[str, str], bool], joiner: Joiner) -> Iterator[str]:
+    """Join each line to the one before where `continues` says so."""
     run = [lines[0]]
     for before, line in pairwise(lines):
-        if not goes_on(before, line):
+        if not continues(before, line):
             yield joiner.join(run)
             run = []
         run.append(line)
@@ -278,31 +283,26 @@ def _iter_dense(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterat
 _BOOK_READERS = {"wrapped": _iter_wrapped, "spaced": _iter_spaced, "dense": _iter_dense}
 
 
-def mend_paragraphs(paragraphs: Iterable[str]) -> Iterator[str]:
+def join_page_breaks(paragraphs: Iterable[str]) -> Iterator[str]:
     """Join an unfinished paragraph with the next if a page break cut it: if that begins in lower case.
 
     If the unfinished one begins in lower case itself, the text has no capitals and nothing is joined.
     """
     run: list[str] = []
     for paragraph in paragraphs:
-        if run and _goes_on(run, paragraph):
-            run.append(paragraph)
-            continue
-        if run:
+        is_cut = (
+            run
+            and paragraph[0].islower()
+            and not run[0][0].islower()
+            and (run[-1][-1].isalnum() or run[-1][-1] in ",;-")
+            and len(run) < MAX_JOINED
+        )
+        if run and not is_cut:
             yield " ".join(run)
-        run = [paragraph]
+            run = []
+        run.append(paragraph)
     if run:
         yield " ".join(run)
-
-
-def _goes_on(run: Sequence[str], paragraph: str) -> bool:
-    before = run[-1]
-    return (
-        paragraph[0].islower()
-        and not run[0][0].islower()
-        and (before[-1].isalnum() or before[-1] in ",;-")
-        and len(run) < MAX_MENDED
-    )
 
 
 def cut_passages(documents: Iterable[RawDocument], num_characters: int | None) -> Iterator[RawDocument]:
@@ -320,8 +320,8 @@ def cut_passages(documents: Iterable[RawDocument], num_characters: int | None) -
         yield from (RawDocument(passage, document.is_split) for passage in passages)
 
 
-def drop_ornaments(document: RawDocument, count: Callable[[int], None]) -> RawDocument:
+def drop_ornaments(document: RawDocument, counts: Counter[str]) -> RawDocument:
     """Remove paragraphs without words, such as `* * *`."""
-    kept = [paragraph for paragraph in document.paragraphs if _SAYS_SOMETHING.search(paragraph)]
-    count(len(document.paragraphs) - len(kept))
+    kept = [paragraph for paragraph in document.paragraphs if _HAS_CONTENT.search(paragraph)]
+    count(counts, "ornaments", len(document.paragraphs) - len(kept))
     return RawDocument(kept, is_split=document.is_split)

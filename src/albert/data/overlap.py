@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from albert.data.cleaning import looks_binary
 from albert.data.corpus import Corpus
-from albert.data.paths import HEAD_BYTES, iter_bytes
 from albert.data.rows import find_format, iter_groups
-from albert.data.shards import ShardPart
+from albert.data.shards import ShardPart, reject_other_vocabulary
+from albert.data.storage import HEAD_BYTES, iter_bytes
 from albert.errors import FileFormatError, InputError
 from albert.files import MAX_CSV_FIELD
 from albert.text.tokenizer import Tokenizer
 
-NUM_PIECES = 13
+NUM_TOKENS = 13
 MAX_EXAMPLES = 5
 _FILTER_BITS = 24
 _BLOCK = 1 << 20
@@ -65,16 +65,16 @@ class _Text:
     ids: NDArray[np.int64]
     runs: Hashes
     is_whole: bool = False
+    share: float = 0.0
 
 
 def find_overlap(
-    corpus: Corpus, paths: Sequence[Path], tokenizer: Tokenizer, *, num_pieces: int = NUM_PIECES
+    corpus: Corpus, paths: Sequence[Path], tokenizer: Tokenizer, *, num_tokens: int = NUM_TOKENS
 ) -> list[FileOverlap]:
-    """Look for the texts of each file in the corpus, by runs of `num_pieces` tokens."""
-    if num_pieces < 1:
-        raise InputError(f"runs of {num_pieces} pieces are too short; at least 1")
-    if tokenizer.fingerprint != corpus.manifest.vocabulary:
-        raise InputError(f"{corpus.name}: prepared with another vocabulary than this one; give its own")
+    """Look for the texts of each file in the corpus, by runs of `num_tokens` tokens."""
+    if num_tokens < 1:
+        raise InputError(f"runs of {num_tokens} tokens are too short; at least 1")
+    reject_other_vocabulary(corpus.manifest, corpus.name, tokenizer.fingerprint)
     counts: dict[Path, int] = {}
     texts: list[_Text] = []
     for path in paths:
@@ -85,31 +85,34 @@ def find_overlap(
         counts[path] = len(distinct)
         for group in iter_groups(distinct, (lambda _: 1, _CHUNK_TEXTS)):
             for text, row in zip(group, tokenizer.encode_ids(group), strict=True):
-                if len(row) >= num_pieces:
+                if len(row) >= num_tokens:
                     ids = np.array(row, dtype=np.int64)
-                    texts.append(_Text(text, path, ids, hash_runs(ids, num_pieces)))
+                    texts.append(_Text(text, path, ids, hash_runs(ids, num_tokens)))
     wanted = np.unique(np.concatenate([np.zeros(0, np.uint64), *(text.runs for text in texts)]))
     is_found = np.zeros(len(wanted), dtype=np.bool_)
     if len(wanted):
-        _scan(corpus, texts, wanted, is_found, num_pieces)
-    shares = [_share(is_found[np.searchsorted(wanted, text.runs)], text, num_pieces) for text in texts]
-    ranked = list(zip(shares, texts, strict=True))
-    return [_report(path, counts[path], [each for each in ranked if each[1].path == path]) for path in paths]
-
-
-def _report(path: Path, num_texts: int, own: list[tuple[float, _Text]]) -> FileOverlap:
-    ranked = sorted((each for each in own if each[0]), key=lambda each: -each[0])
-    return FileOverlap(
-        name=str(path),
-        num_texts=num_texts,
-        num_short=num_texts - len(own),
-        num_overlapping=len(ranked),
-        num_mostly=sum(share >= 0.5 for share, _ in ranked),
-        num_whole=sum(text.is_whole for _, text in own),
-        examples=tuple(
-            OverlapExample(text.text, round(share, 3), text.is_whole) for share, text in ranked[:MAX_EXAMPLES]
-        ),
-    )
+        _scan(corpus, texts, wanted, is_found, num_tokens)
+    for each in texts:
+        each.share = _share(is_found[np.searchsorted(wanted, each.runs)], each, num_tokens)
+    reports = []
+    for path, num_texts in counts.items():
+        own = [each for each in texts if each.path == path]
+        ranked = sorted((each for each in own if each.share), key=lambda each: -each.share)
+        reports.append(
+            FileOverlap(
+                name=str(path),
+                num_texts=num_texts,
+                num_short=num_texts - len(own),
+                num_overlapping=len(ranked),
+                num_mostly=sum(each.share >= 0.5 for each in ranked),
+                num_whole=sum(each.is_whole for each in own),
+                examples=tuple(
+                    OverlapExample(each.text, round(each.share, 3), each.is_whole)
+                    for each in ranked[:MAX_EXAMPLES]
+                ),
+            )
+        )
+    return reports
 
 
 def iter_texts(path: Path) -> Iterator[str]:
@@ -126,8 +129,8 @@ def iter_texts(path: Path) -> Iterator[str]:
     data = b"".join(iter_bytes(path))
     if looks_binary(data[:HEAD_BYTES]):
         raise FileFormatError(
-            f"{path}: is no text in UTF-8; what is read are .tsv, .csv, .json, .jsonl and lines of text: "
-            "convert it, or leave it out"
+            f"{path}: not UTF-8 text; convert it to .tsv, .csv, .json, .jsonl or lines of text, or leave it "
+            "out"
         )
     text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
     lines = text.removesuffix("\n").split("\n")  # other characters that end lines may be inside a text
@@ -151,7 +154,7 @@ def _parse(text: str, source: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{source}: not valid JSON ({error}); mend it or fetch it again") from error
+        raise FileFormatError(f"{source}: not valid JSON ({error}); fix it, or download it again") from error
 
 
 def _iter_strings(value: Any) -> Iterator[str]:
@@ -162,12 +165,12 @@ def _iter_strings(value: Any) -> Iterator[str]:
             yield from _iter_strings(inner)
 
 
-def hash_runs(pieces: NDArray[Any], num_pieces: int) -> Hashes:
-    """Return a 64-bit hash of every run of `num_pieces` ids."""
-    factors = np.random.Generator(np.random.PCG64(13)).integers(1 << 62, size=num_pieces, dtype=np.uint64)
-    count = max(len(pieces) - num_pieces + 1, 0)
+def hash_runs(tokens: NDArray[Any], num_tokens: int) -> Hashes:
+    """Return a 64-bit hash of every run of `num_tokens` ids."""
+    factors = np.random.Generator(np.random.PCG64(13)).integers(1 << 62, size=num_tokens, dtype=np.uint64)
+    count = max(len(tokens) - num_tokens + 1, 0)
     hashes = np.zeros(count, dtype=np.uint64)
-    numbers = pieces.astype(np.uint64) + np.uint64(1)
+    numbers = tokens.astype(np.uint64) + np.uint64(1)
     for k, factor in enumerate(factors):
         hashes += numbers[k : k + count] * (factor * np.uint64(2) + np.uint64(1))
     # The products leave the low bits regular; one round of mixing makes all bits fit for a table.
@@ -178,7 +181,7 @@ def hash_runs(pieces: NDArray[Any], num_pieces: int) -> Hashes:
 
 
 def _scan(
-    corpus: Corpus, texts: Sequence[_Text], wanted: Hashes, is_found: NDArray[np.bool_], num_pieces: int
+    corpus: Corpus, texts: Sequence[_Text], wanted: Hashes, is_found: NDArray[np.bool_], num_tokens: int
 ) -> None:
     """Mark the wanted hashes that the corpus has, and the texts that it has whole."""
     # Most runs of the corpus are in no text: a table of bits rules those out.
@@ -189,15 +192,15 @@ def _scan(
     for text in texts:
         beginning.setdefault(int(text.runs[0]), []).append(text)
     for number, part in enumerate(corpus.parts):
-        corpus.let_go(max(number - 1, 0))
-        for start in range(0, max(len(part.pieces) - num_pieces + 1, 0), _BLOCK):
-            hashes = hash_runs(part.pieces[start : start + _BLOCK + num_pieces - 1], num_pieces)
+        corpus.release(max(number - 1, 0))
+        for start in range(0, max(len(part.tokens) - num_tokens + 1, 0), _BLOCK):
+            hashes = hash_runs(part.tokens[start : start + _BLOCK + num_tokens - 1], num_tokens)
             near = np.flatnonzero(table[hashes >> shift])
             spots = np.searchsorted(wanted, hashes[near])
             spots[spots == len(wanted)] = 0
             is_hit = wanted[spots] == hashes[near]
             hits = near[is_hit]
-            inside = _is_inside(part, start + hits, num_pieces)
+            inside = _is_inside(part, start + hits, num_tokens)
             is_found[spots[is_hit][inside]] = True
             for hit in hits[inside].tolist():
                 for text in beginning.get(int(hashes[hit]), ()):
@@ -214,15 +217,15 @@ def _is_inside(part: ShardPart, starts: NDArray[np.int64], length: int) -> NDArr
 
 def _is_at(part: ShardPart, start: int, ids: NDArray[np.int64]) -> bool:
     is_inside = bool(_is_inside(part, np.array([start]), len(ids))[0])
-    return is_inside and bool((part.pieces[start : start + len(ids)] == ids).all())
+    return is_inside and bool((part.tokens[start : start + len(ids)] == ids).all())
 
 
-def _share(found: NDArray[np.bool_], text: _Text, num_pieces: int) -> float:
+def _share(found: NDArray[np.bool_], text: _Text, num_tokens: int) -> float:
     """Return the share of a text's tokens that are in a run which the corpus has."""
     hits = np.flatnonzero(found)
     if not len(hits):
         return 0.0
     is_covered = np.zeros(len(text.ids), dtype=np.bool_)
-    for k in range(num_pieces):
+    for k in range(num_tokens):
         is_covered[hits + k] = True
     return float(is_covered.mean())

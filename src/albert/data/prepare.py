@@ -1,78 +1,120 @@
 """Prepare a corpus: from text files and datasets to a folder of shards, vocabulary and manifest.
 
-Survey the sources, hash their paragraphs, find the duplicates, write the shards, and last the manifest.
-Finished work is recorded in a scratch folder under a key of everything it depends on, so that an interrupted
-run resumes where it stopped and repeats only what no longer fits.
+Survey the sources and divide them into units of work. The first pass cleans and hashes the text of each unit;
+then the first occurrence of each hash, in source order, is found; the second pass writes the shards without
+duplicates; last comes the manifest. Each pass is a pure function of its task: any process that sees the same
+files writes the same bytes. Finished work is recorded in a scratch folder under a key of all that it depends
+on, so that an interrupted run resumes where it stopped and repeats only what no longer fits.
 """
 
 import hashlib
-import time
+import io
+import json
+import platform
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import PositiveInt, field_validator
 
-from albert.data.documents import Source
 from albert.data.engines import Engine, build_engine
-from albert.data.layouts import LAYOUTS
-from albert.data.manifest import (
+from albert.data.layouts import LAYOUTS, RawDocument, cut_passages
+from albert.data.rows import iter_groups
+from albert.data.shards import (
     MANIFEST_NAME,
+    MAX_BATCH_TOKENS,
     SHARDS_DIR,
     VOCAB_DIR,
     Manifest,
+    ShardEntry,
+    ShardPart,
     SourceEntry,
-    are_whole,
+    build_part,
+    choose_id_type,
+    join_parts,
+    load_vocabulary,
     read_manifest,
     save_vocabulary,
     write_manifest,
+    write_parts,
 )
-from albert.data.paths import PathOrUrl, is_url, to_path
 from albert.data.sources import (
     DATASET_PREFIX,
+    ReadOptions,
+    Slice,
+    Source,
     SourceSurvey,
     SurveyTask,
-    build_units,
-    choose_unit_bytes,
-    find_ignored,
+    choose_slice_bytes,
+    count_ignored,
     find_sources,
+    iter_slice,
     measure_source,
     survey_source,
 )
-from albert.data.storage import Meter, Storage, open_storage, put_json
-from albert.data.units import (
-    PREPARE_VERSION,
-    RUN_NAME,
-    HashRecord,
-    PrepareSettings,
-    SeenHashes,
-    UnitRecord,
-    UnitTask,
-    build_key,
-    describe_unit,
-    hash_unit,
-    write_unit,
+from albert.data.storage import (
+    BLOCK_BYTES,
+    ByteProgress,
+    PathOrUrl,
+    Storage,
+    is_url,
+    open_storage,
+    put_json,
+    to_path,
 )
 from albert.errors import AlbertError, InputError
-from albert.files import hold, read_json
+from albert.files import hash_file, hold, read_json, read_text, writing_to
 from albert.progress import NullReporter, Reporter
 from albert.settings import Settings, build_settings
 from albert.text.folder import load_tokenizer
-from albert.text.sentences import find_rules
+from albert.text.sentences import find_rules, split_sentences
 from albert.text.tokenizer import Tokenizer
 
 SCRATCH_NAME = ".prepare"
-_SURVEY_NAME = "survey.json"
-_SECONDS_BETWEEN_SAVES = 30.0
-_QUIET_BYTES = 1 << 26  # a survey of less needs no progress bar
-_COUNTS = ("num_documents", "num_sentences", "num_pieces", "num_unknown", "num_characters")
-_SKIPPED = {"binary": "binary_files", "empty": "empty_files"}
+RUN_NAME = "run.txt"
+# To be raised with every change of the results of cleaning, splitting or tokenizing: results of another
+# version are not resumed.
+PREPARE_VERSION = 4
+MAX_SHARD_TOKENS = 1 << 26
+# About a thousand sentences at a time suit SentencePiece best.
+_BATCH_SENTENCES = 1000
+_BATCH_CHARACTERS = 1 << 18
+_MAX_LISTED = 20  # sources whose layouts are listed one by one
+_NO_SPACE_HINT = "free some space and run the same command again: what is done is kept"
+
+Hashes = NDArray[np.uint64]
+Flags = NDArray[np.bool_]
 R = TypeVar("R")
-S = TypeVar("S", bound=Settings)
+
+
+class PrepareSettings(Settings):
+    """What changes the bytes of a corpus, besides its sources and its vocabulary.
+
+    With `passage_characters`, documents are cut into passages of whole paragraphs of at least so many
+    characters, and every passage becomes a document.
+    """
+
+    language: str = "en"
+    text_key: str = "text"
+    layout: str | None = None
+    # Shorter paragraphs may repeat: "Yes.", "Chapter I", "What do you mean by that?" she asked.
+    min_duplicate_characters: PositiveInt = 64
+    passage_characters: PositiveInt | None = None
+
+    @field_validator("layout")
+    @classmethod
+    def _check_layout(cls, layout: str | None) -> str | None:
+        if layout is not None and layout not in LAYOUTS:
+            raise ValueError(f"unknown; one of {', '.join(LAYOUTS)}")
+        return layout
 
 
 @dataclass(frozen=True)
@@ -85,7 +127,7 @@ class _Run:
     tokenizer: Tokenizer
     engine: Engine
     reporter: Reporter
-    run_id: str
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 def prepare_corpus(
@@ -114,35 +156,35 @@ def prepare_corpus(
         overwrite: Replace a corpus of other settings, vocabulary or sources.
         reporter: Receives progress and messages.
         unit_bytes: About how much text a shard is made of.
+
+    Returns:
+        The manifest of the corpus.
+
+    Raises:
+        InputError: If there is nothing to read, or `out` holds something else or is in use.
+        FileFormatError: If a source cannot be read, or changes while it is read.
     """
     settings = settings or PrepareSettings()
+    reporter = reporter or NullReporter()
     find_rules(settings.language)  # raises if the language is unknown
     workers = build_engine(engine, num_workers=num_workers, address=address)
     tokenizer = load_tokenizer(Path(vocab))
     if engine != "local":  # processes on other machines have another working directory
         paths, out = [_make_absolute(path) for path in paths], _make_absolute(out)
-    sources = find_sources(paths, leaving_out=out)
+    sources = find_sources(paths, excluding=out)
     store = open_storage(out)
-    found = store.list_names()
-    if found and not {SCRATCH_NAME, MANIFEST_NAME} & set(found):
-        raise InputError(
-            f"{store.place}: holds files that are no prepared corpus; choose an empty folder for --out"
-        )
+    before = _check_out(store, tokenizer, settings, sources, overwrite)
+    if ignored := count_ignored(paths, excluding=out):
+        reporter.say("ignored: " + ", ".join(f"{number} × {suffix}" for suffix, number in ignored.items()))
     scratch = store.below(SCRATCH_NAME)
-    check = partial(_check_finished, store, tokenizer, settings, sources, overwrite)
-    check()  # before anything there is changed
-    reporter = reporter or NullReporter()
-    if ignored := find_ignored(paths, leaving_out=out):
-        reporter.say("left alone: " + ", ".join(f"{number} × {kind}" for kind, number in ignored.items()))
-    busy = f"{store.place}: another run is preparing there; wait for it, or choose another --out"
+    busy = f"{store.location}: another run is preparing there; wait for it, or choose another --out"
     with hold(scratch.lock_path, busy=busy), workers as started:
-        before = check()  # again: another run may have ended in between
         for folder in (store, scratch, store.below(SHARDS_DIR), store.below(VOCAB_DIR)):
-            folder.sweep()
-        run = _Run(store, scratch, settings, tokenizer, started, reporter, uuid.uuid4().hex)
+            folder.remove_unfinished()
+        run = _Run(store, scratch, settings, tokenizer, started, reporter)
         with scratch.writing(RUN_NAME) as path:
             path.write_text(run.run_id)
-        manifest = _prepare(run, sources, unit_bytes or choose_unit_bytes(sources), before)
+        manifest = _prepare(run, sources, unit_bytes or choose_slice_bytes(sources), before)
     scratch.clear()
     return manifest
 
@@ -152,14 +194,19 @@ def _make_absolute(path: PathOrUrl) -> PathOrUrl:
     return path if is_url(path) or is_dataset else to_path(path).absolute()
 
 
-def _check_finished(
+def _check_out(
     out: Storage, tokenizer: Tokenizer, settings: PrepareSettings, sources: Sequence[Source], overwrite: bool
 ) -> Manifest | None:
-    """Return the manifest of a finished corpus; raise `InputError` if it is of something else.
+    """Return the manifest of a finished corpus; raise `InputError` if `out` holds something else.
 
     More sources, or changed ones, are another state of the same corpus; fewer are another corpus.
     """
-    if out.find_size(MANIFEST_NAME) is None:
+    found = out.list_names()
+    if found and not {SCRATCH_NAME, MANIFEST_NAME} & set(found):
+        raise InputError(
+            f"{out.location}: holds files but no prepared corpus; choose an empty folder for --out"
+        )
+    if MANIFEST_NAME not in found:
         return None
     manifest = read_manifest(out)
     if overwrite:
@@ -174,51 +221,46 @@ def _check_finished(
         other = f"other sources ({next(iter(missing))} is not among these)"
     else:
         return manifest
-    raise InputError(f"{out.place}: holds a corpus of {other}; choose another --out, or add --overwrite")
+    raise InputError(f"{out.location}: holds a corpus of {other}; choose another --out, or add --overwrite")
 
 
 def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, before: Manifest | None) -> Manifest:
-    settings, tokenizer = run.settings, run.tokenizer
-    keeps_long_tokens = tokenizer.is_per_character
-    surveys = survey_sources(
-        [
-            SurveyTask(source, settings.text_key, settings.layout, unit_bytes, keeps_long_tokens)
-            for source in sources
-        ],
-        run.scratch,
-        engine=run.engine,
-        reporter=run.reporter,
-    )
-    if before is not None and _is_same(before, surveys, run.reporter) and are_whole(run.out, before.shards):
-        save_vocabulary(run.out, tokenizer)  # in case it was lost or damaged
-        run.reporter.say(f"{run.out.place}: is prepared already, and nothing has changed")
+    surveys = _survey(run, sources, unit_bytes)
+    entries = tuple(map(_describe_source, surveys))
+    if before is not None and before.sources == entries and _are_complete(run.out, before.shards):
+        save_vocabulary(run.out, run.tokenizer)  # in case it was lost or damaged
+        run.reporter.say(f"{run.out.location}: is prepared already, and nothing has changed")
         return before
-    _say_layouts(surveys, run.reporter)
-    tasks = [
-        UnitTask(
-            unit,
-            settings,
-            run.out.place,
-            run.scratch.place,
-            tokenizer.fingerprint,
-            run.run_id,
-            keeps_long_tokens,
-            key=build_key(
-                describe_unit(unit), settings.text_key, settings.min_duplicate_characters, keeps_long_tokens
-            ),
-        )
-        for unit in build_units(surveys, unit_bytes=unit_bytes)
-    ]
-    hashed = _hash(run, tasks)
-    marked, num_documents = _mark_duplicates(run, hashed)
+    _report_layouts(surveys, run.reporter)
+    tasks = _build_tasks(run, surveys, unit_bytes)
+    hashed = _run_pass(run, "reading", hash_unit, tasks, _find_hashed)
+    tasks = [replace(task, dropped=record.dropped) for task, record in zip(tasks, hashed, strict=True)]
+    tasks, num_documents = _mark_duplicates(run, tasks)
     if not num_documents:
-        _raise_no_text(surveys, (task.dropped for task in hashed))
+        dropped = _count_dropped(surveys, hashed)
+        reason = ", ".join(f"{number} {kind}" for kind, number in sorted(dropped.items()))
+        names = ", ".join(source.path for source in sources[:3]) + (" …" if len(sources) > 3 else "")
+        raise InputError(f"{names}: no text was found ({reason or 'nothing dropped'}); give other sources")
     # All sources were read completely: until now, a corpus that was here before stays as it was.
     run.out.remove(MANIFEST_NAME)
-    save_vocabulary(run.out, tokenizer)
-    records = _run_pass(run, "writing", write_unit, marked, _read_unit_record)
-    manifest = _build_manifest(run, surveys, records)
-    known = {shard.name for shard in manifest.shards}
+    save_vocabulary(run.out, run.tokenizer)
+    records = _run_pass(run, "writing", write_unit, tasks, _find_written)
+    dropped = _count_dropped(surveys, records)
+    shards = [shard for record in records for shard in record.shards]
+    manifest = Manifest(
+        vocabulary=run.tokenizer.fingerprint,
+        vocab_size=run.tokenizer.vocab_size,
+        num_documents=sum(shard.num_documents for shard in shards),
+        num_sentences=sum(shard.num_sentences for shard in shards),
+        num_pieces=sum(shard.num_pieces for shard in shards),
+        num_unknown=sum(record.num_unknown for record in records),
+        num_characters=sum(record.num_characters for record in records),
+        dropped=dict(sorted(dropped.items())),
+        settings=run.settings.model_dump(),
+        sources=entries,
+        shards=tuple(shards),
+    )
+    known = {shard.name for shard in shards}
     for name in (f"{SHARDS_DIR}/{name}" for name in run.out.below(SHARDS_DIR).list_names()):
         if name not in known:  # left by an earlier run
             run.out.remove(name)
@@ -226,33 +268,121 @@ def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, before: Mani
     return manifest
 
 
-def _is_same(before: Manifest, surveys: Sequence[SourceSurvey], reporter: Reporter) -> bool:
-    """Whether the sources are those of the corpus that is there; report what is new or changed."""
-    sources = tuple(map(_describe_source, surveys))
-    old, new = ({entry.name: entry for entry in entries} for entries in (before.sources, sources))
-    for name in {**old, **new}:
-        if name not in old:
-            reporter.say(f"{name}: is new")
-        elif old[name] != new[name]:
-            reporter.say(f"{name}: changed since the corpus was prepared")
-    return before.sources == sources
+def _survey(run: _Run, sources: Sequence[Source], unit_bytes: int) -> list[SourceSurvey]:
+    options = ReadOptions(run.settings.text_key, run.tokenizer.is_per_character)
+    tasks = [SurveyTask(source, options, run.settings.layout, unit_bytes) for source in sources]
+    sizes = {source: measure_source(source)[0] for source in sources}
+    progress = ByteProgress(run.reporter, "looking", total=sum(sizes.values()))
+    found: dict[Source, SourceSurvey] = {}
+    for task, survey in run.engine.run(survey_source, tasks):
+        if task.source not in found:  # a path may be given twice
+            progress.advance(sizes[task.source])
+        found[task.source] = survey
+    return [found[source] for source in sources]
 
 
 def _describe_source(survey: SourceSurvey) -> SourceEntry:
-    return SourceEntry(**{key: getattr(survey, key) for key in SourceEntry.model_fields})
+    return SourceEntry(
+        name=survey.source.name,
+        num_bytes=survey.num_bytes,
+        sha256=survey.sha256,
+        layout=survey.layout.name,
+        skipped=survey.skipped,
+    )
 
 
-def _say_layouts(surveys: Sequence[SourceSurvey], reporter: Reporter) -> None:
+def _are_complete(out: Storage, shards: Iterable[ShardEntry]) -> bool:
+    return all(out.has_content(each.name, num_bytes=each.num_bytes, sha256=each.sha256) for each in shards)
+
+
+def _report_layouts(surveys: Sequence[SourceSurvey], reporter: Reporter) -> None:
     for survey in surveys:
         if survey.skipped:
-            reporter.say(f"{survey.path}: {survey.skipped}, skipped")
-    read = [survey for survey in surveys if not survey.skipped]
-    if len(read) <= 20:
-        for survey in read:
-            reporter.say(f"{survey.name}: {LAYOUTS[survey.layout]}")
-        return
-    for layout, number in sorted(Counter(survey.layout for survey in read).items()):
-        reporter.say(f"{number} sources: {LAYOUTS[layout]}")
+            reporter.say(f"{survey.source.path}: {survey.skipped}, skipped")
+        elif len(surveys) <= _MAX_LISTED:
+            reporter.say(f"{survey.source.name}: {LAYOUTS[survey.layout.name]}")
+    if len(surveys) > _MAX_LISTED:
+        layouts = Counter(survey.layout.name for survey in surveys if not survey.skipped)
+        for layout, number in sorted(layouts.items()):
+            reporter.say(f"{number} sources: {LAYOUTS[layout]}")
+
+
+def _count_dropped(
+    surveys: Sequence[SourceSurvey], records: "Iterable[HashRecord | UnitRecord]"
+) -> Counter[str]:
+    dropped = Counter(f"{survey.skipped}_files" for survey in surveys if survey.skipped)
+    for record in records:
+        dropped.update(record.dropped)
+    return dropped
+
+
+@dataclass(frozen=True)
+class UnitTask:
+    """A unit of work, slices of one or of several sources, with everything that is needed to process it.
+
+    `key` is a hash of what the result depends on, `vocabulary` a fingerprint; `out` and `scratch` are the
+    paths or URLs of the corpus and the scratch files, and `dropped` is what the first pass cleaned away.
+    """
+
+    index: int
+    slices: tuple[Slice, ...]
+    settings: PrepareSettings
+    out: str
+    scratch: str
+    vocabulary: str
+    run_id: str = ""
+    keeps_long_tokens: bool = False
+    key: str = ""
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(part.num_bytes for part in self.slices)
+
+    def name(self, kind: str, suffix: str) -> str:
+        """Return the name of one of the unit's scratch files."""
+        return f"{kind}-{self.index:05d}{suffix}"
+
+
+def _build_tasks(run: _Run, surveys: Sequence[SourceSurvey], unit_bytes: int) -> list[UnitTask]:
+    """Build the units of work in source order: large sources in slices, small ones together."""
+    groups: list[list[Slice]] = []
+    num_bytes = 0
+    for part in (part for survey in surveys for part in survey.slices):
+        if not groups or num_bytes + part.num_bytes > unit_bytes:
+            groups.append([])
+            num_bytes = 0
+        groups[-1].append(part)
+        num_bytes += part.num_bytes
+    keeps, settings = run.tokenizer.is_per_character, run.settings
+    return [
+        UnitTask(
+            index,
+            tuple(slices),
+            settings,
+            run.out.location,
+            run.scratch.location,
+            run.tokenizer.fingerprint,
+            run.run_id,
+            keeps,
+            key=_build_key(
+                *map(_describe_slice, slices), settings.text_key, settings.min_duplicate_characters, keeps
+            ),
+        )
+        for index, slices in enumerate(groups)
+    ]
+
+
+def _describe_slice(part: Slice) -> list[object]:
+    """Return what the documents of a slice depend on: contents and borders, not paths."""
+    survey = part.survey
+    layout = asdict(survey.layout)
+    return [survey.source.name, survey.source.kind, survey.sha256, part.start, part.end, layout, survey.heads]
+
+
+def _build_key(*parts: object) -> str:
+    content = json.dumps([PREPARE_VERSION, *parts], sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _run_pass(
@@ -260,25 +390,137 @@ def _run_pass(
     stage: str,
     function: Callable[[UnitTask], R],
     tasks: Sequence[UnitTask],
-    read: Callable[[UnitTask], R | None],
+    find_done: Callable[[UnitTask], R | None],
 ) -> list[R]:
     """Run the tasks that are not done yet, and return the record of every unit, in order."""
-    records = {task.unit.index: record for task in tasks if (record := read(task)) is not None}
-    waiting = [task for task in tasks if task.unit.index not in records]
-    total = sum(task.unit.num_bytes for task in tasks)
+    records = {task.index: record for task in tasks if (record := find_done(task)) is not None}
+    waiting = [task for task in tasks if task.index not in records]
+    total = sum(task.num_bytes for task in tasks)
     if records:
         run.reporter.say(f"{stage}: {len(records)} of {len(tasks)} units were done before")
-    done = total - sum(task.unit.num_bytes for task in waiting)
-    meter = Meter(run.reporter, stage, total=total, done=done)
+    done = total - sum(task.num_bytes for task in waiting)
+    progress = ByteProgress(run.reporter, stage, total=total, done=done)
     for task, record in run.engine.run(function, waiting):
-        records[task.unit.index] = record
-        meter.advance(task.unit.num_bytes)
-    return [records[task.unit.index] for task in tasks]
+        records[task.index] = record
+        progress.advance(task.num_bytes)
+    return [records[task.index] for task in tasks]
 
 
-def _hash(run: _Run, tasks: Sequence[UnitTask]) -> list[UnitTask]:
-    records = _run_pass(run, "reading", hash_unit, tasks, _read_hash_record)
-    return [replace(task, dropped=record.dropped) for task, record in zip(tasks, records, strict=True)]
+class HashRecord(Settings):
+    """The record of the first pass over a unit, written after its files."""
+
+    key: str
+    num_text_bytes: int
+    dropped: dict[str, int]
+
+
+class UnitRecord(Settings):
+    """The record of the second pass over a unit, written after its shards."""
+
+    key: str
+    num_unknown: int
+    num_characters: int
+    dropped: dict[str, int]
+    shards: tuple[ShardEntry, ...]
+
+
+Record = TypeVar("Record", HashRecord, UnitRecord)
+
+
+def _read_record(cls: type[Record], task: UnitTask, kind: str) -> Record | None:
+    """Read the record of a unit; None if it is missing, broken, or of another task."""
+    scratch, name = open_storage(task.scratch), task.name(kind, ".json")
+    if scratch.find_size(name) is None:
+        return None
+    try:
+        with scratch.reading(name) as path:
+            record = build_settings(cls, values=read_json(path), source=name)
+    except AlbertError:
+        return None
+    return record if record.key == task.key else None
+
+
+def _find_hashed(task: UnitTask) -> HashRecord | None:
+    record = _read_record(HashRecord, task, "hashes")
+    size = open_storage(task.scratch).find_size(task.name("text", ".zst"))
+    return record if record is not None and record.num_text_bytes == size else None
+
+
+def _find_written(task: UnitTask) -> UnitRecord | None:
+    record = _read_record(UnitRecord, task, "unit")
+    is_done = record is not None and _are_complete(open_storage(task.out), record.shards)
+    return record if is_done else None
+
+
+def _open_scratch(task: UnitTask) -> Storage:
+    """Open the scratch folder, if it is the run's own: another machine may see another disk there."""
+    scratch = open_storage(task.scratch)
+    if scratch.find_size(RUN_NAME) is not None:
+        with scratch.reading(RUN_NAME) as path:
+            if read_text(path) == task.run_id:
+                return scratch
+    raise InputError(
+        f"{task.scratch}: on {platform.node()} this is not the folder of this run; give an --out that all "
+        "nodes share (a network disk or a URL), and that no other run writes to"
+    )
+
+
+def hash_unit(task: UnitTask) -> HashRecord:
+    """Write the cleaned text of a unit, and the hashes of its paragraphs and documents: the first pass."""
+    scratch = _open_scratch(task)
+    # The old record is removed first: the files it describes are about to be overwritten.
+    scratch.remove(task.name("hashes", ".json"))
+    hashes = {"paragraphs": bytearray(), "documents": bytearray()}
+    options = ReadOptions(task.settings.text_key, task.keeps_long_tokens)
+    name = task.name("text", ".zst")
+    min_characters = task.settings.min_duplicate_characters
+    with writing_to(f"{task.scratch}/{name}", hint=_NO_SPACE_HINT), scratch.writing(name) as text_path:
+        read = (document for part in task.slices for document in iter_slice(part, options))
+        for document in write_documents(text_path, read):
+            hashes["documents"] += _hash_text("\n".join(document.paragraphs))
+            if not document.is_split:
+                long = (text for text in document.paragraphs if len(text) >= min_characters)
+                hashes["paragraphs"] += b"".join(map(_hash_text, long))
+        num_text_bytes = text_path.stat().st_size
+    for kind, data in hashes.items():
+        with scratch.writing(task.name(kind, ".bin")) as path:
+            path.write_bytes(data)
+    record = HashRecord(key=task.key, num_text_bytes=num_text_bytes, dropped=dict(options.counts))
+    put_json(scratch, task.name("hashes", ".json"), record.model_dump())
+    return record
+
+
+def _hash_text(text: str) -> bytes:
+    """Hash a text, without white space at its ends, to 8 bytes.
+
+    Among n different paragraphs, about n² / 2^65 share a hash with another by chance: of a hundred million,
+    0.0003 are dropped by mistake.
+    """
+    return hashlib.blake2b(text.strip().encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def write_documents(path: Path, documents: Iterable[RawDocument]) -> Iterator[RawDocument]:
+    """Write documents to a compressed scratch file, a line of JSON each, and pass them through."""
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.CompressedOutputStream(sink, "zstd") as stream,
+        io.BufferedWriter(stream, BLOCK_BYTES) as file,
+    ):
+        for document in documents:
+            file.write(json.dumps([document.is_split, document.paragraphs]).encode() + b"\n")
+            yield document
+
+
+def read_documents(path: Path) -> Iterator[RawDocument]:
+    """Read the documents of a scratch file."""
+    with (
+        pa.OSFile(str(path)) as source,
+        pa.CompressedInputStream(source, "zstd") as stream,
+        io.BufferedReader(stream, BLOCK_BYTES) as file,
+    ):
+        for line in file:
+            is_split, paragraphs = json.loads(line)
+            yield RawDocument(paragraphs, is_split)
 
 
 def _mark_duplicates(run: _Run, tasks: Iterable[UnitTask]) -> tuple[list[UnitTask], int]:
@@ -298,126 +540,149 @@ def _mark_duplicates(run: _Run, tasks: Iterable[UnitTask]) -> tuple[list[UnitTas
             with run.scratch.writing(task.name(f"{kind}-flags", ".bin")) as path:
                 flags.tofile(path)
             marks.update(flags.tobytes() + b"|")
-        key = build_key(task.key, run.tokenizer.fingerprint, run.settings.model_dump(), marks.hexdigest())
+        key = _build_key(task.key, run.tokenizer.fingerprint, run.settings.model_dump(), marks.hexdigest())
         keyed.append(replace(task, key=key))
     return keyed, num_documents
 
 
-def _count_dropped(surveys: Sequence[SourceSurvey], of_units: Iterable[Mapping[str, int]]) -> "Counter[str]":
-    dropped = Counter(_SKIPPED[survey.skipped] for survey in surveys if survey.skipped)
-    for each in of_units:
-        dropped.update(each)
-    return dropped
+class SeenHashes:
+    """The sorted distinct hashes so far: 8 bytes for each, and as much again while new ones are added."""
+
+    def __init__(self) -> None:
+        self._seen: Hashes = np.zeros(0, dtype=np.uint64)
+
+    def mark(self, hashes: Hashes) -> Flags:
+        """Add hashes, and return which of them were there before, in earlier calls or earlier in this one."""
+        distinct, first = np.unique(hashes, return_index=True)
+        left, right = (np.searchsorted(self._seen, distinct, side=side) for side in ("left", "right"))
+        is_new = left == right
+        flags = np.ones(len(hashes), dtype=np.bool_)
+        flags[first[is_new]] = False
+        self._seen = np.concatenate([self._seen, distinct[is_new]])
+        self._seen.sort(kind="stable")  # two sorted halves: a merge
+        return flags
 
 
-def _raise_no_text(surveys: Sequence[SourceSurvey], of_units: Iterable[Mapping[str, int]]) -> NoReturn:
-    dropped = sorted(_count_dropped(surveys, of_units).items())
-    skipped = ", ".join(f"{number} {kind}" for kind, number in dropped) or "nothing was dropped"
-    names = ", ".join(survey.path for survey in surveys[:3]) + (" …" if len(surveys) > 3 else "")
-    raise InputError(f"{names}: no text was found ({skipped}); give other sources")
+@dataclass
+class Tally:
+    """Counts of what is written and dropped."""
+
+    dropped: Counter[str] = field(default_factory=Counter)
+    num_characters: int = 0
+    num_unknown: int = 0
 
 
-def _build_manifest(run: _Run, surveys: Sequence[SourceSurvey], records: Sequence[UnitRecord]) -> Manifest:
-    dropped = _count_dropped(surveys, (record.dropped for record in records))
-    if not any(record.num_documents for record in records):
-        _raise_no_text(surveys, (record.dropped for record in records))
-    return Manifest(
-        vocabulary=run.tokenizer.fingerprint,
-        vocab_size=run.tokenizer.vocab_size,
-        **{name: sum(getattr(record, name) for record in records) for name in _COUNTS},
-        dropped=dict(sorted(dropped.items())),
-        settings=run.settings.model_dump(),
-        sources=tuple(map(_describe_source, surveys)),
-        shards=tuple(shard for record in records for shard in record.shards),
+def write_unit(task: UnitTask) -> UnitRecord:
+    """Write the shards of a unit without its duplicates: the second pass."""
+    scratch = _open_scratch(task)
+    scratch.remove(task.name("unit", ".json"))
+    tokenizer = _load_vocabulary(task.out, task.vocabulary)
+    tally = Tally(Counter(task.dropped))
+    kept = cut_passages(_iter_kept(task, scratch, tally), task.settings.passage_characters)
+    parts = iter_parts(kept, tokenizer, language=task.settings.language, tally=tally)
+    shards: list[ShardEntry] = []
+    while (first := next(parts, None)) is not None:
+        name = f"{SHARDS_DIR}/{task.index:05d}-{len(shards):03d}.arrow"
+        shards.append(_write_shard(task, name, first, parts, choose_id_type(tokenizer.vocab_size)))
+    record = UnitRecord(
+        key=task.key,
+        num_unknown=tally.num_unknown,
+        num_characters=tally.num_characters,
+        dropped=dict(tally.dropped),
+        shards=tuple(shards),
     )
+    # A worker whose node was given up for dead may get here after the run has ended and removed its files.
+    put_json(_open_scratch(task), task.name("unit", ".json"), record.model_dump(mode="json"))
+    return record
 
 
-def _read_record(cls: type[S], store: Storage, name: str) -> S | None:
-    """Read a record; None if it is missing or broken."""
-    if store.find_size(name) is None:
-        return None
-    try:
-        with store.reading(name) as path:
-            return build_settings(cls, values=read_json(path), source=f"{store.place}/{name}")
-    except (AlbertError, AttributeError, TypeError):
-        return None
+@lru_cache(maxsize=1)
+def _load_vocabulary(out: str, fingerprint: str) -> Tokenizer:
+    return load_vocabulary(open_storage(out))
 
 
-def _read_hash_record(task: UnitTask) -> HashRecord | None:
-    """Return the record of the first pass, if its files are there and it is of the same task."""
-    scratch = open_storage(task.scratch)
-    record = _read_record(HashRecord, scratch, task.name("hashes", ".json"))
-    if record is None or record.key != task.key:
-        return None
-    return record if scratch.find_size(task.name("text", ".zst")) == record.num_text_bytes else None
+def _iter_kept(task: UnitTask, scratch: Storage, tally: Tally) -> Iterator[RawDocument]:
+    """Yield the unit's documents without duplicate documents and paragraphs."""
+    flags: dict[str, Iterator[bool]] = {}
+    for kind in ("documents", "paragraphs"):
+        with scratch.reading(task.name(f"{kind}-flags", ".bin")) as path:
+            flags[kind] = iter(np.fromfile(path, dtype=np.bool_).tolist())
+    min_characters = task.settings.min_duplicate_characters
+    with scratch.reading(task.name("text", ".zst")) as path:
+        for document in read_documents(path):
+            kept = [
+                text
+                for text in document.paragraphs
+                if document.is_split or len(text) < min_characters or not next(flags["paragraphs"])
+            ]
+            if next(flags["documents"]):
+                tally.dropped["duplicate_documents"] += 1
+                continue
+            if len(kept) < len(document.paragraphs):
+                tally.dropped["duplicate_paragraphs"] += len(document.paragraphs) - len(kept)
+            yield RawDocument(kept, document.is_split)
 
 
-def _read_unit_record(task: UnitTask) -> UnitRecord | None:
-    """Return the record of the second pass, if its shards are there, whole, and of the same task."""
-    record = _read_record(UnitRecord, open_storage(task.scratch), task.name("unit", ".json"))
-    if record is None or record.key != task.key:
-        return None
-    return record if are_whole(open_storage(task.out), record.shards) else None
+def iter_parts(
+    documents: Iterable[RawDocument], tokenizer: Tokenizer, *, language: str, tally: Tally
+) -> Iterator[ShardPart]:
+    """Split documents into sentences, tokenize them, and yield record batches of whole documents."""
+    split = (_split(document, language) for document in documents)
+    groups = iter_groups(split, (len, _BATCH_SENTENCES), (_count_characters, _BATCH_CHARACTERS))
+    parts = (part for group in groups for part in _encode(group, tokenizer, tally))
+    yield from map(join_parts, iter_groups(parts, (lambda part: len(part.tokens), MAX_BATCH_TOKENS)))
 
 
-class SurveyFile(Settings):
-    """The surveys of a run, with the settings that they depend on."""
+def _split(document: RawDocument, language: str) -> list[str]:
+    if document.is_split:
+        return list(document.paragraphs)
+    return [
+        text[start:end]
+        for text in document.paragraphs
+        for start, end in split_sentences(text, language=language)
+    ]
 
-    version: int = 1
-    text_key: str
-    layout: str | None
-    unit_bytes: int
-    keeps_long_tokens: bool = False
-    surveys: tuple[SourceSurvey, ...]
+
+def _count_characters(sentences: list[str]) -> int:
+    return sum(map(len, sentences))
 
 
-def survey_sources(
-    tasks: Sequence[SurveyTask], scratch: Storage, *, engine: Engine, reporter: Reporter
-) -> list[SourceSurvey]:
-    """Survey each source, or reuse its earlier survey if size and time of change are the same.
+def _encode(documents: list[list[str]], tokenizer: Tokenizer, tally: Tally) -> Iterator[ShardPart]:
+    id_dtype = choose_id_type(tokenizer.vocab_size).to_pandas_dtype()
+    blocks, lengths = [np.zeros(0, id_dtype)], []
+    # In blocks, since a single document may be very long: ids are large until they are packed.
+    limits = (lambda _: 1, 4 * _BATCH_SENTENCES), (len, 4 * _BATCH_CHARACTERS)
+    for sentences in iter_groups(chain.from_iterable(documents), *limits):
+        tally.num_characters += _count_characters(sentences)
+        rows = tokenizer.encode_ids(sentences)
+        sizes = list(map(len, rows))
+        lengths += sizes
+        blocks.append(np.fromiter(chain.from_iterable(rows), dtype=id_dtype, count=sum(sizes)))
+    part = build_part(blocks, lengths, list(map(len, documents)))
+    if part.num_documents < len(documents):
+        tally.dropped["empty_documents"] += len(documents) - part.num_documents
+    if part.num_documents:
+        tally.num_unknown += int(np.count_nonzero(part.tokens == tokenizer.unk_id))
+        yield part
 
-    All tasks have the same settings. Results are saved every half minute: a survey reads every byte.
-    """
-    first = tasks[0]
-    empty = SurveyFile(
-        version=PREPARE_VERSION,
-        text_key=first.text_key,
-        layout=first.layout,
-        unit_bytes=first.unit_bytes,
-        keeps_long_tokens=first.keeps_long_tokens,
-        surveys=(),
-    )
 
-    def save(surveys: Iterable[SourceSurvey]) -> None:
-        content = empty.model_copy(update={"surveys": tuple(surveys)})
-        put_json(scratch, _SURVEY_NAME, content.model_dump(mode="json"))
+def _write_shard(
+    task: UnitTask, name: str, first: ShardPart, parts: Iterator[ShardPart], id_type: pa.DataType
+) -> ShardEntry:
+    """Write `first` and as many more parts as a shard may hold."""
+    out = open_storage(task.out)
+    totals: Counter[str] = Counter()
 
-    before = _read_record(SurveyFile, scratch, _SURVEY_NAME)
-    earlier = {survey.path: survey for survey in before.surveys} if before is not None else {}
-    # What other settings gave must not be taken for what these give.
-    fits = before is not None and before.model_copy(update={"surveys": ()}) == empty
-    states = {task.source.path: measure_source(task.source) for task in tasks}
-    found = {
-        path: survey
-        for path, survey in (earlier if fits else {}).items()
-        if survey.kind != "dataset" and states.get(path) == (survey.num_bytes, survey.modified_ns)
-    }
-    # A file may be given twice, by itself and by its folder: it is surveyed once.
-    waiting = list({task.source.path: task for task in tasks if task.source.path not in found}.values())
-    total = sum(size for size, _ in states.values())
-    done = sum(states[path][0] for path in found)
-    meter = Meter(reporter, "looking", total=total, done=done) if total - done > _QUIET_BYTES else None
-    saved = time.monotonic()
-    for task, fresh in engine.run(survey_source, waiting):
-        path = task.source.path
-        found[path] = fresh
-        if path in earlier and earlier[path].sha256 != fresh.sha256:
-            reporter.say(f"{path}: changed since the last run; done again")
-        if meter is not None:
-            meter.advance(states[path][0])
-        if time.monotonic() - saved > _SECONDS_BETWEEN_SAVES:
-            save(({**earlier, **found} if fits else found).values())
-            saved = time.monotonic()
-    surveys = [found[task.source.path].model_copy(update={"name": task.source.name}) for task in tasks]
-    save(surveys)
-    return surveys
+    def take() -> Iterator[ShardPart]:
+        part: ShardPart | None = first
+        while part is not None:
+            totals["num_documents"] += part.num_documents
+            totals["num_sentences"] += part.num_sentences
+            totals["num_pieces"] += len(part.tokens)
+            yield part
+            part = next(parts, None) if totals["num_pieces"] < MAX_SHARD_TOKENS else None
+
+    with writing_to(f"{out.location}/{name}", hint=_NO_SPACE_HINT), out.writing(name) as path:
+        write_parts(path, take(), id_type=id_type)
+        num_bytes, sha256 = path.stat().st_size, hash_file(path)
+    return ShardEntry(name=name, **totals, num_bytes=num_bytes, sha256=sha256)

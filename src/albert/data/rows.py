@@ -1,23 +1,23 @@
 """Read the rows of CSV, TSV, JSON lines, Parquet and CoNLL files, one at a time, with their line numbers.
 
-Corpora and task tables are read by the same functions. A row that is broken is skipped and counted in
-`Problems` with its line; a file that is not what its name says raises an error of one line.
+Corpora and task tables are read by the same functions. A broken row is skipped and counted in `Problems` with
+its line; a file that is not what its name says raises an error of one line. A new format is a row in
+`FORMATS`, at the end.
 """
 
 import csv
 import json
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, islice, takewhile
-from typing import Any, BinaryIO, TypeVar
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, TypeVar
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from albert.data.paths import (
+from albert.data.storage import (
     OPENERS,
     PathOrUrl,
     is_compressed,
@@ -27,7 +27,6 @@ from albert.data.paths import (
     to_name,
     to_path,
 )
-from albert.data.problems import BadRow, Problems, iter_good, quote
 from albert.errors import FileFormatError, InputError, first_line
 from albert.files import MAX_CSV_FIELD
 
@@ -35,7 +34,10 @@ MAX_LINE_BYTES = 1 << 25
 MAX_RECORD_LINES = 10_000  # of one CSV record, or of one CoNLL sentence
 # A CSV record of at least this many lines gets a warning: two stray quotes may enclose many records.
 LONG_RECORD_LINES = 100
+# If more rows than this are skipped, the file is probably not what the user thinks it is.
+MAX_SKIPPED_SHARE = 0.1
 TOO_LONG, NOT_JSON, NO_OBJECT = "a line that is too long", "not valid JSON", "no JSON object"
+_MAX_QUOTED = 40  # characters
 _STREAM_BYTES = 1 << 16
 _BATCH_ROWS = 256
 _BATCH_BYTES = 1 << 23  # of text, about: rows may be tweets or whole books
@@ -44,6 +46,7 @@ _NOT_DECODED = re.compile("[\udc80-\udcff]")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 Item = TypeVar("Item")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,115 @@ class Wanted:
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
     hint: str = "name the column that is meant, as in columns.text=review"
+
+
+class BadRow(Exception):  # noqa: N818 - not an error yet: the row may be skipped and counted
+    """A row that cannot be used: the reason, the same for all such rows, and the detail of this one.
+
+    If `is_fatal`, more than this row is wrong, and the row is never skipped silently.
+    """
+
+    def __init__(self, reason: str, detail: str = "", *, is_fatal: bool = False) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+        self.is_fatal = is_fatal
+
+
+class Problems:
+    """Skipped rows of one file, and warnings about rows that were kept.
+
+    Args:
+        path: The file, as messages name it.
+        unit: What is counted: by default lines, or the rows of Parquet.
+        is_strict: Raise at the first row that would be skipped, for files whose every row needs an answer.
+    """
+
+    def __init__(self, path: Path | str, *, unit: str = "", is_strict: bool = False) -> None:
+        self.path = path
+        self.unit = unit or ("row" if ".parquet" in Path(path).suffixes else "line")
+        self.is_strict = is_strict
+        self.skipped: Counter[str] = Counter()
+        self.noted: Counter[str] = Counter()
+        self._first: dict[str, str] = {}  # where a reason occurred first
+        self._columns: dict[str, None] = {}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the file has, in their order."""
+        return tuple(self._columns)
+
+    def find_columns(self, names: Iterable[str]) -> None:
+        """Record that the file has these columns."""
+        self._columns.update(dict.fromkeys(names))
+
+    @property
+    def num_skipped(self) -> int:
+        return self.skipped.total()
+
+    def skip(self, bad: BadRow, *, line: int) -> None:
+        """Count a row as skipped, or raise `FileFormatError`."""
+        if self.is_strict or bad.is_fatal:
+            detail = f" ({bad.detail})" if bad.detail else ""
+            raise FileFormatError(
+                f"{self.path}: {self.unit} {line}: {bad.reason}{detail}; mend it, or take it out"
+            )
+        self._count(self.skipped, bad.reason, line, bad.detail)
+
+    def note(self, reason: str, *, line: int, detail: str = "") -> None:
+        """Count a warning about a row that is kept."""
+        self._count(self.noted, reason, line, detail)
+
+    def _count(self, counts: Counter[str], reason: str, line: int, detail: str) -> None:
+        counts[reason] += 1
+        self._first.setdefault(reason, f"{self.unit} {line}{': ' * bool(detail)}{detail}")
+
+    def check(self, num_good: int) -> None:
+        """Raise `FileFormatError` if the file has no examples, or too many rows were skipped."""
+        if not num_good and not self.num_skipped:
+            raise FileFormatError(f"{self.path}: holds no examples; check the path")
+        total = num_good + self.num_skipped
+        if self.num_skipped > MAX_SKIPPED_SHARE * total:
+            reason = self.skipped.most_common(1)[0][0]
+            raise FileFormatError(
+                f"{self.path}: {self.num_skipped:,} of {total:,} {self.unit}s cannot be read, and at most "
+                f"{MAX_SKIPPED_SHARE:.0%} may be left out: {reason} (first in {self._first[reason]}); mend "
+                "them, or check the file"
+            )
+
+    def describe(self) -> list[str]:
+        """Return a line for each reason, skipped rows first."""
+        lines = []
+        for counts in (self.skipped, self.noted):
+            for reason, number in counts.most_common():
+                what = f"{number:,} {self.unit}{'s' * (number > 1)}"
+                found = f"left out {what}:" if counts is self.skipped else f"{what} with"
+                lines.append(f"{self.path}: {found} {reason} (first in {self._first[reason]})")
+        return lines
+
+
+class _HasLine(Protocol):
+    @property
+    def line(self) -> int: ...
+
+
+HasLine = TypeVar("HasLine", bound=_HasLine)
+
+
+def iter_good(rows: Iterable[HasLine], build: Callable[[HasLine], T], *, problems: Problems) -> Iterator[T]:
+    """Yield `build(row)` for each row; a row for which it raises `BadRow` is skipped and counted."""
+    for row in rows:
+        try:
+            built = build(row)
+        except BadRow as bad:  # noqa: PERF203 - each row is checked by itself
+            problems.skip(bad, line=row.line)
+        else:
+            yield built
+
+
+def quote(text: str) -> str:
+    """Quote a text for an error message, shortened if it is long."""
+    return repr(text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + "…")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +218,7 @@ def iter_rows(
         raise InputError(
             f"{problems.path}: a kind of file that is not read; albert reads {', '.join(FORMATS)}"
         )
-    return FORMATS[format](_Input(source, wanted, problems, start, end, decode))
+    return FORMATS[format].read(_Input(source, wanted, problems, start, end, decode))
 
 
 def check_columns(found: Sequence[str], wanted: Wanted, *, problems: Problems) -> None:
@@ -121,26 +233,6 @@ def check_columns(found: Sequence[str], wanted: Wanted, *, problems: Problems) -
     if twice:
         raise FileFormatError(f"{problems.path}: has the column {twice[0]!r} twice; name each column once")
     problems.find_columns(found)
-
-
-def iter_groups(items: Iterable[Item], *limits: tuple[Callable[[Item], int], int]) -> Iterator[list[Item]]:
-    """Group items until a limit is reached: a function that weighs an item, and the weight that ends a group.
-
-    The item that reaches the limit belongs to the group.
-    """
-    group: list[Item] = []
-    weights = [0] * len(limits)
-    for item in items:
-        group.append(item)
-        is_full = False
-        for index, (weigh, limit) in enumerate(limits):  # a loop: this runs for every sentence of a corpus
-            weights[index] += weigh(item)
-            is_full = is_full or weights[index] >= limit
-        if is_full:
-            yield group
-            group, weights = [], [0] * len(limits)
-    if group:
-        yield group
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +250,7 @@ class Line:
     @property
     def text(self) -> str:
         """The decoded line; raises `BadRow` if it is not UTF-8."""
-        return check_decoded(self.raw)
+        return _check_decoded(self.raw)
 
 
 def iter_lines(
@@ -187,16 +279,13 @@ def iter_lines(
             rest, is_long = b"", True
 
 
-def check_decoded(text: str) -> str:
+def _check_decoded(text: str) -> str:
     """Return a text that was decoded with surrogateescape; raise `BadRow` if it was not UTF-8."""
     found = None if text.isascii() else _NOT_DECODED.search(text)
     if found is not None:
-        raise _not_utf8(ord(found[0]) - 0xDC00, found.start())
+        detail = f"0x{ord(found[0]) - 0xDC00:02x} behind {found.start()} characters; save it as UTF-8"
+        raise BadRow("bytes that are not UTF-8", detail)
     return text
-
-
-def _not_utf8(byte: int, start: int) -> BadRow:
-    return BadRow("bytes that are not UTF-8", f"0x{byte:02x} behind {start} characters; save it as UTF-8")
 
 
 def _read_first(lines: Iterator[Line], problems: Problems) -> str:
@@ -268,27 +357,17 @@ def _unquote(field: str) -> str:
     return inside.replace('""', '"') if is_quoted else field
 
 
-class _EndlessRecordError(Exception):
-    """A record that is longer than any text."""
-
-
 def _iter_csv(table: _Input) -> Iterator[Row]:
     csv.field_size_limit(MAX_CSV_FIELD)
     problems, lines = table.problems, table.iter_lines()
     first = _read_first(lines, problems)
     delimiter = ";" if ";" in first and "," not in first else ","
-    try:
-        header = next(csv.reader([first], delimiter=delimiter), [])
-    except csv.Error as error:  # a carriage return without a line feed
-        raise FileFormatError(
-            f"{problems.path}: its lines end in carriage returns alone, as old programs on a Mac write them; "
-            "save it as CSV UTF-8, or turn them into line feeds (tr '\\r' '\\n')"
-        ) from error
+    header = next(csv.reader([first], delimiter=delimiter), [])
     check_columns(header, table.wanted, problems=problems)
     for line, fields in _iter_records(lines, delimiter, problems):
         try:
-            values = _by_column([check_decoded(field) for field in fields], header)
-        except BadRow as bad:  # noqa: PERF203 - each row is judged by itself
+            values = _by_column([_check_decoded(field) for field in fields], header)
+        except BadRow as bad:  # noqa: PERF203 - each row is checked by itself
             problems.skip(bad, line=line)
         else:
             yield table.build_row(line, values)
@@ -309,7 +388,7 @@ def _iter_records(
         while (line := given_back.pop() if given_back else next(lines, None)) is not None:
             taken.append(line)
             if len(taken) > MAX_RECORD_LINES:
-                raise _EndlessRecordError
+                raise csv.Error("unexpected end of data")  # as csv itself says at the end of the file
             # Inside quotes the end of a line is part of the text: answers are found by their offset.
             yield line.data.decode("utf-8", "surrogateescape") + "\n"
 
@@ -320,9 +399,9 @@ def _iter_records(
             fields = next(reader)
         except StopIteration:
             return
-        except (csv.Error, _EndlessRecordError) as error:
+        except csv.Error as error:
             bad = BadRow("not valid CSV", str(error))
-            if isinstance(error, _EndlessRecordError) or "end of data" in str(error):
+            if "end of data" in str(error):
                 bad = BadRow("a quote that is opened and never closed", "double or close it")
             problems.skip(bad, line=taken[0].line)
             given_back.extend(reversed(taken[1:]))
@@ -382,28 +461,28 @@ def _iter_conll(table: _Input) -> Iterator[Row]:
 
     Fields are separated by tabs, or else by spaces. Comments above the words are ignored and counted.
     """
-    return _iter_checked(table, _iter_sentences(table))
 
+    def has_word(line: Line) -> bool:
+        # A line of white space looks blank, whichever space it is.
+        return bool(line.raw.strip()) and not line.data.startswith(b"-DOCSTART-")
 
-def _iter_sentences(table: _Input) -> Iterator[Row]:
-    for is_filled, group in groupby(table.iter_lines(), _has_word):
-        block = list(islice(group, MAX_RECORD_LINES + 1)) if is_filled else []
-        if len(block) > MAX_RECORD_LINES:
-            raise FileFormatError(
-                f"{table.problems.path}: line {block[0].line}: a sentence of more than "
-                f"{MAX_RECORD_LINES:,} lines; put a blank line between sentences"
-            )
-        if is_filled:
+    def iter_sentences() -> Iterator[Row]:
+        for is_filled, group in groupby(table.iter_lines(), has_word):
+            if not is_filled:
+                continue
+            block = list(islice(group, MAX_RECORD_LINES + 1))
+            if len(block) > MAX_RECORD_LINES:
+                raise FileFormatError(
+                    f"{table.problems.path}: line {block[0].line}: a sentence of more than "
+                    f"{MAX_RECORD_LINES:,} lines; put a blank line between sentences"
+                )
             lines = _drop_comments(block, table.problems)
             try:
                 yield table.build_row(lines[0].line, _split_sentence(lines))
             except BadRow as bad:
                 table.problems.skip(bad, line=lines[0].line)
 
-
-def _has_word(line: Line) -> bool:
-    # A line of white space looks blank, whichever space it is.
-    return bool(line.raw.strip()) and not line.data.startswith(b"-DOCSTART-")
+    return _iter_checked(table, iter_sentences())
 
 
 def _drop_comments(block: list[Line], problems: Problems) -> list[Line]:
@@ -441,6 +520,9 @@ def _split_fields(text: str) -> list[str]:
 @contextmanager
 def open_parquet(path: PathOrUrl) -> Iterator[Any]:
     """Open a Parquet file; a compressed one is unpacked to a temporary file, since Parquet needs seeking."""
+    import pyarrow as pa  # here: whoever loads a model imports this module, and needs no Parquet
+    import pyarrow.parquet as pq
+
     try:
         with ExitStack() as stack:
             if is_compressed(path):
@@ -451,7 +533,7 @@ def open_parquet(path: PathOrUrl) -> Iterator[Any]:
             yield stack.enter_context(pq.ParquetFile(content, pre_buffer=False, buffer_size=1 << 20))
     except (pa.ArrowException, OSError) as error:
         raise FileFormatError(
-            f"{path}: no whole Parquet file ({first_line(error)}); fetch it again, or leave it out"
+            f"{path}: not a complete Parquet file ({first_line(error)}); download it again, or leave it out"
         ) from error
 
 
@@ -464,43 +546,51 @@ def _iter_parquet(table: _Input) -> Iterator[Row]:
         names = [name for name in (*table.wanted.required, *table.wanted.optional) if name in found]
         groups = range(table.start, file.num_row_groups if table.end is None else table.end)
         line = 1 + sum(file.metadata.row_group(group).num_rows for group in range(table.start))
-        num_rows = _choose_batch_rows(file.metadata, groups)
+        # So many rows are held in memory, by the row group with the longest rows on average.
+        sizes = (file.metadata.row_group(group) for group in groups)
+        longest = max((each.total_byte_size // max(each.num_rows, 1) for each in sizes), default=0)
+        num_rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(longest, 1)))
         for batch in file.iter_batches(batch_size=num_rows, row_groups=list(groups), columns=names):
-            yield from _iter_batch(table, batch, line)
+            yield from (table.build_row(line + k, row) for k, row in enumerate(batch.to_pylist()))
             line += batch.num_rows
 
 
-def _choose_batch_rows(metadata: Any, groups: Iterable[int]) -> int:
-    """Return how many rows to hold in memory, by the row group with the longest rows on average."""
-    found = (metadata.row_group(group) for group in groups)
-    longest = max((each.total_byte_size // max(each.num_rows, 1) for each in found), default=0)
-    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(longest, 1)))
+@dataclass(frozen=True)
+class Format:
+    """How a format is read, whether corpora may have it, and at what a large file of it can be divided."""
+
+    read: Callable[[_Input], Iterator[Row]]
+    is_for_corpora: bool = False
+    divided_at: str = ""  # "lines", "row groups", or nothing
 
 
-def _iter_batch(table: _Input, batch: pa.RecordBatch, first: int) -> Iterator[Row]:
-    try:
-        values = batch.to_pylist()
-    except (ValueError, OverflowError) as error:
-        if batch.num_rows > 1:  # one row or more is broken: try each by itself
-            for place in range(batch.num_rows):
-                yield from _iter_batch(table, batch.slice(place, 1), first + place)
-            return
-        bad = BadRow("a value that cannot be read", f"{error}; store it as a text")
-        if isinstance(error, UnicodeDecodeError):
-            bad = _not_utf8(error.object[error.start], error.start)
-        table.problems.skip(bad, line=first)
-        return
-    for line, row in enumerate(values, start=first):
-        yield table.build_row(line, row)
-
-
-FORMATS: dict[str, Callable[[_Input], Iterator[Row]]] = {
-    "csv": _iter_csv,
-    "tsv": _iter_tsv,
-    "jsonl": _iter_jsonl,
-    "parquet": _iter_parquet,
-    "conll": _iter_conll,
-    "bio": _iter_conll,
-    "txt": _iter_conll,
-    "lines": _iter_plain,
+FORMATS = {
+    "csv": Format(_iter_csv),
+    "tsv": Format(_iter_tsv),
+    "jsonl": Format(_iter_jsonl, is_for_corpora=True, divided_at="lines"),
+    "parquet": Format(_iter_parquet, is_for_corpora=True, divided_at="row groups"),
+    "conll": Format(_iter_conll),
+    "bio": Format(_iter_conll),
+    "txt": Format(_iter_conll),
+    "lines": Format(_iter_plain),
 }
+
+
+def iter_groups(items: Iterable[Item], *limits: tuple[Callable[[Item], int], int]) -> Iterator[list[Item]]:
+    """Group items until a limit is reached: a function that weighs an item, and the weight that ends a group.
+
+    The item that reaches the limit belongs to the group.
+    """
+    group: list[Item] = []
+    weights = [0] * len(limits)
+    for item in items:
+        group.append(item)
+        is_full = False
+        for index, (weigh, limit) in enumerate(limits):  # a loop: this runs for every sentence of a corpus
+            weights[index] += weigh(item)
+            is_full = is_full or weights[index] >= limit
+        if is_full:
+            yield group
+            group, weights = [], [0] * len(limits)
+    if group:
+        yield group

@@ -1,11 +1,14 @@
-"""Write documents of sentences of token ids as Arrow files, and read them memory-mapped, without a copy.
+"""The files of a prepared corpus: shards of token ids, the vocabulary, and the manifest, written last.
 
 A shard is an Arrow IPC file, uncompressed, in bounded record batches, with one column
-`document: list<list<uint16 | uint32>>`. The nested offsets are the borders of sentences and documents.
+`document: list<list<uint16 | uint32>>`. The nested offsets are the borders of sentences and documents. It is
+read memory-mapped, without a copy.
 """
 
-import errno
+import contextlib
 import mmap
+import shutil
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,36 +17,152 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
 
+from albert.data.storage import LocalFolder, Storage, put_json
 from albert.errors import FileFormatError, InputError
-from albert.files import atomic_path
+from albert.files import atomic_path, read_json
+from albert.settings import Settings, build_settings
+from albert.text.folder import TOKENIZER_FILES, load_tokenizer, save_tokenizer
+from albert.text.tokenizer import Tokenizer
 
 try:
     import resource
 except ImportError:  # no such limits on Windows
     resource = None  # type: ignore[assignment]
 
+MANIFEST_NAME = "manifest.json"
+SHARDS_DIR = "shards"
+VOCAB_DIR = "vocab"
+FORMAT_VERSION = 1
 COLUMN = "document"
 # About 4 MB of ids: large enough that a batch is no overhead, small enough that memory stays bounded.
-MAX_BATCH_PIECES = 1 << 21
-# A corpus up to this size may stay in memory. Of a larger one, pages are released as soon as they were used:
-# one access can load megabytes around it, which would count as this process's memory until the end.
-LARGE_BYTES = 128 * 1024 * 1024
+MAX_BATCH_TOKENS = 1 << 21
 _MAX_FILES = 10_240  # macOS reports no limit and grants so many
-Pieces = NDArray[np.uint16] | NDArray[np.uint32]
+
+
+class ShardEntry(Settings):
+    """One shard: its file, what it holds, and the checksum of its bytes."""
+
+    name: str
+    num_documents: int
+    num_sentences: int
+    num_pieces: int
+    num_bytes: int
+    sha256: str
+
+
+class SourceEntry(Settings):
+    """One source as it was read; `skipped` is the reason why it was not read, if so."""
+
+    name: str
+    num_bytes: int
+    sha256: str
+    layout: str = ""
+    skipped: str = ""
+
+
+class Manifest(Settings):
+    """What a prepared corpus holds: vocabulary, shards, sources, and counts of what was dropped."""
+
+    format_version: int = FORMAT_VERSION
+    vocabulary: str
+    vocab_size: int
+    num_documents: int
+    num_sentences: int
+    num_pieces: int
+    num_unknown: int = 0
+    num_characters: int = 0
+    dropped: dict[str, int] = Field(default_factory=dict)
+    settings: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    sources: tuple[SourceEntry, ...] = ()
+    shards: tuple[ShardEntry, ...]
+
+
+def read_manifest(folder: Path | Storage) -> Manifest:
+    """Read the manifest of a corpus."""
+    store = LocalFolder(folder) if isinstance(folder, Path) else folder
+    if store.find_size(MANIFEST_NAME) is None:
+        raise FileFormatError(
+            f"{store.location}: no {MANIFEST_NAME}; not a prepared corpus, or not finished; run "
+            "`albert corpus prepare` again to continue"
+        )
+    source = f"{store.location}/{MANIFEST_NAME}"
+    with store.reading(MANIFEST_NAME) as path:
+        manifest = build_settings(Manifest, values=read_json(path), source=source)
+    if manifest.format_version != FORMAT_VERSION:
+        raise FileFormatError(
+            f"{source}: format {manifest.format_version}, and only {FORMAT_VERSION} is read; prepare it again"
+        )
+    return manifest
+
+
+def write_manifest(folder: Path | Storage, manifest: Manifest) -> None:
+    """Write the manifest, as the last step of preparing."""
+    store = LocalFolder(folder) if isinstance(folder, Path) else folder
+    put_json(store, MANIFEST_NAME, manifest.model_dump(mode="json"))
+
+
+def reject_other_vocabulary(manifest: Manifest, location: str, fingerprint: str) -> None:
+    """Raise `InputError` if the corpus at `location` was prepared with another vocabulary."""
+    if manifest.vocabulary != fingerprint:
+        raise InputError(
+            f"{location}: prepared with another vocabulary ({manifest.vocabulary[:12]}…, "
+            f"not {fingerprint[:12]}…); use the one in its vocab folder, or prepare it again"
+        )
+
+
+def save_vocabulary(out: Storage, tokenizer: Tokenizer) -> None:
+    """Write the vocabulary's files into the corpus, and remove those of another."""
+    with tempfile.TemporaryDirectory(prefix="albert-") as folder:
+        save_tokenizer(tokenizer, Path(folder))
+        for file in TOKENIZER_FILES:
+            written, name = Path(folder) / file, f"{VOCAB_DIR}/{file}"
+            if written.exists():
+                with out.writing(name) as path:
+                    shutil.copyfile(written, path)
+            else:
+                out.remove(name)
+
+
+def fetch_vocabulary(out: Storage, folder: Path) -> None:
+    """Copy the vocabulary's files of a corpus into a folder; by name, since not every store can list."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in TOKENIZER_FILES:
+        name = f"{VOCAB_DIR}/{file}"
+        if out.find_size(name) is not None:
+            with out.reading(name) as path:
+                shutil.copyfile(path, folder / file)
+
+
+def load_vocabulary(out: Storage) -> Tokenizer:
+    """Load the tokenizer of a corpus."""
+    with tempfile.TemporaryDirectory(prefix="albert-") as folder:
+        fetch_vocabulary(out, Path(folder))
+        return load_tokenizer(Path(folder))
 
 
 @dataclass(frozen=True)
 class ShardPart:
     """One record batch: token ids end to end, and where sentences and documents begin.
 
-    Sentence s is `pieces[sentence_starts[s] : sentence_starts[s + 1]]`; document d has the sentences
+    Sentence s is `tokens[sentence_starts[s] : sentence_starts[s + 1]]`; document d has the sentences
     `document_starts[d]` up to `document_starts[d + 1]`. Starts have one entry more than there are things.
+    `file` is the mapped file that the arrays are views of.
     """
 
-    pieces: Pieces
+    tokens: NDArray[np.uint16] | NDArray[np.uint32]
     sentence_starts: NDArray[np.int32]
     document_starts: NDArray[np.int32]
+    file: mmap.mmap | None = None
+
+    @property
+    def num_sentences(self) -> int:
+        return len(self.sentence_starts) - 1
+
+    @property
+    def num_documents(self) -> int:
+        return len(self.document_starts) - 1
 
 
 def choose_id_type(vocab_size: int) -> pa.DataType:
@@ -60,9 +179,8 @@ def write_parts(path: Path, parts: Iterable[ShardPart], *, id_type: pa.DataType)
         pa.ipc.new_file(sink, schema) as writer,
     ):
         for part in parts:
-            inner = pa.ListArray.from_arrays(
-                pa.array(part.sentence_starts), pa.array(part.pieces, type=id_type)
-            )
+            tokens = pa.array(part.tokens, type=id_type)
+            inner = pa.ListArray.from_arrays(pa.array(part.sentence_starts), tokens)
             outer = pa.ListArray.from_arrays(pa.array(part.document_starts), inner)
             writer.write_batch(pa.record_batch([outer], schema=schema))
 
@@ -71,18 +189,18 @@ def join_parts(parts: Sequence[ShardPart]) -> ShardPart:
     """Concatenate parts."""
     sentences = np.concatenate([np.diff(part.sentence_starts) for part in parts])
     documents = np.concatenate([np.diff(part.document_starts) for part in parts])
-    return ShardPart(
-        np.concatenate([part.pieces for part in parts]), find_starts(sentences), find_starts(documents)
-    )
+    tokens = np.concatenate([part.tokens for part in parts])
+    return ShardPart(tokens, find_starts(sentences), find_starts(documents))
 
 
 def cut_part(part: ShardPart, first: int, last: int) -> ShardPart:
     """Return the sentences [first, last) of a part; a document that crosses an end is cut there."""
     sentence_starts = part.sentence_starts[first : last + 1]
     return ShardPart(
-        pieces=part.pieces[sentence_starts[0] : sentence_starts[-1]],
-        sentence_starts=sentence_starts - sentence_starts[0],
-        document_starts=np.unique(np.clip(part.document_starts, first, last)) - np.int32(first),
+        part.tokens[sentence_starts[0] : sentence_starts[-1]],
+        sentence_starts - sentence_starts[0],
+        np.unique(np.clip(part.document_starts, first, last)) - np.int32(first),
+        part.file,
     )
 
 
@@ -99,77 +217,36 @@ def build_part(blocks: Sequence[NDArray[Any]], lengths: Sequence[int], counts: S
     """
     sizes = np.asarray(lengths, dtype=np.int64)
     filled = np.diff(find_starts(sizes > 0)[find_starts(counts)])
-    return ShardPart(
-        pieces=np.concatenate(blocks),
-        sentence_starts=find_starts(sizes[sizes > 0]),
-        document_starts=find_starts(filled[filled > 0]),
-    )
+    return ShardPart(np.concatenate(blocks), find_starts(sizes[sizes > 0]), find_starts(filled[filled > 0]))
 
 
-def read_shard(path: Path, *, files: "MappedFiles | None" = None) -> list[ShardPart]:
+def read_shard(path: Path) -> list[ShardPart]:
     """Map a shard into memory; its arrays are views of the file."""
     try:
-        reader = pa.ipc.open_file(pa.BufferReader((MappedFiles() if files is None else files).map(path)))
-        return [_view_part(reader.get_batch(i)) for i in range(reader.num_record_batches)]
+        with open(path, "rb") as opened:
+            file = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(file)))
+        columns: list[Any] = [reader.get_batch(i).column(COLUMN) for i in range(reader.num_record_batches)]
+        return [
+            ShardPart(
+                outer.values.values.to_numpy(zero_copy_only=True),
+                outer.values.offsets.to_numpy(zero_copy_only=True),
+                outer.offsets.to_numpy(zero_copy_only=True),
+                file,
+            )
+            for outer in columns
+        ]
     except (pa.ArrowInvalid, OSError, ValueError, KeyError, AttributeError) as error:
         raise FileFormatError(
-            f"{path}: no whole shard ({str(error).splitlines()[0]}); prepare the corpus again"
+            f"{path}: not a complete shard ({str(error).splitlines()[0]}); prepare the corpus again"
         ) from error
 
 
-def _view_part(batch: pa.RecordBatch) -> ShardPart:
-    outer: Any = batch.column(COLUMN)
-    inner = outer.values
-    return ShardPart(
-        pieces=inner.values.to_numpy(zero_copy_only=True),
-        sentence_starts=inner.offsets.to_numpy(zero_copy_only=True),
-        document_starts=outer.offsets.to_numpy(zero_copy_only=True),
-    )
-
-
-class MappedFiles:
-    """Files mapped into memory, by number."""
-
-    def __init__(self) -> None:
-        self._maps: list[mmap.mmap] = []
-        self._num_bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._maps)
-
-    def map(self, path: Path) -> pa.Buffer:
-        """Return the bytes of a file, read-only."""
-        try:
-            mapped = _map(path)
-        except OSError as error:
-            if error.errno != errno.EMFILE:
-                raise
-            mapped = _map_beyond_limit(path)
-        self._maps.append(mapped)
-        self._num_bytes += len(mapped)
-        return pa.py_buffer(mapped)
-
-    def let_go(self, number: int) -> None:
-        """Release the memory of a file, if the files are large; the next access loads it again."""
-        if self._num_bytes > LARGE_BYTES and hasattr(mmap, "MADV_DONTNEED"):
-            self._maps[number].madvise(mmap.MADV_DONTNEED)
-
-
-def _map(path: Path) -> mmap.mmap:
-    with open(path, "rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def _map_beyond_limit(path: Path) -> mmap.mmap:
-    """Raise the soft limit of open files and try again: a corpus may have more shards than the usual 256."""
-    try:
-        if resource is not None:
-            _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-            wanted = most if most != resource.RLIM_INFINITY else _MAX_FILES
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-        return _map(path)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path}: more files are open than the system allows, and every shard needs one; allow more "
-            "(`ulimit -n`), or prepare the corpus with fewer and larger sources"
-        ) from error
+def allow_open_files(num_files: int) -> None:
+    """Raise the soft limit of open files: a mapped shard keeps one open, and macOS allows 256 at first."""
+    if resource is not None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY and soft < num_files + 128:
+            most = hard if hard != resource.RLIM_INFINITY else _MAX_FILES
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

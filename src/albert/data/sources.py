@@ -1,6 +1,7 @@
-"""Find the sources of text behind paths, URLs and names, survey them, and cut them into units of work.
+"""Find the sources of text behind paths, URLs and dataset names, and read their documents.
 
-The order of sources and the borders of units depend on the sources alone, never on the workers.
+A source is surveyed first: its hash, its layout, and the positions where it can be cut into slices. The order
+of sources and the borders of slices depend on the sources alone, never on the workers.
 """
 
 import hashlib
@@ -8,77 +9,129 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path, PurePath
+from pathlib import Path
+from typing import Any
 
-from albert.data.cleaning import find_running_heads, looks_binary
-from albert.data.documents import (
-    ReadOptions,
-    Slice,
-    Source,
-    describe_dataset,
-    iter_documents,
-    read_sample,
-)
-from albert.data.layouts import Layout, choose_layout
-from albert.data.paths import (
-    OPENERS,
-    PathOrUrl,
-    is_compressed,
-    is_url,
-    list_files,
-    measure,
-    open_binary,
-    read_head,
-    to_name,
-    to_path,
-)
-from albert.data.rows import open_parquet
-from albert.errors import FileFormatError, InputError
-from albert.settings import Settings
+from albert.data import cleaning, layouts, rows, storage
+from albert.data.layouts import Joiner, Layout, RawDocument
+from albert.data.storage import PathOrUrl
+from albert.errors import FileFormatError, InputError, name_install, one_line
 
-KINDS = {".txt": "txt", ".jsonl": "jsonl", ".parquet": "parquet"}
 DATASET_PREFIX = "hf:"
-# A unit of work: small enough for many workers, large enough that a corpus has a few hundred shards at most.
-MIN_UNIT_BYTES = 1 << 23
-MAX_UNITS = 500
-_READ = "albert reads .txt, .jsonl and .parquet, plain or as .gz, .zst or .xz"
+# A slice: small enough for many workers, large enough that a corpus has a few hundred shards at most.
+MIN_SLICE_BYTES = 1 << 23
+MAX_SLICES = 500
+MAX_LINE_BYTES = 1 << 20
+MAX_PARAGRAPH_CHARACTERS = 1 << 20
+_DATASET_ROWS = 256
 _LOOK_AHEAD = 1 << 20
 _BLANK = re.compile(rb"\n[ \t\r]*\n")
+_READ = "albert reads .txt, .jsonl and .parquet, plain or as .gz, .zst or .xz"
 
 
-def find_sources(paths: Iterable[PathOrUrl], *, leaving_out: PathOrUrl | None = None) -> list[Source]:
+@dataclass(frozen=True)
+class Source:
+    """One file or dataset: its name in messages, its path, and what it is (txt, jsonl, parquet, dataset)."""
+
+    name: str
+    path: str
+    kind: str
+
+
+def find_sources(paths: Iterable[PathOrUrl], *, excluding: PathOrUrl | None = None) -> list[Source]:
     """Find the sources of files, folders (searched recursively, sorted) and `hf:NAME[@CONFIG][:SPLIT]`.
 
     A URL is a file if its name has a suffix that is read, and a folder otherwise. What is in the folder
-    `leaving_out`, where the corpus is written, is not a source.
+    `excluding`, where the corpus is written, is not a source.
     """
     names = [str(path) for path in paths]
-    found = [source for name in names for source in _find(name)]
-    is_excluded = _exclude(leaving_out)
-    sources = [each for each in found if each.kind == "dataset" or not is_excluded(each.path)]
+    found = [source for name in names for source in _find(name) if source.kind]
+    sources = [each for each in found if each.kind == "dataset" or not _is_inside(each.path, excluding)]
     if found and not sources:
-        raise InputError(f"{leaving_out}: all that is to be read lies in it; choose another --out")
+        raise InputError(f"{excluding}: all files to read are in it; choose another --out")
     if not sources:
         raise InputError(f"{', '.join(names) or 'no path'}: nothing to read there; {_READ}")
-    for source in sources:
-        if source.path.encode(errors="replace").decode() != source.path:
-            raise InputError(f"{source.path!a}: its name is not in UTF-8; rename it")
     return sources
 
 
-def find_ignored(paths: Iterable[PathOrUrl], *, leaving_out: PathOrUrl | None = None) -> Counter[str]:
+def count_ignored(paths: Iterable[PathOrUrl], *, excluding: PathOrUrl | None = None) -> Counter[str]:
     """Count the files of other kinds in the folders, by suffix."""
-    is_excluded = _exclude(leaving_out)
-    files = [
-        to_name(file)
-        for path in paths
-        if _is_folder(path)
-        for _, file in _iter_folder(path)
-        if not is_excluded(file)
-    ]
-    return Counter(file.suffix or file.name for file in files if _find_kind(file) is None)
+    found = (source for path in paths for source in _find(str(path)) if not source.kind)
+    files = [storage.to_name(source.path) for source in found if not _is_inside(source.path, excluding)]
+    return Counter(file.suffix or file.name for file in files)
+
+
+def _is_inside(path: str, folder: PathOrUrl | None) -> bool:
+    """Whether a file is in a folder, links followed."""
+    if folder is None or storage.is_url(folder) or storage.is_url(path):
+        return folder is not None and path.startswith(str(folder).rstrip("/") + "/")
+    return _resolve(Path(path).parent).is_relative_to(_resolve(storage.to_path(folder)))
+
+
+@cache  # folders have many files
+def _resolve(folder: Path) -> Path:
+    return folder.resolve()
+
+
+def _find(name: str) -> list[Source]:
+    """Find the files behind a name; in folders also those that are not read, with an empty kind."""
+    if name.startswith(DATASET_PREFIX) and not storage.is_url(name):
+        return [Source(name, name.removeprefix(DATASET_PREFIX), "dataset")]
+    if storage.is_url(name):
+        name = name.rstrip("/")
+        if kind := _find_kind(name):
+            return [Source(storage.to_name(name).name, name, kind)]
+        found = [
+            (f"{storage.to_name(name).name}/{file}", f"{name}/{file}") for file in storage.list_files(name)
+        ]
+        if not found:
+            raise InputError(f"{name}: no such folder, or nothing in it; check the address. {_READ}")
+        return [Source(*each, _find_kind(each[1])) for each in found]
+    path = storage.to_path(name)
+    if path.is_dir():
+        return [Source(*each, _find_kind(each[1])) for each in _iter_folder(path)]
+    if not path.exists():
+        raise InputError(f"{name}: no such file or folder; check the path (a dataset's name begins with hf:)")
+    if not (kind := _find_kind(path)):
+        raise InputError(f"{name}: a kind of file that is not read; {_READ}")
+    return [Source(path.name, str(path), kind)]
+
+
+def _find_kind(path: PathOrUrl) -> str:
+    format = rows.find_format(path)
+    is_read = format == "txt" or (format in rows.FORMATS and rows.FORMATS[format].is_for_corpora)
+    return format if is_read else ""
+
+
+def _iter_folder(top: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name of each file, which begins with the folder's name, and its path."""
+
+    def fail(error: OSError) -> None:
+        raise InputError(f"{error.filename}: {error.strerror}; make the folder readable, or leave it out")
+
+    seen: set[str] = set()
+    for folder, folders, files in os.walk(top, onerror=fail, followlinks=True):
+        if os.path.realpath(folder) in seen:  # a link that leads back
+            folders.clear()
+            continue
+        seen.add(os.path.realpath(folder))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for file in (Path(folder) / name for name in sorted(files) if not name.startswith(".")):
+            yield f"{top.resolve().name}/{file.relative_to(top).as_posix()}", str(file)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """The key or column with the text, and whether to keep long tokens (for symbols without spaces).
+
+    What is cleaned away or skipped is added to `counts`.
+    """
+
+    text_key: str = "text"
+    keeps_long_tokens: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
 
 
 def iter_plain_texts(
@@ -90,122 +143,68 @@ def iter_plain_texts(
     warn: Callable[[str], None],
 ) -> Iterator[str]:
     """Yield the cleaned paragraphs of all sources, to train a vocabulary on; binary files are skipped."""
+    options = ReadOptions(text_key, keeps_long_tokens)
     for source in find_sources(paths):
-        if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path)):
+        if _is_binary(source):
             warn(f"{source.name}: binary, left out")
             continue
-        documents = iter_documents(
-            source, text_key=text_key, layout=layout, keeps_long_tokens=keeps_long_tokens
-        )
-        for document in documents:
+        for document in iter_documents(source, options, layout=layout):
             yield from document.paragraphs
 
 
-def _exclude(folder: PathOrUrl | None) -> Callable[[str], bool]:
-    """Return a function that tells whether a file is in a folder, links followed."""
-    if folder is None:
-        return lambda path: False
-    if is_url(folder):
-        prefix = str(folder).rstrip("/") + "/"
-        return lambda path: path.startswith(prefix)
-    top = to_path(folder).resolve()
-    is_inside = cache(lambda parent: parent.resolve().is_relative_to(top))  # folders have many files
-    return lambda path: not is_url(path) and bool(is_inside(Path(path).parent))
+def iter_documents(
+    source: Source, options: ReadOptions, *, layout: str | None = None
+) -> Iterator[RawDocument]:
+    """Yield the documents of a whole source; its layout is detected unless it is given."""
+    return _iter_range(
+        source, layouts.choose_layout(layout, read_sample(source, options)), (), 0, None, options
+    )
 
 
-def _find_kind(path: PurePath) -> str | None:
-    suffixes = path.suffixes
-    if suffixes and suffixes[-1] in OPENERS:
-        suffixes = suffixes[:-1]
-    return KINDS.get(suffixes[-1]) if suffixes else None
-
-
-def _find(name: str) -> list[Source]:
-    if name.startswith(DATASET_PREFIX) and not is_url(name):
-        return [Source(name, name.removeprefix(DATASET_PREFIX), "dataset")]
-    if _is_folder(name):
-        found = list(_iter_folder(name))
-        if not found and is_url(name):
-            raise InputError(
-                f"{name.rstrip('/')}: no such folder, or nothing in it; check the address. {_READ}"
-            )
-        kinds = [_find_kind(to_name(path)) for _, path in found]
-        return [Source(*each, kind) for each, kind in zip(found, kinds, strict=True) if kind is not None]
-    path = name.rstrip("/") if is_url(name) else str(to_path(name))
-    if not is_url(name) and not Path(path).exists():
-        raise InputError(f"{name}: no such file or folder; check the path (a dataset's name begins with hf:)")
-    kind = _find_kind(to_name(path))
-    if kind is None:
-        raise InputError(f"{name}: a kind of file that is not read; {_READ}")
-    return [Source(to_name(path).name, path, kind)]
-
-
-def _is_folder(path: PathOrUrl) -> bool:
-    return _find_kind(to_name(str(path).rstrip("/"))) is None if is_url(path) else to_path(path).is_dir()
-
-
-def _iter_folder(folder: PathOrUrl) -> Iterator[tuple[str, str]]:
-    """Yield the name of each file, which begins with the folder's name, and its path."""
-    if is_url(folder):
-        url = str(folder).rstrip("/")
-        yield from ((f"{to_name(url).name}/{name}", f"{url}/{name}") for name in list_files(url))
-        return
-
-    def fail(error: OSError) -> None:
-        raise InputError(f"{error.filename}: {error.strerror}; make the folder readable, or leave it out")
-
-    top = to_path(folder)
-    seen: set[tuple[int, int]] = set()
-    for place, folders, files in os.walk(top, onerror=fail, followlinks=True):
-        status = os.stat(place)
-        if (status.st_dev, status.st_ino) in seen:  # a link that leads back
-            folders.clear()
-            continue
-        seen.add((status.st_dev, status.st_ino))
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for file in (Path(place) / name for name in sorted(files) if not name.startswith(".")):
-            yield f"{top.resolve().name}/{file.relative_to(top).as_posix()}", str(file)
-
-
-class SourceSurvey(Settings):
+@dataclass(frozen=True)
+class SourceSurvey:
     """What is known of a source before it is read.
 
-    `cuts` are the borders of its slices; `skipped` is the reason why it is not read, if so.
+    `cuts` are the borders of its slices: bytes of a plain file, row groups of a Parquet file, rows of a
+    dataset. `skipped` is the reason why it is not read, if so.
     """
 
-    name: str
-    path: str
-    kind: str
+    source: Source
     num_bytes: int
     modified_ns: int
     sha256: str
-    layout: str = ""
-    width: int = 0
-    is_indented: bool = False
+    layout: Layout = layouts.NO_LAYOUT
     heads: tuple[str, ...] = ()
     cuts: tuple[int, ...] = ()
     skipped: str = ""
 
-    def build_slices(self) -> list[Slice]:
-        """Return the slices of the source, in order."""
-        if self.skipped:
-            return []
-        source = Source(self.name, self.path, self.kind)
-        layout = Layout(self.layout, self.width, is_indented=self.is_indented)
-        whole = max(self.cuts[-1] - self.cuts[0], 1)
-        return [
-            Slice(
-                source,
-                layout,
-                start,
-                end,
-                num_bytes=self.num_bytes * (end - start) // whole,
-                heads=self.heads,
-                sha256=self.sha256,
-                modified_ns=self.modified_ns,
-            )
-            for start, end in zip(self.cuts, self.cuts[1:], strict=False)
-        ]
+    @property
+    def slices(self) -> "list[Slice]":
+        return [Slice(self, start, end) for start, end in zip(self.cuts, self.cuts[1:], strict=False)]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A part of a source, from one of its cuts to the next; a compressed file is always one slice."""
+
+    survey: SourceSurvey
+    start: int
+    end: int
+
+    @property
+    def num_bytes(self) -> int:
+        """The slice's share of the work."""
+        cuts = self.survey.cuts
+        return self.survey.num_bytes * (self.end - self.start) // max(cuts[-1] - cuts[0], 1)
+
+
+def iter_slice(part: Slice, options: ReadOptions) -> Iterator[RawDocument]:
+    """Yield the documents of a slice; raise `FileFormatError` if the file changes in the meantime."""
+    survey = part.survey
+    end = None if storage.is_compressed(survey.source.path) else part.end
+    yield from _iter_range(survey.source, survey.layout, survey.heads, part.start, end, options)
+    if measure_source(survey.source, is_fresh=True)[1] != survey.modified_ns:
+        raise FileFormatError(f"{survey.source.path}: changed while it was read; run the same command again")
 
 
 @dataclass(frozen=True)
@@ -213,115 +212,257 @@ class SurveyTask:
     """A source to survey, with the settings that matter for it."""
 
     source: Source
-    text_key: str
+    options: ReadOptions
     layout: str | None
-    unit_bytes: int
-    keeps_long_tokens: bool = False
-
-
-@dataclass(frozen=True)
-class Unit:
-    """What one worker does in one task: slices of one or of several sources."""
-
-    index: int
-    slices: tuple[Slice, ...]
-
-    @property
-    def num_bytes(self) -> int:
-        """The unit's share of the work."""
-        return sum(part.num_bytes for part in self.slices)
-
-
-def measure_source(source: Source, *, is_fresh: bool = False) -> tuple[int, int]:
-    """Return the size of a file and a number that changes with it; zeros for a dataset."""
-    if source.kind == "dataset":
-        return 0, 0
-    try:
-        return measure(source.path, is_fresh=is_fresh)
-    except OSError as error:
-        raise FileFormatError(f"{source.path}: {error.strerror}; check the path, or leave it out") from error
-
-
-def choose_unit_bytes(sources: Iterable[Source]) -> int:
-    """Choose how large a unit of work is, by the total size of the sources."""
-    return max(MIN_UNIT_BYTES, sum(measure_source(source)[0] for source in sources) // MAX_UNITS)
+    slice_bytes: int
 
 
 def survey_source(task: SurveyTask) -> SourceSurvey:
     """Read the beginning of a source to detect its layout, and all of it for the hash."""
-    source = task.source
+    source, num_rows = task.source, 0
     num_bytes, modified_ns = measure_source(source)
     if source.kind == "dataset":
-        num_rows, num_bytes, sha256 = describe_dataset(source)
+        dataset = load_dataset(source)
+        num_rows, num_bytes = len(dataset), int(dataset.data.nbytes)
+        sha256 = hashlib.sha256(f"{source.path}\0{dataset._fingerprint}\0{num_rows}".encode()).hexdigest()
     else:
-        num_rows, sha256 = 0, _hash_source(source.path)
-    known = {**asdict(source), "num_bytes": num_bytes, "modified_ns": modified_ns, "sha256": sha256}
+        sha256 = _hash_source(source.path)
+    survey = SourceSurvey(source, num_bytes, modified_ns, sha256)
     if num_bytes == 0:
-        return SourceSurvey(**known, skipped="empty")
-    if source.kind in ("txt", "jsonl") and looks_binary(read_head(source.path)):
-        return SourceSurvey(**known, skipped="binary")
-    sample = read_sample(source, ReadOptions(task.text_key, keeps_long_tokens=task.keeps_long_tokens))
-    layout = choose_layout(task.layout, sample)
-    return SourceSurvey(
-        **known,
-        layout=layout.name,
-        width=layout.width,
-        is_indented=layout.is_indented,
-        heads=find_running_heads(sample) if source.kind == "txt" else (),
-        cuts=_find_cuts(source, layout, num_bytes, num_rows, task.unit_bytes),
-    )
+        return replace(survey, skipped="empty")
+    if _is_binary(source):
+        return replace(survey, skipped="binary")
+    sample = read_sample(source, task.options)
+    layout = layouts.choose_layout(task.layout, sample)
+    heads = cleaning.find_running_heads(sample) if source.kind == "txt" else ()
+    num_slices = max(1, min(num_bytes // task.slice_bytes, MAX_SLICES))
+    divided_at = {"txt": "lines", "dataset": "rows"}.get(source.kind) or rows.FORMATS[source.kind].divided_at
+    if storage.is_compressed(source.path) or not divided_at:
+        cuts: tuple[int, ...] = (0, num_bytes)
+    elif divided_at == "lines":
+        is_loose = source.kind == "txt" and layout.name != "dense"
+        cuts = _find_line_cuts(source.path, num_bytes, num_slices, blank=is_loose)
+    else:
+        if divided_at == "row groups":
+            with rows.open_parquet(source.path) as file:
+                num_rows = int(file.num_row_groups)
+        cuts = tuple(sorted({num_rows * k // num_slices for k in range(num_slices + 1)}))
+    return replace(survey, layout=layout, heads=heads, cuts=cuts)
+
+
+def measure_source(source: Source, *, is_fresh: bool = False) -> tuple[int, int]:
+    """Return the size of a file and a number that changes with it; zeros for a dataset."""
+    return (0, 0) if source.kind == "dataset" else storage.measure(source.path, is_fresh=is_fresh)
+
+
+def choose_slice_bytes(sources: Iterable[Source]) -> int:
+    """Choose how large a slice is, by the total size of the sources."""
+    return max(MIN_SLICE_BYTES, sum(measure_source(source)[0] for source in sources) // MAX_SLICES)
+
+
+def _is_binary(source: Source) -> bool:
+    return source.kind in ("txt", "jsonl") and cleaning.looks_binary(storage.read_head(source.path))
 
 
 def _hash_source(path: str) -> str:
     digest = hashlib.sha256()
-    try:
-        with open_binary(path) as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError as error:
-        raise FileFormatError(f"{path}: {error.strerror}; make it readable, or leave it out") from error
+    with storage.open_binary(path) as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
     return digest.hexdigest()
-
-
-def _find_cuts(
-    source: Source, layout: Layout, num_bytes: int, num_rows: int, unit_bytes: int
-) -> tuple[int, ...]:
-    num_slices = max(1, min(num_bytes // unit_bytes, MAX_UNITS))  # the size of a dataset is known only now
-    if is_compressed(source.path):
-        return 0, num_bytes
-    if source.kind in ("txt", "jsonl"):
-        is_loose = source.kind == "txt" and layout.name != "dense"
-        return _find_line_cuts(source.path, num_bytes, num_slices, blank=is_loose)
-    last = num_rows
-    if source.kind == "parquet":
-        with open_parquet(source.path) as file:
-            last = int(file.num_row_groups)
-    return tuple(sorted({last * k // num_slices for k in range(num_slices + 1)}))
 
 
 def _find_line_cuts(path: str, num_bytes: int, num_slices: int, *, blank: bool) -> tuple[int, ...]:
     cuts = {0, num_bytes}
-    with open_binary(path) as file:
+    with storage.open_binary(path) as file:
         if not file.seekable():  # a web server that sends from the beginning only
             return 0, num_bytes
         for k in range(1, num_slices):
-            place = file.seek(num_bytes * k // num_slices)
+            start = file.seek(num_bytes * k // num_slices)
             window = file.read(_LOOK_AHEAD)
             found = _BLANK.search(window) if blank else None
             if found is not None or b"\n" in window:  # else inside a very long line, whose end is a border
-                cuts.add(place + (found.end() if found else window.index(b"\n") + 1))
+                cuts.add(start + (found.end() if found else window.index(b"\n") + 1))
     return tuple(sorted(cuts))
 
 
-def build_units(surveys: Sequence[SourceSurvey], *, unit_bytes: int) -> list[Unit]:
-    """Build the units of work in source order: large sources in slices, small ones together."""
-    units: list[Unit] = []
-    gathered: list[Slice] = []
-    num_bytes = 0
-    for part in (part for survey in surveys for part in survey.build_slices()):
-        if gathered and num_bytes + part.num_bytes > unit_bytes:
-            units.append(Unit(len(units), tuple(gathered)))
-            gathered, num_bytes = [], 0
-        gathered.append(part)
-        num_bytes += part.num_bytes
-    return [*units, Unit(len(units), tuple(gathered))] if gathered else units
+def read_sample(source: Source, options: ReadOptions) -> str:
+    """Return the cleaned beginning of a source's text, by which its layout is detected."""
+    quiet = replace(options, counts=Counter())
+    ignored, keeps = quiet.counts, quiet.keeps_long_tokens
+    if source.kind == "txt":
+        head = storage.read_head(source.path)
+        whole_lines = (
+            head[: head.rfind(b"\n") + 1] if len(head) == storage.HEAD_BYTES and b"\n" in head else head
+        )
+        text = cleaning.clean_bytes(whole_lines, ignored, keeps_long_tokens=keeps)
+        return cleaning.drop_page_furniture(cleaning.drop_license(text, ignored)[0], ignored)
+    texts: list[str] = []
+    size = 0
+    for text in _iter_texts(source, 0, None, quiet):
+        texts.append(
+            cleaning.clean_text(text[: storage.HEAD_BYTES], ignored, keeps_long_tokens=keeps).strip()
+        )
+        size += len(text)
+        if size >= storage.HEAD_BYTES:
+            break
+    return "\n\n".join(texts)
+
+
+def _iter_range(
+    source: Source, layout: Layout, heads: Sequence[str], start: int, end: int | None, options: ReadOptions
+) -> Iterator[RawDocument]:
+    """Yield the cleaned documents of a source from `start` to `end`, paragraphs of bounded length."""
+    joiner = Joiner(lambda: read_sample(source, options))
+    if source.kind == "txt":
+        documents = layouts.iter_raw_documents(
+            _iter_chunks(source, heads, start, end, options), layout, joiner
+        )
+    else:
+        documents = _iter_record_documents(_iter_texts(source, start, end, options), layout, joiner, options)
+    for document in documents:
+        kept = _bound_paragraphs(document, options.counts)
+        if not options.keeps_long_tokens:  # brackets and dots may be symbols like any other
+            kept = layouts.drop_ornaments(kept, options.counts)
+        if kept.paragraphs:
+            yield kept
+        else:
+            options.counts["empty_documents"] += 1
+
+
+def _iter_chunks(
+    source: Source, heads: Sequence[str], start: int, end: int | None, options: ReadOptions
+) -> Iterator[str]:
+    counts = options.counts
+    is_license: bool | None = None if start == 0 else False
+    for data in iter_line_chunks(storage.iter_bytes(source.path, start=start, end=end), counts):
+        cleaned = cleaning.clean_bytes(data, counts, keeps_long_tokens=options.keeps_long_tokens)
+        text, is_license = cleaning.drop_license(cleaned, counts, is_license=is_license)
+        # Among single characters, a line of digits is no page number.
+        yield text if options.keeps_long_tokens else cleaning.drop_page_furniture(text, counts, heads=heads)
+
+
+def iter_line_chunks(blocks: Iterable[bytes], counts: Counter[str]) -> Iterator[bytes]:
+    """Regroup blocks of bytes into blocks of whole lines; a line that is too long is cut at a space."""
+    rest = b""
+    for block in blocks:
+        data = rest + block
+        cut = data.rfind(b"\n") + 1
+        if not cut and b"\r" in data:  # the line ends of old Macintoshes; the last may be half of a \r\n
+            cut = data.rfind(b"\r", 0, -1) + 1
+        if not cut and len(data) > MAX_LINE_BYTES:
+            counts["cut_lines"] += 1
+            cut = data.rfind(b" ") + 1
+            if not cut:
+                cut = len(data) - 1
+                while cut > len(data) - 4 and data[cut] & 0xC0 == 0x80:  # inside a UTF-8 character
+                    cut -= 1
+            yield data[:cut] + b"\n"
+        elif cut:
+            yield data[:cut]
+        rest = data[cut:]
+    if rest:
+        yield rest + b"\n"
+
+
+def _bound_paragraphs(document: RawDocument, counts: Counter[str]) -> RawDocument:
+    if not document.paragraphs or max(map(len, document.paragraphs)) <= MAX_PARAGRAPH_CHARACTERS:
+        return document
+    parts: list[str] = []
+    for paragraph in document.paragraphs:
+        while len(paragraph) > MAX_PARAGRAPH_CHARACTERS:
+            cut = paragraph.rfind(" ", 0, MAX_PARAGRAPH_CHARACTERS) + 1 or MAX_PARAGRAPH_CHARACTERS
+            parts.append(paragraph[:cut])
+            paragraph = paragraph[cut:]
+        parts.append(paragraph)
+    cleaning.count(counts, "cut_lines", len(parts) - len(document.paragraphs))
+    return RawDocument(parts, is_split=document.is_split)
+
+
+def _iter_record_documents(
+    texts: Iterable[str], layout: Layout, joiner: Joiner, options: ReadOptions
+) -> Iterator[RawDocument]:
+    """Make a document of each record: a blank line inside it does not end the document."""
+    for text in texts:
+        kept = cleaning.clean_text(text, options.counts, keeps_long_tokens=options.keeps_long_tokens)
+        cleaned = cleaning.drop_license(kept, options.counts)[0]
+        if layout.name in ("sentences", "paragraphs"):
+            yield RawDocument(layouts.split_lines(cleaned), is_split=layout.name == "sentences")
+        else:
+            yield from layouts.iter_raw_documents([cleaned + "\n"], layout, joiner)
+
+
+class _RecordProblems(rows.Problems):
+    """Counts skipped records by the manifest's names; the first record of a file must be readable."""
+
+    def __init__(self, path: str, counts: Counter[str], *, is_first: bool) -> None:
+        super().__init__(path)
+        self.counts, self.is_first = counts, is_first
+
+    def skip(self, bad: rows.BadRow, *, line: int) -> None:
+        if self.is_first and bad.reason in (rows.NOT_JSON, rows.NO_OBJECT):
+            raise FileFormatError(
+                f"{self.path}: line {line}: {bad.reason} ({bad.detail}); is it a .txt file?"
+            )
+        has_no_text = bad.reason == rows.NO_OBJECT or bad.reason.startswith("no '")
+        kind = "long_records" if bad.reason == rows.TOO_LONG else "broken_records"
+        self.counts["records_without_text" if has_no_text else kind] += 1
+
+
+def _iter_texts(source: Source, start: int, end: int | None, options: ReadOptions) -> Iterator[str]:
+    """Yield the texts of records from `start` to `end`: bytes, row groups, or rows of a dataset."""
+    key = options.text_key
+    problems = _RecordProblems(source.path, options.counts, is_first=start == 0)
+    if source.kind == "dataset":
+        records = _iter_dataset(source, start, end, key)
+    else:
+        records = rows.iter_rows(
+            source.path,
+            wanted=rows.Wanted((key,), hint="name it with --text-key"),
+            problems=problems,
+            format=source.kind,
+            start=start,
+            end=end,
+            decode=lambda data: cleaning.decode_bytes(data, options.counts),
+        )
+    for row in records:
+        problems.is_first = False
+        text = row.values[key]
+        if isinstance(text, str):
+            yield text
+        elif source.kind == "jsonl":
+            options.counts["records_without_text"] += 1
+        elif text is not None:
+            raise FileFormatError(
+                f"{source.name}: column {key!r} holds a {type(text).__name__}, not text; name another with "
+                "--text-key"
+            )
+
+
+def load_dataset(source: Source) -> Any:
+    """Load the Hugging Face dataset `NAME[@CONFIGURATION][:SPLIT]`; the default split is `train`."""
+    try:
+        import datasets  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as error:
+        raise InputError(
+            f"{source.name}: needs the extra `datasets`; in the clone, run: {name_install('datasets')}"
+        ) from error
+    name, _, split = source.path.partition(":")
+    name, _, configuration = name.partition("@")
+    try:
+        return datasets.load_dataset(name, configuration or None, split=split or "train")
+    except Exception as error:  # the library raises its own, the hub's and the file system's
+        raise InputError(
+            f"{source.name}: cannot be loaded ({one_line(error)[:300]}); check the name and the split"
+        ) from error
+
+
+def _iter_dataset(source: Source, start: int, end: int | None, text_key: str) -> Iterator[rows.Row]:
+    dataset = load_dataset(source)
+    if text_key not in dataset.column_names:
+        columns = ", ".join(dataset.column_names)
+        raise InputError(f"{source.name}: no column {text_key!r} but {columns}; name it with --text-key")
+    stop = len(dataset) if end is None else end
+    for first in range(start, stop, _DATASET_ROWS):
+        texts = dataset[first : min(first + _DATASET_ROWS, stop)][text_key]
+        yield from (rows.Row({text_key: text}, source.name, first + k + 1) for k, text in enumerate(texts))

@@ -1,22 +1,205 @@
-"""Read and write named files in a folder, local or remote, in the same way.
+"""Open files and folders by path or URL, plain or compressed; errors name the file in one line.
 
-An object store (S3 and its like) cannot rename, lock or map a file. So a remote file is written locally first
-and then uploaded in one go, and read from a copy; a corpus is complete when its manifest is uploaded, last.
+URLs such as s3://bucket/books go through fsspec, which is imported when the first URL is opened. An object
+store cannot rename, lock or map a file. So a remote file is written locally and then uploaded in one go, and
+read from a copy; a corpus is complete when its manifest is uploaded, last.
 """
 
+import errno
+import gzip
 import hashlib
+import lzma
+import re
 import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
-from albert.data.paths import PathOrUrl, connect, is_url, remote_errors, to_path
+from albert.errors import AlbertError, FileFormatError, InputError, first_line
 from albert.files import ASIDE_PATTERN, atomic_path, default_cache_dir, format_json, hash_file, require_folder
 from albert.progress import Reporter, format_seconds
+
+PathOrUrl = str | Path
+BLOCK_BYTES = 1 << 20
+HEAD_BYTES = 200_000  # enough to tell text from binary and to detect the layout
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(://|::)")
+_LOCAL = ("file://", "local://")
+# Keys by which file systems report that a file changed, the best first. Only one is used: S3 gives the time
+# of change to the millisecond in a listing, and to the second for a single file.
+_VERSION_KEYS = (
+    "ETag", "etag", "generation", "md5Hash", "Content-MD5", "LastModified", "last_modified", "Last-Modified",
+    "updated", "modified", "mtime", "created",
+)  # fmt: skip
+
+
+def is_url(path: PathOrUrl) -> bool:
+    """Whether this is a URL of a remote file; file:// URLs are local paths."""
+    return isinstance(path, str) and bool(_URL.match(path)) and not path.startswith(_LOCAL)
+
+
+def to_path(path: PathOrUrl) -> Path:
+    """Convert a local path or a file:// URL to a `Path`."""
+    text = str(path)
+    return Path(text.partition("://")[2] if text.startswith(_LOCAL) else text)
+
+
+def to_name(path: PathOrUrl) -> PurePosixPath:
+    """Return the part with names and suffixes: of a web address, without the query."""
+    text = str(path)
+    return PurePosixPath(urlsplit(text).path if text.startswith(("http://", "https://")) else text)
+
+
+@contextmanager
+def open_remote(url: str, *, is_fresh: bool = False) -> Iterator[tuple[Any, str]]:
+    """Yield the fsspec file system of a URL and the path in it; errors in the block become one line.
+
+    `is_fresh` skips fsspec's cache, to see what other processes wrote.
+    """
+    import fsspec
+
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+        if is_fresh:
+            system.invalidate_cache()
+        yield system, str(path)
+    except AlbertError:
+        raise
+    except ImportError as error:
+        raise InputError(
+            f"{url}: needs a package that is not installed ({first_line(error)}); install it on every "
+            "machine that reads or writes there"
+        ) from error
+    except FileNotFoundError as error:
+        raise FileFormatError(f"{url}: no such file, folder or bucket; check the address") from error
+    except Exception as error:  # whatever a file system's library raises
+        hint = "check the address, the credentials and the network, and run the same command again"
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            hint = "free space on this machine's disk"
+        if isinstance(error, ValueError):
+            hint = "use s3://, gs:// or another protocol that fsspec knows, or a path"
+        raise FileFormatError(
+            f"{url}: cannot be opened ({type(error).__name__}: {first_line(error)}); {hint}"
+        ) from error
+
+
+@contextmanager
+def file_errors(path: PathOrUrl) -> Iterator[None]:
+    """Raise the errors of a local file that is missing or cannot be read as a `FileFormatError`."""
+    try:
+        yield
+    except OSError as error:
+        raise FileFormatError(
+            f"{path}: {error.strerror or error}; make it readable, or leave it out"
+        ) from error
+
+
+@contextmanager
+def open_binary(path: PathOrUrl) -> Iterator[BinaryIO]:
+    """Open a local or remote file for reading, without decompressing it."""
+    if not is_url(path):
+        with file_errors(path):
+            opened = to_path(path).open("rb")
+        with opened as file:
+            yield file
+        return
+    with open_remote(str(path)) as (system, remote), system.open(remote, "rb") as file:
+        yield file
+
+
+def _open_zstd(file: BinaryIO) -> Any:
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+
+
+OPENERS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": gzip.open, ".zst": _open_zstd, ".xz": lzma.open,
+}  # fmt: skip
+
+
+def is_compressed(path: PathOrUrl) -> bool:
+    """Whether the file name has the suffix of a compressed file."""
+    return to_name(path).suffix in OPENERS
+
+
+def iter_bytes(
+    path: PathOrUrl, *, start: int = 0, end: int | None = None, block_bytes: int = BLOCK_BYTES
+) -> Iterator[bytes]:
+    """Yield the decompressed content in blocks, from byte `start` to `end`.
+
+    Only an uncompressed file can be read from the middle.
+    """
+    left = sys.maxsize if end is None else end - start
+    opener = OPENERS.get(to_name(path).suffix)
+    with (
+        open_binary(path) as file,
+        _damage_errors(path),
+        opener(file) if opener else nullcontext(file) as stream,
+    ):
+        if start:
+            stream.seek(start)
+        while left > 0 and (block := stream.read(min(block_bytes, left))):
+            left -= len(block)
+            yield block
+
+
+@contextmanager
+def _damage_errors(path: PathOrUrl) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        if not is_compressed(path) or (isinstance(error, OSError) and error.errno is not None):
+            raise
+        # gzip and pyarrow raise an OSError without a number for damaged data.
+        raise FileFormatError(
+            f"{path}: its compressed data is damaged or cut short ({first_line(error)}); download it again, "
+            "or leave it out"
+        ) from error
+
+
+def read_head(path: PathOrUrl, *, num_bytes: int = HEAD_BYTES) -> bytes:
+    """Return the first bytes of the decompressed content."""
+    head = b""
+    for block in iter_bytes(path, block_bytes=min(num_bytes, BLOCK_BYTES)):
+        head += block
+        if len(head) >= num_bytes:
+            break
+    return head[:num_bytes]
+
+
+def measure(path: PathOrUrl, *, is_fresh: bool = False) -> tuple[int, int]:
+    """Return a file's size, and a number that changes when the file does; `is_fresh` skips fsspec's cache."""
+    if not is_url(path):
+        with file_errors(path):
+            status = to_path(path).stat()
+        return status.st_size, status.st_mtime_ns
+    with open_remote(str(path), is_fresh=is_fresh) as (system, remote):
+        info = system.info(remote)
+        if info.get("size") is None:
+            raise FileFormatError(
+                f"{path}: its server does not report its size; download it, and give the path"
+            )
+    version = next((str(info[key]) for key in _VERSION_KEYS if info.get(key)), "")
+    return int(info["size"]), int.from_bytes(hashlib.sha256(version.encode()).digest()[:7], "big")
+
+
+def list_files(url: str) -> list[str]:
+    """List all files below a remote folder, without hidden ones, in the order of a local walk."""
+    with open_remote(url, is_fresh=True) as (system, path):
+        root = path.rstrip("/") + "/"
+        names = [name.removeprefix(root) for name in system.find(path) if name.startswith(root)]
+    parts = [name.split("/") for name in names]
+    visible = [part for part in parts if not any(name.startswith(".") or not name for name in part)]
+    # A folder's own files come before its folders.
+    visible.sort(key=lambda part: [*((True, name) for name in part[:-1]), (False, part[-1])])
+    return ["/".join(part) for part in visible]
 
 
 @dataclass(frozen=True)
@@ -26,7 +209,7 @@ class LocalFolder:
     path: Path
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The path, by which any process opens the folder."""
         return str(self.path)
 
@@ -36,7 +219,6 @@ class LocalFolder:
         return self.path / "lock"
 
     def below(self, name: str) -> "LocalFolder":
-        """Return a folder inside."""
         return LocalFolder(self.path / name)
 
     def reading(self, name: str) -> AbstractContextManager[Path]:
@@ -52,7 +234,7 @@ class LocalFolder:
         path = self.path / name
         return path.stat().st_size if path.is_file() else None
 
-    def is_whole(self, name: str, *, num_bytes: int, sha256: str) -> bool:
+    def has_content(self, name: str, *, num_bytes: int, sha256: str) -> bool:
         """Whether a file exists and has this content."""
         return self.find_size(name) == num_bytes and hash_file(self.path / name) == sha256
 
@@ -61,14 +243,12 @@ class LocalFolder:
         return require_folder(self.path, hint="choose another")
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it exists."""
         (self.path / name).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove the folder with all that is in it."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def sweep(self) -> None:
+    def remove_unfinished(self) -> None:
         """Remove the temporary files of a process that was killed."""
         for file in self.path.glob(".*.*"):
             if file.is_file() and ASIDE_PATTERN.fullmatch(file.name):
@@ -77,32 +257,20 @@ class LocalFolder:
 
 @dataclass(frozen=True)
 class RemoteFolder:
-    """A folder that fsspec reaches, with the methods of `LocalFolder`; credentials are fsspec's settings."""
+    """A folder that fsspec opens, with the methods of `LocalFolder`; credentials are fsspec's settings."""
 
-    place: str
+    location: str
 
     @property
     def lock_path(self) -> Path:
         """A local file: object stores have no locks."""
-        return default_cache_dir() / "locks" / hashlib.sha256(self.place.encode()).hexdigest()[:32]
+        return default_cache_dir() / "locks" / hashlib.sha256(self.location.encode()).hexdigest()[:32]
 
     def below(self, name: str) -> "RemoteFolder":
-        """Return a folder inside."""
-        return RemoteFolder(f"{self.place}/{name}")
-
-    @contextmanager
-    def _connect(self, name: str = "", *, is_fresh: bool = False) -> Iterator[tuple[Any, str]]:
-        """Yield the file system and the path of a name; `is_fresh` sees what other processes wrote."""
-        url = f"{self.place}/{name}" if name else self.place
-        with remote_errors(url):
-            system, path = connect(url)
-            if is_fresh:
-                system.invalidate_cache()
-            yield system, path
+        return RemoteFolder(f"{self.location}/{name}")
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Path]:
-        """Yield a temporary copy of a file."""
         with tempfile.TemporaryDirectory(prefix="albert-") as folder:
             path = Path(folder) / Path(name).name
             self.fetch(name, path)
@@ -110,28 +278,26 @@ class RemoteFolder:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """Yield a temporary file that is uploaded at the end."""
         with tempfile.TemporaryDirectory(prefix="albert-") as folder:
             path = Path(folder) / Path(name).name
             yield path
-            with self._connect(name) as (system, target):
+            with open_remote(f"{self.location}/{name}") as (system, target):
                 system.put_file(str(path), target)
 
     def fetch(self, name: str, path: Path) -> None:
         """Copy a file to a local path."""
-        with self._connect(name) as (system, source):
+        with open_remote(f"{self.location}/{name}") as (system, source):
             system.get_file(source, str(path))
 
     def find_size(self, name: str) -> int | None:
-        """Return the size of a file, or None if there is none."""
-        with self._connect(name, is_fresh=True) as (system, path):
+        with open_remote(f"{self.location}/{name}", is_fresh=True) as (system, path):
             try:
                 info = system.info(path)
             except FileNotFoundError:
                 return None
         return None if info["type"] == "directory" else int(info["size"] or 0)
 
-    def is_whole(self, name: str, *, num_bytes: int, sha256: str) -> bool:
+    def has_content(self, name: str, *, num_bytes: int, sha256: str) -> bool:
         """Check the size only: reading all bytes back would cost as much as preparing the corpus again.
 
         Whoever opens the corpus checks every byte.
@@ -139,8 +305,7 @@ class RemoteFolder:
         return self.find_size(name) == num_bytes
 
     def list_names(self) -> list[str]:
-        """List the files and folders inside; none if the folder does not exist."""
-        with self._connect(is_fresh=True) as (system, path):
+        with open_remote(self.location, is_fresh=True) as (system, path):
             try:
                 found = system.ls(path, detail=False)
             except FileNotFoundError:
@@ -148,27 +313,27 @@ class RemoteFolder:
         return sorted({name.rstrip("/").rpartition("/")[2] for name in found if name.rstrip("/") != path})
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it exists."""
         if self.find_size(name) is not None:
-            with self._connect(name) as (system, path):
+            with open_remote(f"{self.location}/{name}") as (system, path):
                 system.rm_file(path)
 
     def clear(self) -> None:
-        """Remove the folder with all that is in it."""
         if self.list_names():
-            with self._connect() as (system, path):
+            with open_remote(self.location) as (system, path):
                 system.rm(path, recursive=True)
 
-    def sweep(self) -> None:
+    def remove_unfinished(self) -> None:
         """Do nothing: an interrupted upload leaves no file."""
 
 
 Storage = LocalFolder | RemoteFolder
 
 
-def open_storage(place: PathOrUrl) -> Storage:
+def open_storage(location: PathOrUrl) -> Storage:
     """Return the folder at a path or URL; it need not exist yet."""
-    return RemoteFolder(str(place).rstrip("/")) if is_url(place) else LocalFolder(to_path(place))
+    if is_url(location):
+        return RemoteFolder(str(location).rstrip("/"))
+    return LocalFolder(to_path(location))
 
 
 def put_json(store: Storage, name: str, value: Any) -> None:
@@ -177,7 +342,7 @@ def put_json(store: Storage, name: str, value: Any) -> None:
         path.write_text(format_json(value), encoding="utf-8")
 
 
-class Meter:
+class ByteProgress:
     """Reports progress, speed and time left of a stage of `total` bytes, of which `done` were done before."""
 
     def __init__(self, reporter: Reporter, stage: str, *, total: int, done: int = 0) -> None:
@@ -187,7 +352,6 @@ class Meter:
         self.advance(0)
 
     def advance(self, num_bytes: int) -> None:
-        """Report that so many more bytes are done."""
         self._done += num_bytes
         speed = (self._done - self._before) / max(time.monotonic() - self._began, 1e-9)
         message = f"{self._done / 1e6:.1f} of {self._total / 1e6:.1f} MB"

@@ -1,33 +1,59 @@
-"""Build a flat masked batch from pairs of segments.
+"""Build pretraining batches from a corpus, by index: seed, epoch and index determine an example.
 
-Shapes: T tokens, B sequences, M masked places.
+Shapes: T tokens, B sequences, M masked positions.
 """
 
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 
 from albert.data.corpus import Corpus
-from albert.examples.masking import NO_SPANS, PieceTable, Spans, draw_spans, expand_ranges, replace_pieces
-from albert.examples.pairs import Pairs, Ranges
-from albert.examples.randomness import Keys, derive
+from albert.data.shards import reject_other_vocabulary
+from albert.errors import InputError
+from albert.examples.masking import (
+    NO_SPANS,
+    Spans,
+    TokenTable,
+    build_token_table,
+    draw_spans,
+    expand_ranges,
+    replace_tokens,
+)
+from albert.examples.pairs import Pairs, Ranges, build_pairs
+from albert.examples.randomness import ExampleOrder, Ints, Keys, Stream, below, derive, seed_key, share_step
 from albert.examples.settings import ExampleSettings
-from albert.examples.windows import Ints
+from albert.text.tokenizer import Tokenizer
+
+# What the two labels of each objective mean.
+ANSWERS = {
+    "sop": ("in the order of the text", "swapped: the second came first in the text"),
+    "nsp": ("the second follows the first", "the second is from another document"),
+    "none": ("in the order of the text, no sentence is asked for",) * 2,
+}
+_PREFETCHED_STEPS = 4  # by each worker
 
 
 @dataclass(frozen=True)
 class PretrainingBatch:
-    """B masked sequences laid end to end, with what is to be predicted and how often.
+    """B masked sequences laid end to end, with their targets.
 
     `labels_B` is 1 for a swapped (sop) or random (nsp) second segment. The counts of both objectives are
-    lengths: `len(places_M)` words and, where `has_labels`, `len(lengths)` pairs.
+    lengths: `len(masked_M)` tokens and, if `has_labels`, `len(lengths)` pairs.
     """
 
     ids_T: Ints
     positions_T: Ints
     segments_T: Ints
     lengths: Ints
-    places_M: Ints
+    masked_M: Ints
     targets_M: Ints
     labels_B: Ints
     has_labels: bool
@@ -35,20 +61,20 @@ class PretrainingBatch:
     num_dropped: int = 0
 
     def select(self, rows: Ints) -> "PretrainingBatch":
-        """The sequences of these numbers, in that order, as a batch of their own; spans stay behind."""
+        """Return the sequences of these indices, in that order, as a batch of their own, without spans."""
         starts = np.cumsum(self.lengths) - self.lengths
         tokens = expand_ranges(starts[rows], self.lengths[rows])
-        place_of = np.full(len(self.ids_T), -1, dtype=np.int64)
-        place_of[tokens] = np.arange(len(tokens))
-        places = place_of[self.places_M]
-        kept = np.flatnonzero(places >= 0)
-        kept = kept[np.argsort(places[kept], kind="stable")]
+        new_position = np.full(len(self.ids_T), -1, dtype=np.int64)
+        new_position[tokens] = np.arange(len(tokens))
+        masked = new_position[self.masked_M]
+        kept = np.flatnonzero(masked >= 0)
+        kept = kept[np.argsort(masked[kept], kind="stable")]
         return PretrainingBatch(
             ids_T=self.ids_T[tokens],
             positions_T=self.positions_T[tokens],
             segments_T=self.segments_T[tokens],
             lengths=self.lengths[rows],
-            places_M=places[kept],
+            masked_M=masked[kept],
             targets_M=self.targets_M[kept],
             labels_B=self.labels_B[rows],
             has_labels=self.has_labels,
@@ -56,27 +82,137 @@ class PretrainingBatch:
         )
 
 
-def build_placeholder(table: PieceTable, *, has_labels: bool) -> PretrainingBatch:
-    """One sequence of a single masked piece: what a process runs that has nothing left of its own."""
+@dataclass(frozen=True)
+class ExampleSource:
+    """A corpus as a sequence of examples; (seed, epoch, index) determines an example."""
 
-    def row(*numbers: int) -> Ints:
-        return np.array(numbers, dtype=np.int64)
+    corpus: Corpus
+    table: TokenTable
+    settings: ExampleSettings
+    seed: int = 0
 
+    @property
+    def num_examples(self) -> int:
+        """The examples of an epoch: as many as their length fits into the corpus.
+
+        Windows begin at sentences and stay inside documents, so an epoch has some text twice and some not
+        at all (docs/corpora.md); the next epoch's jitter moves them.
+        """
+        return max(1, self.corpus.num_tokens // self.settings.target_tokens)
+
+    @property
+    def order(self) -> ExampleOrder:
+        return ExampleOrder(self.num_examples, self.seed)
+
+    def build(self, numbers: Ints, *, epoch: int) -> PretrainingBatch:
+        """Build the examples of these indices in this epoch, as one batch."""
+        target = self.settings.target_tokens
+        base = derive(seed_key(self.seed), epoch)
+        jitter = below(derive(base, Stream.JITTER).reshape(1), target)
+        positions = (numbers * target + jitter) % self.corpus.num_tokens
+        keys = derive(base, numbers)
+        pairs = build_pairs(self.corpus, positions, keys, self.settings)
+        return build_batch(self.corpus, pairs, keys, self.table, self.settings)
+
+    def build_step(
+        self, step: int, *, batch_size: int, max_tokens: int | None = None, rank: int = 0, world_size: int = 1
+    ) -> list[PretrainingBatch]:
+        """Build the examples of one step; two batches if an epoch ends inside it.
+
+        `max_tokens` cuts them into micro-batches of about that size. Of several processes each builds an
+        equal share of the same examples, in the order of ranks.
+        """
+        parts = self.order.step(step, batch_size=batch_size)
+        shares = share_step(parts, rank=rank, world_size=world_size)
+        batches = [self.build(numbers, epoch=epoch) for epoch, numbers in shares]
+        if max_tokens is None:
+            return batches
+        return [share for batch in batches for share in cut_batch(batch, max_tokens=max_tokens)]
+
+
+def build_source(
+    corpus: Corpus, tokenizer: Tokenizer, *, settings: ExampleSettings | None = None, seed: int = 0
+) -> ExampleSource:
+    """Build a source; raise an InputError for another vocabulary, an empty corpus, or NSP on one document."""
+    settings = settings or ExampleSettings()
+    reject_other_vocabulary(corpus.manifest, corpus.name, tokenizer.fingerprint)
+    if corpus.num_tokens == 0:
+        raise InputError(f"{corpus.name}: holds no text; prepare a corpus with some")
+    if settings.objective == "nsp" and corpus.num_documents < 2:
+        raise InputError(
+            f"{corpus.name}: one document, and objective nsp takes every second segment from another; "
+            "use objective=sop, or separate documents by blank lines"
+        )
+    return ExampleSource(corpus, build_token_table(tokenizer), settings, seed)
+
+
+def build_batch(
+    corpus: Corpus, pairs: Pairs, keys: Keys, table: TokenTable, settings: ExampleSettings
+) -> PretrainingBatch:
+    """Lay the valid pairs end to end as [CLS] first [SEP] second [SEP] and mask them."""
+    valid = np.flatnonzero(pairs.is_valid)
+    first, second, keys = pairs.first.take(valid), pairs.second.take(valid), keys[valid]
+    lengths = first.length + second.length + 2 + (second.length > 0)
+    starts = np.cumsum(lengths) - lengths
+    ids_T = _gather_ids(corpus, first, second, starts, lengths, table)
+    positions_T = expand_ranges(np.zeros_like(lengths), lengths)
+    segments_T = (positions_T >= np.repeat(first.length + 2, lengths)).astype(np.int64)
+    # Rows to mask: the first segment of every pair and then the second, in the order of the batch.
+    row_start = np.stack([starts + 1, starts + 2 + first.length], axis=1).ravel()
+    row_length = np.stack([first.length, second.length], axis=1).ravel()
+    row_keys = np.stack([derive(keys, 1), derive(keys, 2)], axis=1).ravel()
+    row_start = np.minimum(row_start, len(ids_T))  # an absent second segment begins nowhere
+    spans = draw_spans(table.begins_word[ids_T], row_start, row_length, row_keys, settings)
+    masked_M = spans.positions
+    targets_M = ids_T[masked_M]
+    example = np.repeat(np.arange(len(lengths)), lengths)[masked_M]
+    mask_keys = derive(keys[example], positions_T[masked_M])
+    ids_T[masked_M] = replace_tokens(ids_T, masked_M, mask_keys, table, settings)
     return PretrainingBatch(
-        ids_T=row(table.cls_id, table.mask_id, table.sep_id),
-        positions_T=row(0, 1, 2),
-        segments_T=row(0, 0, 0),
-        lengths=row(3),
-        places_M=row(1),
-        targets_M=row(table.sep_id),
-        labels_B=row(0),
+        ids_T=ids_T,
+        positions_T=positions_T,
+        segments_T=segments_T,
+        lengths=lengths,
+        masked_M=masked_M,
+        targets_M=targets_M,
+        labels_B=pairs.label[valid],
+        has_labels=settings.objective != "none",
+        spans=spans,
+        num_dropped=len(pairs.is_valid) - len(valid),
+    )
+
+
+def _gather_ids(
+    corpus: Corpus, first: Ranges, second: Ranges, starts: Ints, lengths: Ints, table: TokenTable
+) -> Ints:
+    """Copy the tokens from the mapped shards, with [CLS] and [SEP] around them."""
+    ids_T = np.full(int(lengths.sum()), table.sep_id, dtype=np.int64)
+    ids_T[starts] = table.cls_id
+    for ranges, offset in ((first, starts + 1), (second, starts + 2 + first.length)):
+        columns = (ranges.part, ranges.start, ranges.end, offset)
+        for part, a, b, to in zip(*(column.tolist() for column in columns), strict=True):
+            ids_T[to : to + b - a] = corpus.parts[part].tokens[a:b]
+            corpus.release(part)
+    return ids_T
+
+
+def build_placeholder(table: TokenTable, *, has_labels: bool) -> PretrainingBatch:
+    """Build one sequence of a single masked token: for a process that has no examples of its own."""
+    return PretrainingBatch(
+        ids_T=np.array([table.cls_id, table.mask_id, table.sep_id]),
+        positions_T=np.arange(3),
+        segments_T=np.zeros(3, dtype=np.int64),
+        lengths=np.array([3]),
+        masked_M=np.array([1]),
+        targets_M=np.array([table.sep_id]),
+        labels_B=np.array([0]),
         has_labels=has_labels,
         spans=NO_SPANS,
     )
 
 
 def cut_batch(batch: PretrainingBatch, *, max_tokens: int) -> list[PretrainingBatch]:
-    """The sequences in order of length, in as few equal shares as keep each near `max_tokens`.
+    """Cut a batch into as few equal shares as keep each near `max_tokens`, in order of length.
 
     There is no padding to save; but equal lengths lie together, and a share fits into the caches.
     """
@@ -90,59 +226,124 @@ def cut_batch(batch: PretrainingBatch, *, max_tokens: int) -> list[PretrainingBa
     return [batch.select(rows) for rows in np.split(order, np.flatnonzero(np.diff(share_of)) + 1)]
 
 
-def build_batch(
-    corpus: Corpus, pairs: Pairs, keys: Keys, table: PieceTable, settings: ExampleSettings
-) -> PretrainingBatch:
-    """Lay the valid pairs end to end as [CLS] first [SEP] second [SEP] and mask them."""
-    valid = np.flatnonzero(pairs.is_valid)
-    first, second = _take(pairs.first, valid), _take(pairs.second, valid)
-    keys = keys[valid]
-    has_second = second.length > 0
-    lengths = first.length + second.length + 2 + has_second
-    starts = np.cumsum(lengths) - lengths
-    ids_T = _gather(corpus, first, second, starts, lengths, table)
-    positions_T = expand_ranges(np.zeros_like(lengths), lengths)
-    segments_T = (positions_T >= np.repeat(first.length + 2, lengths)).astype(np.int64)
-    # Rows to mask: the first segment of every pair and then the second, in the order of the batch.
-    row_start = np.stack([starts + 1, starts + 2 + first.length], axis=1).ravel()
-    row_length = np.stack([first.length, second.length], axis=1).ravel()
-    row_keys = np.stack([derive(keys, 1), derive(keys, 2)], axis=1).ravel()
-    row_start = np.minimum(row_start, len(ids_T))  # an absent second segment begins nowhere
-    spans = draw_spans(table.begins_word[ids_T], row_start, row_length, row_keys, settings)
-    places_M = spans.places
-    targets_M = ids_T[places_M]
-    example = np.repeat(np.arange(len(lengths)), lengths)[places_M]
-    ids_T[places_M] = replace_pieces(
-        ids_T, places_M, derive(keys[example], positions_T[places_M]), table, settings
+def iter_steps(
+    source: ExampleSource,
+    *,
+    batch_size: int,
+    first_step: int,
+    num_steps: int,
+    num_workers: int = 1,
+    max_tokens: int | None = None,
+    rank: int = 0,
+    world_size: int = 1,
+) -> Iterator[list[PretrainingBatch]]:
+    """Yield the batches of steps [first_step, first_step + num_steps), built ahead by worker processes.
+
+    They are the same with any number of workers, which end with the iteration. Prefetched batches are no
+    state: a run resumes from the step that was consumed. The other arguments are those of `build_step`.
+    """
+    from torch.utils.data import DataLoader  # here: showing an example needs no torch
+
+    steps: Any = range(first_step, first_step + num_steps)
+    loader: DataLoader[list[PretrainingBatch]] = DataLoader(
+        steps,
+        batch_size=None,
+        shuffle=False,
+        num_workers=num_workers,
+        prefetch_factor=_PREFETCHED_STEPS if num_workers else None,
+        collate_fn=partial(  # runs in the workers
+            source.build_step, batch_size=batch_size, max_tokens=max_tokens, rank=rank, world_size=world_size
+        ),
+        worker_init_fn=_start_worker,
     )
-    return PretrainingBatch(
-        ids_T=ids_T,
-        positions_T=positions_T,
-        segments_T=segments_T,
-        lengths=lengths,
-        places_M=places_M,
-        targets_M=targets_M,
-        labels_B=pairs.label[valid],
-        has_labels=settings.objective != "none",
-        spans=spans,
-        num_dropped=len(pairs.is_valid) - len(valid),
+    # torch's own handler of SIGCHLD raises at any moment when a worker dies; without it the error comes from
+    # asking for the next batch.
+    before = signal.getsignal(signal.SIGCHLD) if hasattr(signal, "SIGCHLD") else None
+    iterator = iter(loader)
+    if before is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, before)
+    try:
+        yield from iterator
+    finally:
+        del iterator
+
+
+def _start_worker(worker: int) -> None:
+    # Ctrl-C, and SIGTERM from a scheduler, reach every process of the group; the main one ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # A killed main process does not end its workers, which would wait for a full pipe forever.
+    threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _exit_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+@dataclass(frozen=True)
+class TokenView:
+    """A token as the model sees it, the original, and the span it is predicted in (0: none)."""
+
+    shown: str
+    original: str
+    span: int
+
+
+@dataclass(frozen=True)
+class ExampleView:
+    """One example: both segments, token by token, and what its label means."""
+
+    number: int
+    epoch: int
+    first: tuple[TokenView, ...]
+    second: tuple[TokenView, ...]
+    label: int
+    answer: str
+    num_pieces: int
+    num_predicted: int
+
+
+def describe_example(
+    source: ExampleSource, tokenizer: Tokenizer, number: int, *, epoch: int = 0
+) -> ExampleView:
+    """Build an example and decode it."""
+    if not 0 <= number < source.num_examples:
+        raise InputError(f"example {number} does not exist; an epoch has 0 to {source.num_examples - 1}")
+    batch = source.build(np.array([number]), epoch=epoch)
+    if not len(batch.lengths):
+        raise InputError(
+            f"example {number} is dropped: its document is a single sentence, and the objective "
+            f"{source.settings.objective} needs two; choose another"
+        )
+    originals, span_of = batch.ids_T.copy(), np.zeros_like(batch.ids_T)
+    originals[batch.masked_M] = batch.targets_M
+    num_tokens = batch.spans.end - batch.spans.start
+    span_of[batch.masked_M] = np.repeat(1 + np.arange(len(num_tokens)), num_tokens)
+    tokens = [
+        TokenView(tokenizer.piece(shown), tokenizer.piece(original), span)
+        for shown, original, span in np.stack([batch.ids_T, originals, span_of], axis=1).tolist()
+    ]
+    border = int((batch.segments_T == 0).sum()) - 1  # the first [SEP]
+    label = int(batch.labels_B[0])
+    return ExampleView(
+        number=number,
+        epoch=epoch,
+        first=tuple(tokens[1:border]),
+        second=tuple(tokens[border + 1 : -1]),
+        label=label,
+        answer=ANSWERS[source.settings.objective][label],
+        num_pieces=len(tokens),
+        num_predicted=len(batch.masked_M),
     )
 
 
-def _take(ranges: Ranges, index: Ints) -> Ranges:
-    return Ranges(ranges.part[index], ranges.start[index], ranges.end[index])
-
-
-def _gather(
-    corpus: Corpus, first: Ranges, second: Ranges, starts: Ints, lengths: Ints, table: PieceTable
-) -> Ints:
-    """Copy the pieces from the mapped shards, with [CLS] and [SEP] around them."""
-    ids_T = np.full(int(lengths.sum()), table.sep_id, dtype=np.int64)
-    ids_T[starts] = table.cls_id
-    for ranges, offset in ((first, starts + 1), (second, starts + 2 + first.length)):
-        for part, a, b, place in zip(
-            ranges.part.tolist(), ranges.start.tolist(), ranges.end.tolist(), offset.tolist(), strict=True
-        ):
-            ids_T[place : place + b - a] = corpus.parts[part].pieces[a:b]
-            corpus.let_go(part)
-    return ids_T
+def format_segment(tokens: tuple[TokenView, ...]) -> str:
+    """Join the tokens; a predicted span is in braces, as {what is shown = the original}."""
+    words: list[str] = []
+    for span, group in groupby(tokens, key=lambda token: token.span):
+        pairs = [(token.shown, token.original) for token in group]
+        shown, original = (" ".join(column) for column in zip(*pairs, strict=True))
+        words.append(f"{{{shown} = {original}}}" if span else shown)
+    return " ".join(words)

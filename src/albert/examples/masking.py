@@ -1,4 +1,4 @@
-"""N-gram masking: draw spans of whole words, and what replaces them.
+"""N-gram masking (section 4.1 of the paper): draw spans of whole words, and what replaces them.
 
 A row is one segment of one example: spans never leave it, so they never touch [CLS] or [SEP].
 """
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from albert.examples.randomness import Keys, Stream, below, derive, uniform
+from albert.examples.randomness import Ints, Keys, Stream, below, derive, uniform
 from albert.examples.settings import ExampleSettings
-from albert.examples.windows import Ints
+from albert.text.tokenizer import Tokenizer
 
 Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class PieceTable:
-    """What masking needs to know of a vocabulary, by id.
+class TokenTable:
+    """What masking needs to know of a vocabulary.
 
-    `begins_word` is true for pieces that begin a word; `ordinary` lists the ids that may replace another:
-    no special token.
+    `begins_word` is true for ids of tokens that begin a word; `ordinary` lists the ids that may replace
+    another: no special token.
     """
 
     begins_word: Flags
@@ -30,17 +30,29 @@ class PieceTable:
     mask_id: int
 
 
+def build_token_table(tokenizer: Tokenizer) -> TokenTable:
+    """Collect what masking needs to know of a vocabulary."""
+    ids = range(tokenizer.vocab_size)
+    return TokenTable(
+        begins_word=np.array([tokenizer.begins_word(i) for i in ids]),
+        ordinary=np.array([i for i in ids if i not in tokenizer.special_ids], dtype=np.int64),
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+        mask_id=tokenizer.mask_id,
+    )
+
+
 @dataclass(frozen=True)
 class Spans:
-    """Runs of pieces to be predicted: [start, end) in the flat batch, in order, never touching."""
+    """Runs of tokens to predict: [start, end) in the flat batch, in order, never touching."""
 
     start: Ints
     end: Ints
     num_words: Ints
 
     @property
-    def places(self) -> Ints:
-        """Every place to be predicted, in order."""
+    def positions(self) -> Ints:
+        """Every position to predict, in order."""
         return expand_ranges(self.start, self.end - self.start)
 
 
@@ -48,7 +60,7 @@ NO_SPANS = Spans(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 
 
 def expand_ranges(starts: Ints, lengths: Ints) -> Ints:
-    """The numbers of all ranges [start, start + length), one range after another."""
+    """Return the integers of all ranges [start, start + length), one range after another."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
 
@@ -56,69 +68,73 @@ def expand_ranges(starts: Ints, lengths: Ints) -> Ints:
 def draw_spans(
     begins_word_T: Flags, row_start: Ints, row_length: Ints, keys: Keys, settings: ExampleSettings
 ) -> Spans:
-    """Spans of n whole words, p(n) ∝ 1/n, that hold the asked share of the words on average.
+    """Draw spans of n whole words, p(n) ∝ 1/n, that hold `mask_share` of the tokens on average.
 
-    The number of spans and their lengths are drawn first and placed afterwards, at least one word apart.
-    Filling a budget span by span, as is usual, would favour short spans at the end of it.
+    The number of spans and their lengths are drawn first and positioned afterwards, at least one word apart.
+    Filling a budget span by span, as is usual, would favor short spans at the end of it.
     """
     is_ngram = settings.masking == "ngram"
-    num_words, first_word, word_place = _find_words(begins_word_T, row_start, row_length, is_ngram)
-    edge_pieces = _count_edge_pieces(num_words, first_word, word_place, row_start, row_length)
-    row, length = _draw_lengths(num_words, row_length, edge_pieces, keys, settings)
-    # Spans one after another, with one free word between two (none where single pieces are masked).
+    num_words, first_word, word_start = _find_words(begins_word_T, row_start, row_length, is_ngram)
+    edge_tokens = _count_edge_tokens(num_words, first_word, word_start, row_start, row_length)
+    row, length = _draw_lengths(num_words, row_length, edge_tokens, keys, settings)
+    # Spans one after another, with one free word between two (none where single tokens are masked).
     gap = 1 if is_ngram else 0
-    rank, used = _accumulate(row, length, len(num_words))
+    count = np.bincount(row, minlength=len(num_words))
+    first = np.cumsum(count) - count
+    rank = np.arange(len(row)) - first[row]
+    running = np.concatenate([[0], np.cumsum(length)])
+    used = running[1:] - running[first[row]]  # words of this span and of those before it in its row
     fits = used + rank * gap <= num_words[row]
     row, length, rank, used = row[fits], length[fits], rank[fits], used[fits]
     count = np.bincount(row, minlength=len(num_words))
     total = np.bincount(row, weights=length, minlength=len(num_words)).astype(np.int64)
     free = num_words - total - gap * np.maximum(count - 1, 0)
-    slack = below(derive(derive(keys[row], Stream.SPAN_PLACE), rank), free[row] + 1)
+    slack = below(derive(derive(keys[row], Stream.SPAN_POSITION), rank), free[row] + 1)
     # Sorted within each row: rows come in order already, so one sort of (row, slack) does it.
     slack = np.sort(row * np.int64(1 << 32) + slack) - row * np.int64(1 << 32)
     word = first_word[row] + slack + (used - length) + rank * gap
     row_end = (row_start + row_length)[row]
     after = word + length
     is_last = after >= (first_word + num_words)[row]
-    end = np.where(is_last, row_end, word_place[np.minimum(after, len(word_place) - 1)])
-    return Spans(word_place[word], end, length)
+    end = np.where(is_last, row_end, word_start[np.minimum(after, len(word_start) - 1)])
+    return Spans(word_start[word], end, length)
 
 
 def _find_words(
     begins_word_T: Flags, row_start: Ints, row_length: Ints, is_ngram: bool
 ) -> tuple[Ints, Ints, Ints]:
-    """Words in each row, the number of the first one, and the place of every word's first piece."""
+    """Return the number of words in each row, the index of its first word, and where every word starts."""
     is_start = np.zeros(len(begins_word_T) + 1, dtype=bool)
-    places = expand_ranges(row_start, row_length)
-    is_start[places] = begins_word_T[places] if is_ngram else True
+    inside = expand_ranges(row_start, row_length)
+    is_start[inside] = begins_word_T[inside] if is_ngram else True
     is_start[row_start[row_length > 0]] = True  # a row cut inside a word begins with what is left of it
     before = np.concatenate([[0], np.cumsum(is_start)])
     first_word = before[row_start]
     return before[row_start + row_length] - first_word, first_word, np.flatnonzero(is_start)
 
 
-def _count_edge_pieces(
-    num_words: Ints, first_word: Ints, word_place: Ints, row_start: Ints, row_length: Ints
+def _count_edge_tokens(
+    num_words: Ints, first_word: Ints, word_start: Ints, row_start: Ints, row_length: Ints
 ) -> Ints:
-    """Pieces in the first and the last word of each row together."""
-    place = np.append(word_place, len(word_place) and word_place[-1] + 1)
+    """Count the tokens in the first and the last word of each row together."""
+    start = np.append(word_start, len(word_start) and word_start[-1] + 1)
     row_end = row_start + row_length
     last = np.maximum(first_word + num_words - 1, 0)
-    second_start = np.where(num_words > 1, place[np.minimum(first_word + 1, len(place) - 1)], row_end)
-    edges: Ints = (second_start - row_start) + (row_end - place[np.minimum(last, len(place) - 1)])
+    second_start = np.where(num_words > 1, start[np.minimum(first_word + 1, len(start) - 1)], row_end)
+    edges: Ints = (second_start - row_start) + (row_end - start[np.minimum(last, len(start) - 1)])
     return edges
 
 
 def _draw_lengths(
-    num_words: Ints, num_pieces: Ints, edge_pieces: Ints, keys: Keys, settings: ExampleSettings
+    num_words: Ints, num_tokens: Ints, edge_tokens: Ints, keys: Keys, settings: ExampleSettings
 ) -> tuple[Ints, Ints]:
-    """Row and number of words of each span, rows in order."""
+    """Draw the row and the number of words of each span, rows in order."""
     longest = settings.max_ngram if settings.masking == "ngram" else 1
     sizes = np.arange(1, longest + 1)
     chances = (1 / sizes) / (1 / sizes).sum()
     # A row of fewer words than a span needs gives it all it has: spans are shorter there on average.
     mean = np.minimum(sizes, np.maximum(num_words, 1)[:, None]) @ chances
-    wanted = _words_for_pieces(num_words, num_pieces, edge_pieces, float(sizes @ chances), settings) / mean
+    wanted = _words_for_tokens(num_words, num_tokens, edge_tokens, float(sizes @ chances), settings) / mean
     count = np.floor(wanted + uniform(derive(keys, Stream.SPAN_COUNT))).astype(np.int64)
     row = np.repeat(np.arange(len(num_words)), count)
     number = expand_ranges(np.zeros_like(count), count)
@@ -127,10 +143,10 @@ def _draw_lengths(
     return row, np.minimum(length, num_words[row])
 
 
-def _words_for_pieces(
-    num_words: Ints, num_pieces: Ints, edge_pieces: Ints, mean: float, settings: ExampleSettings
+def _words_for_tokens(
+    num_words: Ints, num_tokens: Ints, edge_tokens: Ints, mean: float, settings: ExampleSettings
 ) -> NDArray[np.float64]:
-    """How many words to cover so that the asked share of the *pieces* is covered.
+    """Compute how many words to cover so that `mask_share` of the *tokens* is covered.
 
     The first and the last word of a row can be covered from one side only, so they are covered less often
     than the others; and they differ in size, the last having the full stop. Both would move the share.
@@ -143,23 +159,15 @@ def _words_for_pieces(
     rarer = 1 - num_words / mean / (num_words * (1 - share - share / mean) + 2)
     is_long = num_words >= 4
     words = np.where(is_long, num_words - 2 * rarer, num_words)
-    pieces = np.where(is_long, num_pieces - rarer * edge_pieces, num_pieces)
-    wanted: NDArray[np.float64] = share * num_pieces * words / np.maximum(pieces, 1)
+    tokens = np.where(is_long, num_tokens - rarer * edge_tokens, num_tokens)
+    wanted: NDArray[np.float64] = share * num_tokens * words / np.maximum(tokens, 1)
     return wanted
 
 
-def _accumulate(row: Ints, length: Ints, num_rows: int) -> tuple[Ints, Ints]:
-    """Each span's rank in its row, and the words that it and those before it use."""
-    count = np.bincount(row, minlength=num_rows)
-    first = np.cumsum(count) - count
-    running = np.concatenate([[0], np.cumsum(length)])
-    return np.arange(len(row)) - first[row], running[1:] - running[first[row]]
-
-
-def replace_pieces(ids: Ints, places: Ints, keys: Keys, table: PieceTable, settings: ExampleSettings) -> Ints:
-    """What stands at the places: mostly [MASK], sometimes a random piece, sometimes what was there."""
+def replace_tokens(ids: Ints, masked: Ints, keys: Keys, table: TokenTable, settings: ExampleSettings) -> Ints:
+    """Draw what replaces the masked tokens: mostly [MASK], sometimes a random token or the token itself."""
     draw = uniform(derive(keys, Stream.REPLACEMENT))
-    random_ids = table.ordinary[below(derive(keys, Stream.RANDOM_PIECE), len(table.ordinary))]
+    random_ids = table.ordinary[below(derive(keys, Stream.RANDOM_TOKEN), len(table.ordinary))]
     random_share = settings.replace_with_mask + settings.replace_with_random
-    kept = np.where(draw < random_share, random_ids, ids[places])
+    kept = np.where(draw < random_share, random_ids, ids[masked])
     return np.where(draw < settings.replace_with_mask, table.mask_id, kept)

@@ -1,4 +1,9 @@
-"""Two segments from each window: sentence order, next sentence, or plain; pieces of the corpus go out."""
+"""Find pairs of segments in a corpus: sentence order (SOP), next sentence (NSP), or plain.
+
+An example begins at the sentence that holds a given token of the corpus. Its window is a range of sentences
+of one document, found by arithmetic on offsets that the corpus has anyway, so nothing is written down and
+memory does not grow with the corpus. The window is split into two segments at a random sentence.
+"""
 
 from dataclasses import dataclass
 
@@ -6,18 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albert.data.corpus import Corpus
-from albert.examples.randomness import Keys, Stream, below, derive, uniform
+from albert.examples.randomness import Ints, Keys, Stream, below, derive, uniform
 from albert.examples.settings import ExampleSettings
-from albert.examples.windows import (
-    Anchors,
-    Ints,
-    Windows,
-    find_anchors,
-    grow_windows,
-    locate_documents,
-    piece_offsets,
-    split_off_ends,
-)
 
 _TRIES = 8  # to find another document, with a segment of the right length
 _NOT_FOUND = np.iinfo(np.int64).max
@@ -26,7 +21,7 @@ _LAST_RESORT = 1 << 40
 
 @dataclass(frozen=True)
 class Ranges:
-    """Runs of pieces: those of `part` from `start` up to `end`."""
+    """Runs of tokens: those of `part` from `start` up to `end`."""
 
     part: Ints
     start: Ints
@@ -36,26 +31,24 @@ class Ranges:
     def length(self) -> Ints:
         return self.end - self.start
 
-    def select(self, other: "Ranges", where: NDArray[np.bool_]) -> "Ranges":
-        """The other's runs where the condition holds, these elsewhere."""
+    def take(self, index: Ints) -> "Ranges":
+        return Ranges(self.part[index], self.start[index], self.end[index])
+
+    def choose(self, other: "Ranges", where: NDArray[np.bool_]) -> "Ranges":
+        """Take the other's runs where the condition holds, these elsewhere."""
         return Ranges(
             np.where(where, other.part, self.part),
             np.where(where, other.start, self.start),
             np.where(where, other.end, self.end),
         )
 
-    def replace(self, places: Ints, other: "Ranges", where: NDArray[np.bool_]) -> None:
-        """Put the other's runs for which the condition holds at these places."""
-        for mine, theirs in ((self.part, other.part), (self.start, other.start), (self.end, other.end)):
-            mine[places] = theirs[where]
-
 
 @dataclass(frozen=True)
 class Pairs:
-    """First and second segment as the model will read them, and whether the answer is 1.
+    """First and second segment in the order in which the model reads them, and their labels.
 
     `label` is 1 for a swapped pair (sop) or a random second segment (nsp). `is_valid` is false where a
-    document is a single sentence and the objective needs two: such an example is left out.
+    document is a single sentence and the objective needs two: such an example is dropped.
     """
 
     first: Ranges
@@ -64,69 +57,138 @@ class Pairs:
     is_valid: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class _Growth:
-    """How windows grow: up to so many pieces, and to which side first."""
-
-    targets: Ints
-    is_backward: NDArray[np.bool_]
-
-    def select(self, places: Ints) -> "_Growth":
-        return _Growth(self.targets[places], self.is_backward[places])
-
-    def grow(self, corpus: Corpus, anchors: Anchors) -> Windows:
-        return grow_windows(corpus, anchors, targets=self.targets, is_backward=self.is_backward)
-
-
 def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSettings) -> Pairs:
-    """Windows around the given pieces, split at a random sentence, cut to length, swapped or replaced."""
+    """Split windows around the given tokens at a random sentence, cut them to length, swap or replace."""
     targets = _draw_targets(keys, settings)
-    # Single sentences: a window of one, which takes in its neighbour.
+    # Single sentences: a window of one, which takes in its neighbor.
     wanted = np.ones_like(targets) if settings.unit == "sentences" else targets
-    growth = _Growth(wanted, uniform(derive(keys, Stream.DIRECTION)) < 0.5)
-    windows = growth.grow(corpus, find_anchors(corpus, positions))
+    is_backward = uniform(derive(keys, Stream.DIRECTION)) < 0.5
+    windows = grow_windows(corpus, positions, targets=wanted, is_backward=is_backward)
     border = windows.start + 1 + below(derive(keys, Stream.SPLIT), windows.num_sentences - 1)
-    offsets = [piece_offsets(corpus, windows.part, s) for s in (windows.start, border, windows.end)]
-    first = Ranges(windows.part, offsets[0], offsets[1])
-    second = Ranges(windows.part, offsets[1], offsets[2])
+    starts, middles, ends = (
+        token_offsets(corpus, windows.part, sentences) for sentences in (windows.start, border, windows.end)
+    )
+    first, second = Ranges(windows.part, starts, middles), Ranges(windows.part, middles, ends)
     is_valid = (windows.num_sentences >= 2) | (settings.objective == "none")
     is_chosen = uniform(derive(keys, Stream.SWAP)) < 0.5
     if settings.objective == "nsp":
-        room = np.ones_like(targets) if settings.unit == "sentences" else targets - first.length
+        available = np.ones_like(targets) if settings.unit == "sentences" else targets - first.length
         other, is_found = _draw_other_document(
-            corpus, windows, keys, growth=growth, room=room, true=second.length
+            corpus, windows, keys, wanted, is_backward, available=available, true=second.length
         )
         is_chosen &= is_found
-        second = second.select(other, is_chosen)
-    first, second = _cut(first, second, targets, keys)
+        second = second.choose(other, is_chosen)
+    first, second = _truncate(first, second, targets, keys)
     if settings.objective == "sop":
-        first, second = first.select(second, is_chosen), second.select(first, is_chosen)
+        first, second = first.choose(second, is_chosen), second.choose(first, is_chosen)
     label = np.zeros(len(keys), np.int64) if settings.objective == "none" else is_chosen.astype(np.int64)
     return Pairs(first, second, label, is_valid)
 
 
 def _draw_targets(keys: Keys, settings: ExampleSettings) -> Ints:
-    """Pieces that both segments may have together; a tenth of the examples are short on purpose."""
-    full = settings.target_pieces
+    """Draw how many tokens both segments may have together; 10% of the examples are short on purpose."""
+    full = settings.target_tokens
     is_short = uniform(derive(keys, Stream.SHORT)) < settings.short_share
     short = 2 + below(derive(keys, Stream.SHORT_LENGTH), full - 1)
     return np.where(is_short, short, full)
 
 
-def _draw_other_document(
-    corpus: Corpus, windows: Windows, keys: Keys, *, growth: _Growth, room: Ints, true: Ints
-) -> tuple[Ranges, NDArray[np.bool_]]:
-    """The end of another document's window, as long as the true second segment, and whether one was found.
+@dataclass(frozen=True)
+class Windows:
+    """For each example: its part of the corpus, its document's sentences, and those of its window."""
 
-    Random segments must not be told by how they were made. So they are second segments of windows that grew
-    as the true ones did, and begin and end where those do; and a pair that is full stays full, a short one
-    as short: `true` are the pieces of the true segment, `room` those that a full pair has left for it. Of
-    those tried, the nearest to that length is taken.
+    part: Ints
+    document_start: Ints
+    document_end: Ints
+    start: Ints
+    end: Ints
+
+    @property
+    def num_sentences(self) -> Ints:
+        return self.end - self.start
+
+
+def grow_windows(
+    corpus: Corpus, positions: Ints, *, targets: Ints, is_backward: NDArray[np.bool_]
+) -> Windows:
+    """Take sentences from the one that holds a token on, or back from it, up to `targets` tokens.
+
+    `positions` count tokens through the whole corpus. Where the document ends before that, the window takes
+    in sentences on its other side: a document that is shorter than the target is taken whole. A window of one
+    sentence takes in a neighbor, if its document has one. Half of the windows grow backwards, so that neither
+    their first sentence nor their last is always the one that was found by a token: such sentences are longer
+    than others, which would give the order away.
     """
-    is_full = true >= room
-    targets = np.maximum(np.minimum(true, room), 1)
-    own_start, own_end = locate_documents(corpus, windows)
-    num_others = corpus.num_pieces - (own_end - own_start)
+    parts = np.searchsorted(corpus.starts, positions, side="right") - 1
+    low, high, start, end = np.empty((4, len(positions)), dtype=np.int64)
+    for number in np.unique(parts):
+        here = parts == number
+        part = corpus.parts[number]
+        starts = part.sentence_starts
+        sentence = np.searchsorted(starts, positions[here] - corpus.starts[number], side="right") - 1
+        document = np.searchsorted(part.document_starts, sentence, side="right") - 1
+        low[here], high[here] = part.document_starts[document], part.document_starts[document + 1]
+        target, backward = targets[here], is_backward[here]
+        first = np.where(backward, np.maximum(_grow_back(starts, sentence + 1, target), low[here]), sentence)
+        last = np.where(backward, sentence + 1, np.minimum(_grow_on(starts, sentence, target), high[here]))
+        # What the document's border cut off is made up for on the other side.
+        more = np.minimum(np.maximum(_grow_on(starts, first, target), last), high[here])
+        end[here] = np.where(backward, more, last)
+        more = np.maximum(np.minimum(_grow_back(starts, last, target), first), low[here])
+        start[here] = np.where(backward, first, more)
+        corpus.release(number)
+    # A sentence alone takes in its neighbor on the side it grows to; at a document's end, the other.
+    is_alone = end - start < 2
+    start = np.where(is_alone & is_backward, np.maximum(end - 2, low), start)
+    end = np.where(is_alone, np.minimum(start + 2, high), end)
+    start = np.where(is_alone, np.maximum(end - 2, low), start)
+    return Windows(parts, low, high, start, end)
+
+
+def _grow_on(starts: NDArray[np.int32], first: Ints, targets: Ints) -> Ints:
+    """Find the end of windows that begin with these sentences and hold their targets."""
+    return np.searchsorted(starts, starts[first] + targets, side="left")
+
+
+def _grow_back(starts: NDArray[np.int32], end: Ints, targets: Ints) -> Ints:
+    """Find the first sentence of windows that end before these and hold their targets."""
+    return np.searchsorted(starts, starts[end] - targets, side="right") - 1
+
+
+def token_offsets(corpus: Corpus, parts: Ints, sentences: Ints) -> Ints:
+    """Return where these sentences begin among the tokens of their part."""
+    offsets = np.empty(len(parts), dtype=np.int64)
+    for number in np.unique(parts):
+        here = parts == number
+        offsets[here] = corpus.parts[number].sentence_starts[sentences[here]]
+        corpus.release(number)
+    return offsets
+
+
+def _draw_other_document(
+    corpus: Corpus,
+    windows: Windows,
+    keys: Keys,
+    wanted: Ints,
+    is_backward: NDArray[np.bool_],
+    *,
+    available: Ints,
+    true: Ints,
+) -> tuple[Ranges, NDArray[np.bool_]]:
+    """Draw the end of another document's window, as long as the true second segment; and whether one exists.
+
+    Nothing but their content may tell random segments from true ones. So they are second segments of windows
+    that grew as the true ones did, and begin and end where those do; and a pair that is full stays full, a
+    short one as short: `true` are the tokens of the true segment, `available` those that a full pair has left
+    for it. Of those tried, the nearest to that length is taken.
+    """
+    is_full = true >= available
+    targets = np.maximum(np.minimum(true, available), 1)
+    own_start, own_end = (
+        corpus.starts[windows.part] + token_offsets(corpus, windows.part, sentences)
+        for sentences in (windows.document_start, windows.document_end)
+    )
+    num_others = corpus.num_tokens - (own_end - own_start)
     chosen = Ranges(*(np.zeros(len(keys), np.int64) for _ in range(3)))
     misses = np.full(len(keys), _NOT_FOUND)
     for attempt in range(_TRIES):
@@ -134,31 +196,56 @@ def _draw_other_document(
         if not len(left):
             break
         draw = derive(derive(keys[left], Stream.OTHER_DOCUMENT), attempt)
-        # Of all pieces but the own document's: beside a long one, eight tries would often find no other.
+        # Of all tokens but the own document's: beside a long one, eight tries would often find no other.
         positions = below(draw, num_others[left])
         positions += np.where(positions >= own_start[left], (own_end - own_start)[left], 0)
-        other = growth.select(left).grow(corpus, find_anchors(corpus, positions))
-        start = split_off_ends(corpus, other, targets=targets[left], is_full=is_full[left])
-        offsets = (piece_offsets(corpus, other.part, sentences) for sentences in (start, other.end))
+        other = grow_windows(corpus, positions, targets=wanted[left], is_backward=is_backward[left])
+        start = _split_off_ends(corpus, other, targets=targets[left], is_full=is_full[left])
+        offsets = (token_offsets(corpus, other.part, sentences) for sentences in (start, other.end))
         candidate = Ranges(other.part, *offsets)
         is_other = (other.part != windows.part[left]) | (other.document_start != windows.document_start[left])
         excess = candidate.length - targets[left]
         miss = np.where(is_full[left] & (excess > 0), 0, np.abs(excess))
         miss += np.where(other.num_sentences < 2, _LAST_RESORT, 0)  # all of a document: no second segment
         is_better = is_other & (miss < misses[left])
-        chosen.replace(left[is_better], candidate, is_better)
-        misses[left[is_better]] = miss[is_better]
+        better = left[is_better]
+        for mine, theirs in zip(
+            (chosen.part, chosen.start, chosen.end),
+            (candidate.part, candidate.start, candidate.end),
+            strict=True,
+        ):
+            mine[better] = theirs[is_better]
+        misses[better] = miss[is_better]
     return chosen, misses < _NOT_FOUND
 
 
-def _cut(first: Ranges, second: Ranges, targets: Ints, keys: Keys) -> tuple[Ranges, Ranges]:
-    """Take what is too much from the longer side until they are equal, then from both; at a random end."""
+def _split_off_ends(corpus: Corpus, windows: Windows, *, targets: Ints, is_full: NDArray[np.bool_]) -> Ints:
+    """Find the first sentences of segments that end where the windows do and hold `targets` tokens.
+
+    None begins a document, unless that is a single sentence. Where `is_full`, a segment has its target or
+    more, if its document has it; elsewhere it is as near to it as whole sentences come.
+    """
+    first = windows.end - 1
+    for number in np.unique(windows.part):
+        here = windows.part == number
+        starts = corpus.parts[number].sentence_starts
+        end, target = windows.end[here], targets[here]
+        low = windows.document_start[here] + 1
+        most = np.minimum(np.maximum(_grow_back(starts, end, target), low), end - 1)
+        less = np.minimum(most + 1, end - 1)
+        is_more_nearer = starts[end] - starts[most] - target <= target - (starts[end] - starts[less])
+        first[here] = np.where(is_full[here] | is_more_nearer, most, less)
+        corpus.release(number)
+    return first
+
+
+def _truncate(first: Ranges, second: Ranges, targets: Ints, keys: Keys) -> tuple[Ranges, Ranges]:
+    """Cut what is too much from the longer side until they are equal, then from both; at a random end."""
     excess = np.maximum(first.length + second.length - targets, 0)
     difference = first.length - second.length
     from_longer = np.minimum(excess, np.abs(difference))
-    rest = excess - from_longer
     coin = (derive(keys, Stream.CUT_FIRST) & np.uint64(1)).astype(np.int64)
-    of_first = np.where(difference > 0, from_longer, 0) + (rest + coin) // 2
+    of_first = np.where(difference > 0, from_longer, 0) + (excess - from_longer + coin) // 2
     return (
         _cut_at_random_end(first, of_first, derive(keys, Stream.CUT_FIRST)),
         _cut_at_random_end(second, excess - of_first, derive(keys, Stream.CUT_SECOND)),

@@ -1,7 +1,7 @@
 """Random numbers and permutations by key: (seed, epoch, example, stream, counter).
 
-No generator is carried along, so any machine makes any example in any order. The mixing function is that of
-SplitMix64, whose output passes the usual batteries; all arithmetic wraps at 64 bits, as numpy's does.
+There is no generator with a state, so any machine makes any example in any order. The mixing function is that
+of SplitMix64, which passes the usual tests of randomness; all arithmetic wraps at 64 bits, as numpy's does.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from albert.errors import InputError
 
 Keys = NDArray[np.uint64]
+Ints = NDArray[np.int64]
 _ROUNDS = 4
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -32,19 +33,19 @@ class Stream(IntEnum):
     OTHER_DOCUMENT = 10
     SPAN_COUNT = 11
     SPAN_LENGTH = 12
-    SPAN_PLACE = 13
+    SPAN_POSITION = 13
     REPLACEMENT = 14
-    RANDOM_PIECE = 15
+    RANDOM_TOKEN = 15
 
 
 def seed_key(seed: int) -> np.uint64:
-    """A seed as the first key; any whole number will do."""
+    """Turn a seed, any integer, into the first key."""
     key: np.uint64 = np.uint64(seed % 2**64)
     return key
 
 
 def mix(values: Keys) -> Keys:
-    """Scramble 64-bit numbers; a permutation of them."""
+    """Mix the bits of 64-bit numbers; a permutation of them."""
     with np.errstate(over="ignore"):
         x = values + _GOLDEN
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -53,26 +54,26 @@ def mix(values: Keys) -> Keys:
         return mixed
 
 
-def derive(keys: Keys | np.uint64, number: Keys | NDArray[np.int64] | int) -> Keys:
-    """Keys one level further down: of each key's child with that number."""
+def derive(keys: Keys | np.uint64, number: Keys | Ints | int) -> Keys:
+    """Derive a new key from each key and a number."""
     with np.errstate(over="ignore"):
         return mix(np.asarray(keys, np.uint64) ^ (np.asarray(number).astype(np.uint64) * _GOLDEN))
 
 
 def uniform(keys: Keys) -> NDArray[np.float64]:
-    """Numbers in [0, 1), one for each key."""
+    """Draw a number in [0, 1) for each key."""
     numbers: NDArray[np.float64] = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return numbers
 
 
-def below(keys: Keys, limits: NDArray[np.int64] | int) -> NDArray[np.int64]:
-    """Whole numbers in [0, limit), one for each key."""
+def below(keys: Keys, limits: Ints | int) -> Ints:
+    """Draw an integer in [0, limit) for each key."""
     return (uniform(keys) * limits).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class ExampleOrder:
-    """Which example stands at which place of each epoch.
+    """The order of the examples in each epoch.
 
     A Feistel network permutes the numbers below the next power of four; a number that falls outside is
     permuted again until it falls inside, which keeps it a permutation.
@@ -84,22 +85,22 @@ class ExampleOrder:
     def __post_init__(self) -> None:
         if self.num_examples < 1:
             raise InputError(
-                "the corpus is too small for a single example; prepare more text, or choose shorter sequences"
+                "the data is too small for a single example; prepare more text, or choose shorter sequences"
             )
 
-    def numbers(self, places: NDArray[np.int64], *, epoch: int) -> NDArray[np.int64]:
-        """The examples at these places of the epoch."""
+    def numbers(self, positions: Ints, *, epoch: int) -> Ints:
+        """Return the examples at these positions of the epoch."""
         half = np.uint64(max(1, ((self.num_examples - 1).bit_length() + 1) // 2))
         key = derive(derive(derive(seed_key(self.seed), Stream.ORDER), epoch), 0)
-        values = places.astype(np.uint64)
+        values = positions.astype(np.uint64)
         outside = np.ones(len(values), dtype=bool)
         while outside.any():
             values[outside] = _permute(values[outside], half, key)
             outside = values >= np.uint64(self.num_examples)
         return values.astype(np.int64)
 
-    def step(self, step: int, *, batch_size: int) -> list[tuple[int, NDArray[np.int64]]]:
-        """The examples of one step, [step·B, (step + 1)·B) of the endless row of epochs, by epoch."""
+    def step(self, step: int, *, batch_size: int) -> list[tuple[int, Ints]]:
+        """Return the examples of one step, [step·B, (step + 1)·B) of all epochs in sequence, by epoch."""
         first, last = step * batch_size, (step + 1) * batch_size
         found = []
         for epoch in range(first // self.num_examples, (last - 1) // self.num_examples + 1):
@@ -109,10 +110,8 @@ class ExampleOrder:
         return found
 
 
-def share_step(
-    parts: list[tuple[int, NDArray[np.int64]]], *, rank: int, world_size: int
-) -> list[tuple[int, NDArray[np.int64]]]:
-    """One process's share of a step: its examples in a row, as many as another's or one more."""
+def share_step(parts: list[tuple[int, Ints]], *, rank: int, world_size: int) -> list[tuple[int, Ints]]:
+    """Return the share of one process in the examples of a step; shares differ by at most one example."""
     total = sum(len(numbers) for _, numbers in parts)
     first, last = rank * total // world_size, (rank + 1) * total // world_size
     shares, start = [], 0
@@ -124,10 +123,10 @@ def share_step(
     return shares
 
 
-def _permute(values: NDArray[np.uint64], half: np.uint64, key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _permute(values: Keys, half: np.uint64, key: Keys) -> Keys:
     mask = (np.uint64(1) << half) - np.uint64(1)
     left, right = values >> half, values & mask
     for round_number in range(_ROUNDS):
         left, right = right, left ^ (mix(right ^ derive(key, round_number)) & mask)
-    permuted: NDArray[np.uint64] = (left << half) | right
+    permuted: Keys = (left << half) | right
     return permuted

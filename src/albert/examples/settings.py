@@ -8,7 +8,7 @@ from albert.settings import Settings
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Objective = Literal["sop", "nsp", "none"]
-# Each is the name of a head, too; `none` has no head.
+# Each is also the name of a head; `none` has no head.
 PAIR_OBJECTIVES = tuple(name for name in get_args(Objective) if name != "none")
 
 
@@ -17,7 +17,7 @@ class ExampleSettings(Settings):
 
     The defaults are the paper's: segments, sentence order, n-gram masking of 15%. `max_length` counts [CLS]
     and both [SEP]. `objective` none makes ordered pairs without a sentence label, so that an ablation differs
-    in nothing but the loss. `unit` sentences pairs two neighbouring sentences, as was done before segments.
+    in nothing but the loss. `unit` sentences pairs two neighboring sentences, as was done before segments.
     """
 
     max_length: Annotated[int, Field(ge=8, le=65_536)] = 512
@@ -36,16 +36,16 @@ class ExampleSettings(Settings):
         if total > 1.0 + 1e-9:
             raise ValueError(
                 f"replace_with_mask {self.replace_with_mask} and replace_with_random "
-                f"{self.replace_with_random} are {total:.3g} together; of the same pieces, at most 1"
+                f"{self.replace_with_random} are {total:.3g} together; at most 1"
             )
         return self
 
     @property
     def pair_objective(self) -> str | None:
-        """`sop` or `nsp`, where there is a sentence objective; it is the name of its head, too."""
+        """`sop` or `nsp`, which is also the name of its head; None if there is no sentence objective."""
         return None if self.objective == "none" else self.objective
 
     @property
-    def target_pieces(self) -> int:
-        """Pieces of both segments together: what the three special tokens leave."""
+    def target_tokens(self) -> int:
+        """Tokens of both segments together: what the three special tokens leave."""
         return self.max_length - 3

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from albert.data.corpus import Corpus
 from albert.errors import explain
+from albert.examples.batches import build_source
 from albert.examples.settings import ExampleSettings
-from albert.examples.source import build_source
 from albert.files import read_json, write_json
 from albert.model.albert_model import AlbertModel
 from albert.model.parameters import count_parameters

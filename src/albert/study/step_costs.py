@@ -308,7 +308,7 @@ def build_random_batch(config: ModelConfig, *, num_sequences: int, length: int) 
         positions_T=np.broadcast_to(np.arange(length), shape).ravel(),
         segments_T=np.broadcast_to((np.arange(length) >= length // 2).astype(np.int64), shape).ravel(),
         lengths=np.full(num_sequences, length),
-        places_M=masked.ravel(),
+        masked_M=masked.ravel(),
         targets_M=draw.integers(_FIRST_TOKEN, config.vocab_size, masked.size),
         labels_B=draw.integers(0, 2, num_sequences),
         has_labels=True,

@@ -10,14 +10,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from albert.data.problems import BadRow, Problems, iter_good, quote
 from albert.data.rows import (
     FORMATS,
+    BadRow,
+    Problems,
     Row,
     check_columns,
     find_format,
+    iter_good,
     iter_lines,
     iter_tsv_rows,
+    quote,
     read_tsv_header,
 )
 from albert.errors import FileFormatError, InputError, suggest

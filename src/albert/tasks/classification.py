@@ -17,8 +17,7 @@ from scipy.special import expit, log_expit, log_softmax
 from torch import Tensor
 from typing_extensions import Self
 
-from albert.data.problems import BadRow, Problems
-from albert.data.rows import Row, Wanted
+from albert.data.rows import BadRow, Problems, Row, Wanted
 from albert.errors import FileFormatError, InputError
 from albert.model.albert_model import AlbertModel, Heads
 from albert.model.early_exit import EarlyAnswers, answer_early, classify_after, classify_every_layer

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert.data.problems import quote
-from albert.data.rows import FORMATS
+from albert.data.rows import FORMATS, quote
 from albert.errors import FileFormatError, InputError
 from albert.tasks.catalogue import (
     DEV_NAMES,

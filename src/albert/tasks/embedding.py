@@ -21,8 +21,7 @@ from scipy.stats import rankdata
 from torch import Tensor
 from typing_extensions import Self
 
-from albert.data.problems import BadRow, quote
-from albert.data.rows import Row, Wanted
+from albert.data.rows import BadRow, Row, Wanted, quote
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
 from albert.pretrained.sentence_transformers import format_sentence_files

@@ -17,8 +17,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from typing_extensions import Self
 
-from albert.data.problems import BadRow, Problems, quote
-from albert.data.rows import Row, Wanted
+from albert.data.rows import BadRow, Problems, Row, Wanted, quote
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
 from albert.pretrained.folder import Pretrained

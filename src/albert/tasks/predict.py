@@ -12,9 +12,8 @@ from typing import Any, BinaryIO, TypeVar
 
 from pydantic import Field
 
-from albert.data.paths import PathOrUrl, is_compressed, is_url, to_path
-from albert.data.problems import Problems
-from albert.data.rows import find_format
+from albert.data.rows import Problems, find_format
+from albert.data.storage import PathOrUrl, is_compressed, is_url, to_path
 from albert.errors import FileFormatError, InputError
 from albert.files import dump_json, open_output
 from albert.model.runtime import RuntimeSettings

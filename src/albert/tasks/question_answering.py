@@ -29,8 +29,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from typing_extensions import Self
 
-from albert.data.problems import BadRow, Problems, quote
-from albert.data.rows import Row, Wanted
+from albert.data.rows import BadRow, Problems, Row, Wanted, quote
 from albert.errors import FileFormatError, InputError
 from albert.files import write_text
 from albert.model.albert_model import AlbertModel, Heads

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO, ClassVar, Generic, TypeVar
 
-from albert.data.paths import PathOrUrl
-from albert.data.problems import BadRow, Problems, iter_good, quote
-from albert.data.rows import Row, Wanted, iter_rows
+from albert.data.rows import BadRow, Problems, Row, Wanted, iter_good, iter_rows, quote
+from albert.data.storage import PathOrUrl
 from albert.errors import FileFormatError, suggest
 from albert.settings import Settings
 from albert.tasks.task import Example

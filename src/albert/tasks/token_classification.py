@@ -18,8 +18,7 @@ from scipy.special import log_softmax
 from torch import Tensor
 from typing_extensions import Self
 
-from albert.data.problems import BadRow
-from albert.data.rows import Row, Wanted
+from albert.data.rows import BadRow, Row, Wanted
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
 from albert.pretrained.folder import Pretrained

@@ -9,9 +9,8 @@ import torch
 
 from albert.data.corpus import Corpus
 from albert.errors import InputError
-from albert.examples.batches import PretrainingBatch, cut_batch
+from albert.examples.batches import ExampleSource, PretrainingBatch, build_source, cut_batch
 from albert.examples.settings import PAIR_OBJECTIVES, ExampleSettings
-from albert.examples.source import ExampleSource, build_source
 from albert.model.albert_model import AlbertModel
 from albert.text.tokenizer import Tokenizer
 from albert.training.losses import WORDS, compute_pretraining_losses
@@ -124,10 +123,10 @@ def count_asked(source: ExampleSource, *, num_examples: int) -> int:
 def count_pieces(corpus: Corpus, *, size: int) -> "np.typing.NDArray[np.int64]":
     """Count each token of a corpus; of a large one, in parts spread over it."""
     counts = np.zeros(size, dtype=np.int64)
-    stride = max(1, corpus.num_pieces // _MAX_COUNTED)
+    stride = max(1, corpus.num_tokens // _MAX_COUNTED)
     for number in range(0, len(corpus.parts), stride):
-        counts += np.bincount(corpus.parts[number].pieces, minlength=size)
-        corpus.let_go(number)
+        counts += np.bincount(corpus.parts[number].tokens, minlength=size)
+        corpus.release(number)
     return counts
 
 

@@ -34,7 +34,7 @@ def list_heads(*, pair_head: str | None) -> dict[str, None]:
 
 def count_terms(batch: PretrainingBatch, *, pair_head: str | None) -> dict[str, int]:
     """Count the predictions of each objective in a batch, before the model has run."""
-    counts = {WORDS: len(batch.places_M)}
+    counts = {WORDS: len(batch.masked_M)}
     if pair_head is not None and batch.has_labels:
         counts[pair_head] = len(batch.lengths)
     return counts
@@ -62,9 +62,9 @@ def compute_pretraining_losses(
     is_paired = pair_head is not None and batch.has_labels
     # The last layer is computed at these positions only; [CLS] is never masked, so none is repeated.
     first_B = tokens.first_B if is_paired else tokens.first_B[:0]
-    places_P = torch.cat([first_B, _place(batch.places_M, device)])
+    places_P = torch.cat([first_B, _place(batch.masked_M, device)])
     first_BD, masked_MD = model(tokens, depth=depth, places_P=places_P).last_TD.split(
-        [len(first_B), len(batch.places_M)]
+        [len(first_B), len(batch.masked_M)]
     )
     # The head takes part even without a masked token: DDP waits for every gradient.
     terms = {WORDS: sum_cross_entropy(model.predict_words(masked_MD), _place(batch.targets_M, device))}

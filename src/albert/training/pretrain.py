@@ -183,10 +183,10 @@ def _begin_run(
         )
     source = job.build_held_out(settings.examples.objective)
     facts = PretrainMetadata(
-        data=data.whole.place,
+        data=data.whole.location,
         corpus=identify_corpus(data.whole),
         held_out=identify_corpus(data.held_out),
-        num_pieces=data.train.num_pieces,
+        num_pieces=data.train.num_tokens,
         vocabulary=data.tokenizer.fingerprint,
         num_asked=count_asked(source, num_examples=settings.held_out.num_examples),
         unigram_loss=find_unigram_loss(data.train, source, num_examples=settings.held_out.num_examples),

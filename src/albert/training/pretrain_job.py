@@ -9,12 +9,17 @@ from typing import Any
 import torch
 
 from albert.data.corpus import Corpus, hold_out, keep_beginning, open_corpus
-from albert.data.manifest import VOCAB_DIR, reject_other_vocabulary
-from albert.data.paths import PathOrUrl
+from albert.data.shards import VOCAB_DIR, reject_other_vocabulary
+from albert.data.storage import PathOrUrl
 from albert.errors import InputError
-from albert.examples.batches import PretrainingBatch, build_placeholder
-from albert.examples.loader import iter_steps
-from albert.examples.source import ExampleSource, build_piece_table, build_source
+from albert.examples.batches import (
+    ExampleSource,
+    PretrainingBatch,
+    build_placeholder,
+    build_source,
+    iter_steps,
+)
+from albert.examples.masking import build_token_table
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import ModelConfig
 from albert.model.runtime import select_device
@@ -76,7 +81,7 @@ def open_data(
     else:
         min_documents = max(settings.min_documents, 2 if objective == "nsp" else 1)
         split = hold_out(
-            corpus, share=settings.share, max_pieces=settings.max_pieces, min_documents=min_documents
+            corpus, share=settings.share, max_tokens=settings.max_pieces, min_documents=min_documents
         )
         train, held_out = split.train, split.held_out
     if share != 1.0:
@@ -180,7 +185,7 @@ class PretrainJob:
 
     @cached_property
     def objective(self) -> Objective[PretrainingBatch]:
-        table = build_piece_table(self.data.tokenizer)
+        table = build_token_table(self.data.tokenizer)
         return Objective(
             names=tuple(list_heads(pair_head=self.pair_head)),
             count=lambda batch: count_terms(batch, pair_head=self.pair_head),

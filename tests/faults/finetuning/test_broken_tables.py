@@ -8,7 +8,7 @@ from tests.tasks.tables import draw_rows, write_tables
 
 
 def test_broken_lines_are_counted_and_many_are_refused(refuse, tmp_path):
-    """What is broken in which format: tests/corpus/test_rows.py."""
+    """What is broken in which format: tests/data/test_rows.py."""
     data = write_table(tmp_path / "table.csv", draw_rows("classification", 40, seed=1))
     lines = data.read_text().splitlines()
     data.write_text("\n".join([*lines[:3], "the dog", *lines[3:]]))

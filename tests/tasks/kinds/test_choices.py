@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from albert.data.problems import BadRow
+from albert.data.rows import BadRow
 from albert.errors import InputError
 from albert.pretrained.folder import load_vocabulary
 from albert.tasks.answering import ask_items

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from albert.data.problems import Problems
+from albert.data.rows import Problems
 from albert.errors import FileFormatError
 from albert.tasks.examples import Answer, SpanExample
 from albert.tasks.readers.published import iter_squad

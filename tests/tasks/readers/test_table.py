@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from albert.data import rows as module
-from albert.data.problems import Problems
+from albert.data.rows import Problems
 from albert.errors import FileFormatError
 from albert.tasks.examples import Answer, ChoiceExample, Numbered, SpanExample, TextExample, TokenExample
 from albert.tasks.labels import Labels

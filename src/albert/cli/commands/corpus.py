@@ -40,8 +40,7 @@ def prepare(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the corpus in --out")] = False,
 ) -> CommandResult:
     """Clean, deduplicate, split and tokenize text into shards; started again, it goes on where it stopped."""
-    from albert.data.prepare import prepare_corpus
-    from albert.data.units import PrepareSettings
+    from albert.data.prepare import PrepareSettings, prepare_corpus
     from albert.pretrained.hub import find_vocabulary_place
     from albert.settings import build_settings
     from albert.training.metrics import count_cores
@@ -95,8 +94,7 @@ def show(
     ] = None,
 ) -> CommandResult:
     """Show what a corpus holds: counts, lengths, unknown pieces, what was dropped; or one example of it."""
-    from albert.data.corpus import open_corpus
-    from albert.data.summary import summarise_corpus
+    from albert.data.corpus import open_corpus, summarize_corpus
 
     if example is not None:
         return _show_example(folder, example, epoch=epoch or 0, seed=seed or 0, overrides=settings or [])
@@ -106,7 +104,7 @@ def show(
         raise InputError(f"{given[0]} is for an example; add --example N, or leave it out")
     with ProgressDisplay() as display:
         corpus = open_corpus(folder, reporter=display)
-    data = dataclasses.asdict(summarise_corpus(corpus))
+    data = summarize_corpus(corpus)
     return CommandResult(data, lambda console: _render_summary(console, data))
 
 
@@ -120,24 +118,23 @@ def overlap(
 ) -> CommandResult:
     """Count the texts of a task's files that occur in a corpus, whole or in part."""
     from albert.data.corpus import open_corpus
-    from albert.data.manifest import VOCAB_DIR
     from albert.data.overlap import find_overlap
+    from albert.data.shards import VOCAB_DIR
     from albert.text.folder import load_tokenizer
 
     with ProgressDisplay() as display:
         corpus = open_corpus(folder, reporter=display)
     tokenizer = load_tokenizer(corpus.folder / VOCAB_DIR)
-    found = find_overlap(corpus, files, tokenizer, num_pieces=pieces)
+    found = find_overlap(corpus, files, tokenizer, num_tokens=pieces)
     data = {"pieces": pieces, "files": [dataclasses.asdict(report) for report in found]}
     return CommandResult(data, lambda console: _render_overlap(console, data))
 
 
 def _show_example(folder: str, number: int, *, epoch: int, seed: int, overrides: list[str]) -> CommandResult:
     from albert.data.corpus import open_corpus
-    from albert.data.manifest import VOCAB_DIR
-    from albert.examples.describe import describe_example, format_segment
+    from albert.data.shards import VOCAB_DIR
+    from albert.examples.batches import build_source, describe_example, format_segment
     from albert.examples.settings import ExampleSettings
-    from albert.examples.source import build_source
     from albert.settings import build_settings
     from albert.text.folder import load_tokenizer
 

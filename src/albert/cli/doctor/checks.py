@@ -24,7 +24,7 @@ from albert.cli.doctor.run import (
     Value,
     read_curve,
 )
-from albert.data.paths import is_url
+from albert.data.storage import is_url
 from albert.errors import AlbertError
 from albert.pretrained.huggingface import CONFIG_NAME
 from albert.training.metrics import count_cores

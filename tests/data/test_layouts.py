@@ -1,3 +1,7 @@
+"""Layouts are detected, and the paragraphs of a text come back whatever its layout."""
+
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,14 +11,82 @@ from albert.data.layouts import (
     Joiner,
     Layout,
     RawDocument,
+    choose_layout,
     cut_passages,
     detect_layout,
     drop_ornaments,
     iter_raw_documents,
-    mend_paragraphs,
+    join_page_breaks,
 )
-from tests.corpus.conftest import PARAGRAPHS, wrap
-from tests.corpus.test_layouts import SAMPLES
+from albert.data.sources import ReadOptions, find_sources, read_sample
+from albert.text.sentences import iter_sentences
+from tests.data.conftest import PARAGRAPHS, wrap
+from tests.real_data import unpack
+
+
+def by_sentence():
+    documents = (PARAGRAPHS[k : k + 6] for k in range(0, 60, 6))
+    return "\n\n".join("\n".join(s for text in texts for s in iter_sentences(text)) for texts in documents)
+
+
+def chapters():
+    return "\n\n".join(f"CHAPTER {k}\n\n" + "\n".join(PARAGRAPHS[k : k + 6]) for k in range(0, 60, 6))
+
+
+def indented():
+    return "\n".join("    " + "\n".join(wrap(text)) for text in PARAGRAPHS)
+
+
+SAMPLES = {
+    "sentences": by_sentence(),
+    "paragraphs": "\n\n".join("\n".join(PARAGRAPHS[k : k + 6]) for k in range(0, 60, 6)),
+    "paragraphs, one document": "\n".join(PARAGRAPHS),
+    "spaced": "\n\n".join(PARAGRAPHS),
+    "spaced, around headings only": chapters(),
+    "spaced, some of it wrapped": "\n\n".join(
+        [*PARAGRAPHS, *("\n".join(wrap(text)) for text in PARAGRAPHS[:2])]
+    ),
+    "wrapped": "\n\n".join("\n".join(wrap(text)) for text in PARAGRAPHS),
+    "wrapped, narrow": "\n\n".join("\n".join(wrap(text, 45)) for text in PARAGRAPHS),
+    "dense": "\n".join("\n".join(wrap(text)) for text in PARAGRAPHS),
+    "dense, indented": indented(),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_each_layout_is_told_from_the_others(name):
+    assert detect_layout(SAMPLES[name] + "\n").name == name.partition(",")[0]
+
+
+@pytest.mark.parametrize("sentence", ["यह वाक्य {} है।", "یہ جملہ {} ہے۔", "ما هو {}؟", "ይህ {} ነው።"])
+def test_sentences_of_other_scripts_are_no_wrapped_lines(sentence):
+    documents = ("\n".join(sentence.format(10 * k + n) for n in range(5)) for k in range(10))
+    assert detect_layout("\n\n".join(documents) + "\n").name == "sentences"
+
+
+@pytest.mark.slow
+def test_the_novels_are_laid_out_as_their_makers_say(tmp_path):
+    unpack("novels", tmp_path)
+    found = Counter(
+        detect_layout(read_sample(source, ReadOptions())).name for source in find_sources([tmp_path])
+    )
+    # 44% one paragraph per line, 39% hard-wrapped with blank lines, 17% hard-wrapped without.
+    assert found == {"spaced": 39, "paragraphs": 3, "wrapped": 37, "dense": 16}
+
+
+@pytest.mark.parametrize("indent", ["", "   "])
+def test_a_layout_that_is_named_is_measured_like_one_that_is_found(indent):
+    """`--layout dense` must not make paragraphs of lines that the detected one keeps together."""
+    lines = [line for text in PARAGRAPHS for line in wrap(indent + text)]
+    sample = "\n".join(lines)
+    found = detect_layout(sample)
+    assert found.name == "dense"
+    assert choose_layout("dense", sample) == found
+    assert choose_layout(None, sample) == found
+    assert choose_layout("wrapped", sample) == Layout("wrapped", found.width)
+    assert choose_layout("sentences", sample) == Layout("sentences")
+    assert choose_layout("dense", "One line.") == Layout("dense")
+
 
 WORDS = Joiner(lambda: "a beautiful drawing-room; the well known draw of a room")
 
@@ -71,7 +143,7 @@ def test_words_cut_by_the_wrapping_are_whole_again(lines, text):
 
 def test_a_page_break_in_mid_sentence_is_mended():
     pages = ["He opened the door and", "went in.", "She stayed.", "however, he said"]
-    assert list(mend_paragraphs(pages)) == [
+    assert list(join_page_breaks(pages)) == [
         "He opened the door and went in.",
         "She stayed.",
         "however, he said",
@@ -104,11 +176,6 @@ def test_no_word_is_lost_or_made_whatever_the_layout_and_wherever_the_chunks_end
     assert "".join(words).replace("-", "") == "".join(text.split()).replace("-", "")
 
 
-def test_wrapping_is_undone_exactly():
-    text = " ".join(PARAGRAPHS[:4])
-    assert WORDS.join(wrap(text)) == text
-
-
 def test_passages_are_whole_paragraphs_of_so_many_characters():
     book = RawDocument(["a" * 30, "b" * 80, "c" * 120, "d" * 50, "e" * 60, "f" * 10])
     cut = list(cut_passages([book], 100))
@@ -127,6 +194,6 @@ def test_a_short_document_stays_one_passage_and_none_cuts_nothing():
 
 def test_ornaments_go_and_what_says_something_stays():
     lines = ["* * *", "———", "★ ★ ★", "1815", "नमस्ते", "⠓⠑⠇⠇⠕", "👍👍"]
-    counts = []
-    assert list(drop_ornaments(RawDocument(lines), counts.append).paragraphs) == lines[3:]
-    assert counts == [3]
+    counts = Counter()
+    assert list(drop_ornaments(RawDocument(lines), counts).paragraphs) == lines[3:]
+    assert counts == {"ornaments": 3}

@@ -1,23 +1,40 @@
+"""A corpus has the sentences of its sources, the same bytes with any number of workers, and resumes."""
+
+import gzip
 import os
 import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from albert.data import prepare as module
 from albert.data.corpus import open_corpus
-from albert.data.manifest import read_manifest
-from albert.data.prepare import prepare_corpus
-from albert.data.units import PrepareSettings
+from albert.data.layouts import RawDocument
+from albert.data.prepare import (
+    PrepareSettings,
+    SeenHashes,
+    Tally,
+    iter_parts,
+    prepare_corpus,
+    read_documents,
+    write_documents,
+)
+from albert.data.shards import read_manifest
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.files import hold
 from albert.settings import build_settings
-from albert.text.folder import load_tokenizer
+from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.text.sentences import iter_sentences
+from albert.text.symbol_tokenizer import SymbolOptions, build_symbol_vocabulary
 from tests.conftest import read_tree
-from tests.corpus.conftest import PARAGRAPHS, sentence
+from tests.data.conftest import PARAGRAPHS, sentence
 
 UNIT = 4000
 
@@ -43,7 +60,7 @@ def read_texts(out):
     tokenizer = load_tokenizer(out / "vocab")
     return [
         [
-            tokenizer.decode(part.pieces[part.sentence_starts[s] : part.sentence_starts[s + 1]].tolist())
+            tokenizer.decode(part.tokens[part.sentence_starts[s] : part.sentence_starts[s + 1]].tolist())
             for s in range(part.document_starts[d], part.document_starts[d + 1])
         ]
         for part in corpus.parts
@@ -73,7 +90,7 @@ def test_the_sentences_of_the_sources_are_in_the_shards(books, vocab_path, tmp_p
         "books/deep/copy.txt": "paragraphs",
     }
     corpus = open_corpus(tmp_path / "out", fingerprint=load_tokenizer(vocab_path).fingerprint)
-    assert corpus.num_pieces == manifest.num_pieces == sum(len(part.pieces) for part in corpus.parts)
+    assert corpus.num_tokens == manifest.num_pieces == sum(len(part.tokens) for part in corpus.parts)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["manifest.json", "shards", "vocab"]
 
 
@@ -178,7 +195,6 @@ def test_a_source_that_changed_since_is_said_and_done_again(books, vocab_path, t
         file.write("The woman saw a new house by the sea, and she had not seen it before that day.\n")
     listener = Listener()
     prepare(books, vocab_path, out, reporter=listener)
-    assert f"{books}/c_lines.txt: changed since the last run; done again" in listener.lines
     assert any("of" in line and "units were done before" in line for line in listener.lines)
     prepare(books, vocab_path, tmp_path / "fresh")
     assert read_tree(out) == read_tree(tmp_path / "fresh")
@@ -236,15 +252,6 @@ def test_a_second_run_in_the_same_folder_is_refused(books, vocab_path, tmp_path)
     assert written.exists()  # it is the other run's
 
 
-def test_lower_case_documents_stay_apart(vocab_path, tmp_path):
-    (tmp_path / "words.txt").write_text("\n\n".join(["apple", "pear", "plum and cherry"] * 200))
-    manifest = prepare_corpus(
-        [tmp_path / "words.txt"], vocab=vocab_path, out=tmp_path / "out",
-        settings=PrepareSettings(layout="paragraphs", min_duplicate_characters=64),
-    )  # fmt: skip
-    assert manifest.num_documents + manifest.dropped.get("duplicate_documents", 0) == 600
-
-
 def test_other_settings_in_the_same_folder_need_a_word(books, vocab_path, tmp_path):
     out = tmp_path / "out"
     prepare(books, vocab_path, out)
@@ -258,7 +265,7 @@ def test_other_settings_in_the_same_folder_need_a_word(books, vocab_path, tmp_pa
 def test_a_folder_of_something_else_is_left_alone(books, vocab_path, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(InputError, match="holds files that are no prepared corpus"):
+    with pytest.raises(InputError, match="holds files but no prepared corpus"):
         prepare(books, vocab_path, tmp_path / "mine")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
@@ -266,13 +273,13 @@ def test_a_folder_of_something_else_is_left_alone(books, vocab_path, tmp_path):
 def test_a_source_that_changes_while_it_is_read_is_an_error(books, vocab_path, tmp_path, monkeypatch):
     from albert.data import prepare as module
 
-    first_pass = module._hash
+    build_tasks = module._build_tasks
 
-    def touch(run, tasks):
+    def touch(*arguments):
         os.utime(books / "b_wrapped.txt", ns=(1, 1))
-        return first_pass(run, tasks)
+        return build_tasks(*arguments)
 
-    monkeypatch.setattr(module, "_hash", touch)
+    monkeypatch.setattr(module, "_build_tasks", touch)
     with pytest.raises(FileFormatError, match="b_wrapped.txt: changed while it was read"):
         prepare(books, vocab_path, tmp_path / "out")
 
@@ -296,3 +303,128 @@ def test_settings_that_cannot_be_are_refused_in_a_line(values, message):
         build_settings(PrepareSettings, values=values)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@given(st.lists(st.lists(st.integers(0, 40), max_size=30), max_size=12))
+def test_the_first_in_order_stays_and_every_other_is_marked(all_units):
+    seen, before = SeenHashes(), set()
+    for unit in all_units:
+        for number, flag in zip(unit, seen.mark(np.array(unit, dtype=np.uint64)), strict=True):
+            assert flag == (number in before)
+            before.add(number)
+
+
+def test_memory_is_sixteen_bytes_for_each_distinct_hash():
+    rng = np.random.default_rng(0)
+    num_distinct = 2_000_000
+    tracemalloc.start()
+    seen = SeenHashes()
+    for _ in range(40):
+        seen.mark(rng.integers(1 << 63, size=num_distinct // 40, dtype=np.uint64))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16 * num_distinct + 4_000_000
+
+
+def test_batches_are_bounded_and_hold_whole_documents(tiny_folder, monkeypatch):
+    tokenizer = load_tokenizer(tiny_folder)
+    monkeypatch.setattr(module, "_BATCH_SENTENCES", 1)
+    monkeypatch.setattr(module, "MAX_BATCH_TOKENS", 10)
+    texts = [f"The ship left the harbour in {year}." for year in range(1980, 2000)]
+    tally = Tally()
+    parts = list(iter_parts([RawDocument([text]) for text in texts], tokenizer, language="en", tally=tally))
+    assert len(parts) > 5
+    assert [piece for part in parts for piece in part.tokens.tolist()] == [
+        piece for ids in tokenizer.encode_ids(texts) for piece in ids
+    ]
+    longest = max(map(len, tokenizer.encode_ids(texts)))
+    assert all(10 <= len(part.tokens) < 10 + longest for part in parts[:-1])
+    assert sum(len(part.document_starts) - 1 for part in parts) == len(texts)
+    assert tally.num_characters == sum(map(len, texts))
+
+
+PARAGRAPH = st.text(alphabet=st.characters(min_codepoint=32, exclude_categories=["Cc", "Cs"]), min_size=1)
+
+
+DOCUMENT = st.builds(RawDocument, st.lists(PARAGRAPH, min_size=1, max_size=4), is_split=st.booleans())
+
+
+@given(st.lists(DOCUMENT, max_size=8))
+def test_documents_pass_through_and_come_back(tmp_path_factory, documents):
+    path = tmp_path_factory.mktemp("scratch") / "text.zst"
+    assert list(write_documents(path, documents)) == documents
+    assert list(read_documents(path)) == documents
+
+
+def test_a_folder_with_a_manifest_of_something_else_keeps_its_hidden_files(books, vocab_path, tmp_path):
+    mine = tmp_path / "extension"
+    (mine / "vocab").mkdir(parents=True)
+    names = ("manifest.json", ".eslintrc.json", ".env.local", "vocab/.keep.me12345")
+    for name in names:
+        (mine / name).write_text("{}")
+    before = read_tree(mine)
+    with pytest.raises(AlbertError, match=r"manifest\.json"):
+        prepare(books, vocab_path, mine)
+    with pytest.raises(AlbertError, match=r"manifest\.json"):
+        prepare(books, vocab_path, mine, overwrite=True)
+    assert read_tree(mine) == before
+
+
+def test_what_a_killed_run_was_writing_is_swept_and_nothing_else(books, vocab_path, tmp_path):
+    out = tmp_path / "out"
+    prepare(books, vocab_path, out)
+    left = out / "shards" / ".00000-000.arrow.ab1_x9zq"  # as mkstemp names it
+    mine = out / ".gitignore.mine"
+    left.touch()
+    mine.touch()
+    prepare(books, vocab_path, out)
+    assert mine.exists()
+    assert not left.exists()
+
+
+def test_a_finished_corpus_outlives_a_damaged_source_that_is_added(books, vocab_path, tmp_path):
+    out = tmp_path / "out"
+    prepare(books, vocab_path, out)
+    tree = read_tree(out)
+    (books / "z_more.txt.gz").write_bytes(gzip.compress("\n\n".join(PARAGRAPHS).encode())[:-20])
+    with pytest.raises(AlbertError, match=r"z_more\.txt\.gz"):
+        prepare(books, vocab_path, out)
+    kept = {name: data for name, data in read_tree(out).items() if not name.startswith(".prepare")}
+    assert kept == tree
+    (books / "z_more.txt.gz").unlink()
+    prepare(books, vocab_path, out)
+    assert read_tree(out) == tree
+
+
+def test_a_corpus_inside_the_folder_of_its_sources_is_no_source(books, vocab_path, tmp_path):
+    """With vocab.txt in it, which looks like one."""
+    out = books / "corpus"
+    first = prepare(books, vocab_path, out)
+    listener = Listener()
+    assert prepare(books, vocab_path, out, reporter=listener) == first
+    assert any("is prepared already" in line for line in listener.lines)
+
+
+def test_of_sources_that_share_a_name_none_is_dropped_unasked(vocab_path, tmp_path):
+    paths = []
+    for folder, text in (("en", PARAGRAPHS[0]), ("de", PARAGRAPHS[1])):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "part.txt").write_text(text)
+        paths.append(tmp_path / folder / "part.txt")
+    both = prepare_corpus(paths, vocab=vocab_path, out=tmp_path / "out")
+    assert both.num_documents == 2
+    with pytest.raises(InputError, match=r"other sources \(part\.txt is not among these\)"):
+        prepare_corpus(paths[:1], vocab=vocab_path, out=tmp_path / "out")
+
+
+def test_of_symbols_brackets_and_numbers_are_no_ornaments(tmp_path):
+    """The shape of an RNA is written below it in brackets and dots."""
+    lines = [line for k in range(20) for line in ("GCAUUGC", "((...))", "1234")]
+    (tmp_path / "rna.txt").write_text("\n".join(lines) + "\n")
+    options = SymbolOptions(is_per_character=True)
+    save_tokenizer(build_symbol_vocabulary(iter(lines), options=options), tmp_path / "symbols")
+    settings = PrepareSettings(layout="sentences")
+    manifest = prepare_corpus(
+        [tmp_path / "rna.txt"], vocab=tmp_path / "symbols", out=tmp_path / "out", settings=settings
+    )
+    assert manifest.num_pieces == sum(map(len, lines))

@@ -1,10 +1,11 @@
-"""Tables: the same rows whatever the format, numbered by line, read as they arrive."""
+"""Rows are the same in every format, numbered by line; broken ones are skipped and counted."""
 
 import csv
 import gzip
 import io
 import json
 import lzma
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert.data import rows as module
-from albert.data.problems import Problems
-from albert.data.rows import Wanted, iter_groups, iter_rows
+from albert.data.rows import BadRow, Problems, Wanted, iter_good, iter_groups, iter_rows
 from albert.errors import FileFormatError, InputError
 
 ROWS = [{"text": 'He said "no", and left.', "label": "1"}, {"text": "Ünïcode – “quoted”; £ 5", "label": "0"}]
+
+
 WANTED = Wanted(("text", "label"))
 
 
@@ -92,21 +93,6 @@ def test_csv_brings_back_any_text(rows):
     assert not problems.num_skipped
 
 
-def test_csv_with_carriage_returns_alone_is_refused_with_a_cure(tmp_path):
-    path = tmp_path / "mac.csv"
-    path.write_bytes(to_csv(ROWS).replace(b"\n", b"\r"))
-    said = "mac.csv: its lines end in carriage returns alone.*save it as CSV UTF-8"
-    with pytest.raises(FileFormatError, match=said):
-        list(iter_rows(path, wanted=WANTED, problems=Problems(str(path))))
-
-
-def test_a_cell_over_several_lines_keeps_the_numbers_right(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_bytes(to_csv([{"text": "one\ntwo\n\nthree", "label": "1"}, {"text": "four", "label": "0"}]))
-    rows, _ = read(path)
-    assert [(row.line, row.values["text"]) for row in rows] == [(2, "one\ntwo\n\nthree"), (6, "four")]
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_the_ends_of_lines_inside_a_cell_stay_as_they_are(tmp_path, end):
     """Else the places of answers behind them would be too large."""
@@ -127,15 +113,6 @@ def test_a_stray_quote_costs_its_own_line_and_no_other(tmp_path):
     assert [row.line for row in rows] == [line for line in range(2, 1002) if line not in (4, 502)]
     assert problems.skipped == {"not valid CSV": 2}
     assert "(first in line 4: " in problems.describe()[0]
-
-
-def test_a_record_without_an_end_is_given_up_after_a_while(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "MAX_RECORD_LINES", 50)
-    path = tmp_path / "table.csv"
-    path.write_text("text,label\n" + '"opened,1\n' + "a,0\n" * 200 + 'closed",1\n', encoding="utf-8")
-    rows, problems = read(path)
-    assert len(rows) == 201
-    assert problems.skipped == {"a quote that is opened and never closed": 1}
 
 
 def test_a_text_over_very_many_lines_is_told_of(tmp_path):
@@ -175,20 +152,6 @@ def test_quotes_that_are_not_around_all_of_a_field_of_tsv_are_its_own(tmp_path, 
     path.write_bytes(to_tsv([{"text": text, "label": "0"}]))
     (row,), problems = read(path)
     assert (row.values["text"], problems.describe()) == (text, [])
-
-
-def test_rows_of_parquet_that_cannot_be_read_are_counted_and_no_others(tmp_path):
-    path = tmp_path / "table.parquet"
-    texts = [b"fine"] * 600
-    texts[300] = b"caf\xe9"
-    stored = pa.array(texts, pa.binary()).cast(pa.string(), safe=False)
-    days = pa.array([0] * 599 + [1 << 60], pa.timestamp("us"))
-    pq.write_table(pa.table({"text": stored, "label": days}), path)
-    rows, problems = read(path)
-    assert [row.line for row in rows] == [line for line in range(1, 600) if line != 301]
-    told = problems.describe()
-    assert f"{path}: left out 1 row: bytes that are not UTF-8 (first in row 301: 0xe9 behind 3 " in told[0]
-    assert f"{path}: left out 1 row: a value that cannot be read (first in row 600: " in told[1]
 
 
 @pytest.mark.parametrize(
@@ -233,9 +196,9 @@ def test_a_broken_row_is_counted_with_its_line(tmp_path, name, bad, reason, deta
         ("table.csv", b"review,stars\n", "table.csv: no column 'text', 'label' but 'review', 'stars'; nam"),
         ("table.tsv", b"review\tstars\n", "table.tsv: no column 'text', 'label' but 'review', 'stars'"),
         ("table.jsonl", b'{"review": 1}\n', "table.jsonl: no column 'text', 'label' but 'review'"),
-        ("table.parquet", b"PAR1 no more", "table.parquet: no whole Parquet file"),
+        ("table.parquet", b"PAR1 no more", "table.parquet: not a complete Parquet file"),
         ("table.csv.gz", b"no gzip", "table.csv.gz: its compressed data is damaged"),
-        ("table.parquet", b"", "table.parquet: no whole Parquet file"),
+        ("table.parquet", b"", "table.parquet: not a complete Parquet file"),
         ("table.xlsx", b"", "table.xlsx: a kind of file that is not read; albert reads csv, tsv, jsonl"),
     ],
 )  # fmt: skip
@@ -281,14 +244,49 @@ def test_a_line_may_be_a_text_and_nothing_else(tmp_path):
         iter_rows(tmp_path / "notes", wanted=WANTED, problems=problems, format="lines")
 
 
-def test_a_group_ends_with_the_item_that_reaches_the_limit() -> None:
-    assert list(iter_groups(["aa", "b", "cccc", "d"], (len, 3))) == [["aa", "b"], ["cccc"], ["d"]]
-
-
 def test_whichever_limit_is_reached_first_ends_it() -> None:
     groups = list(iter_groups(["a", "b", "c", "dddd", "e"], (lambda _: 1, 3), (len, 4)))
     assert groups == [["a", "b", "c"], ["dddd"], ["e"]]
 
 
-def test_nothing_gives_no_group() -> None:
-    assert list(iter_groups([], (len, 3))) == []
+@dataclass(frozen=True)
+class Numbered:
+    line: int
+    value: int
+
+
+def build(item: Numbered) -> int:
+    if item.value < 0:
+        raise BadRow("negative", f"{item.value}", is_fatal=item.value < -100)
+    return item.value
+
+
+def items(*values: int) -> list[Numbered]:
+    return [Numbered(line, value) for line, value in enumerate(values, start=1)]
+
+
+def test_a_bad_row_is_left_out_counted_and_told_with_the_first_of_its_kind():
+    problems = Problems("data.csv")
+    assert list(iter_good(items(1, -2, 3, -4), build, problems=problems)) == [1, 3]
+    assert problems.num_skipped == 2
+    assert problems.describe() == ["data.csv: left out 2 lines: negative (first in line 2: -2)"]
+
+
+def test_a_strict_reader_and_a_mistake_in_the_whole_file_are_refused_at_once():
+    with pytest.raises(FileFormatError, match="^data.csv: line 2: negative .-2.; mend it, or take it out$"):
+        list(iter_good(items(1, -2), build, problems=Problems("data.csv", is_strict=True)))
+    with pytest.raises(FileFormatError, match="^data.parquet: row 1: negative .-200."):
+        list(iter_good(items(-200), build, problems=Problems("data.parquet")))
+
+
+@pytest.mark.parametrize(
+    ("num_good", "num_bad", "is_refused"), [(90, 10, False), (89, 11, True), (0, 0, True)]
+)
+def test_at_most_a_tenth_may_be_left_out(num_good, num_bad, is_refused):
+    problems = Problems("data.csv")
+    list(iter_good(items(*[-1] * num_bad), build, problems=problems))
+    if is_refused:
+        with pytest.raises(FileFormatError, match="^data.csv: (11 of 100 lines|holds no examples)"):
+            problems.check(num_good)
+    else:
+        problems.check(num_good)

@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -16,8 +14,8 @@ from albert.data.engines import WorkerError, build_engine
 from albert.data.prepare import prepare_corpus
 from albert.errors import InputError
 from tests.conftest import read_tree
-from tests.corpus.conftest import read_files, sentence
-from tests.corpus.test_prepare import UNIT, Listener, is_running
+from tests.data.conftest import read_files, sentence
+from tests.data.test_prepare import UNIT, Listener, is_running
 
 ray = pytest.importorskip("ray", reason="needs the extra `ray`")
 from ray.cluster_utils import Cluster  # noqa: E402
@@ -85,15 +83,6 @@ def test_tasks_are_spread_and_their_errors_come_through_as_they_were_raised(clus
             WorkerError, match="the cluster lost a task 1 times .* run the same command again"
         ):
             list(engine.run(die, [0]))
-
-
-def test_a_bad_file_is_the_same_line_as_with_the_processes_here(cluster, run_albert, vocab_path, tmp_path):
-    (tmp_path / "bad.jsonl").write_text("no JSON at all\n")
-    words = ("corpus", "prepare", tmp_path / "bad.jsonl", "--vocab", vocab_path)
-    here = run_albert(*words, "--out", tmp_path / "one")
-    there = run_albert(*words, "--out", tmp_path / "two", "--engine", "ray", "--address", cluster.address)
-    assert "bad.jsonl: line 1: not valid JSON" in here.error
-    assert there.error == here.error
 
 
 def test_every_node_puts_its_shards_into_the_store(cluster, books, vocab_path, bucket, tmp_path):
@@ -185,45 +174,6 @@ def kill_in_each_pass(cluster, books, vocab_path, out) -> dict[str, list[int]]:
     for node in nodes:
         cluster.remove_node(node, allow_graceful=False)
     return killed
-
-
-# The command with small units of work, so that there is something to interrupt.
-COMMAND = """
-import sys
-from albert.cli.main import main
-from albert.data import sources
-sources.MIN_UNIT_BYTES = 20_000
-main(sys.argv[1:])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc").exists(), reason="needs Linux's /proc")
-def test_a_cluster_of_its_own_ends_with_ctrl_c_and_is_gone_on_with(vocab_path, tmp_path):
-    books, out = tmp_path / "books", tmp_path / "out"
-    books.mkdir()
-    for number in range(60):
-        lines = (f"{sentence(number * 500 + k)}" for k in range(300))
-        (books / f"{number:02d}.txt").write_text("\n".join(lines))
-    words = ["corpus", "prepare", str(books), "--vocab", str(vocab_path), "--out", str(out)]
-    command = [sys.executable, "-c", COMMAND, *words, "--engine", "ray", "--workers", "2"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while not any((out / ".prepare").glob("hashes-*.json")):
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.01)
-    started = psutil.Process(process.pid).children(recursive=True)
-    below = [child.pid for child in started]
-    assert any("raylet" in child.name() for child in started)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: everyone in front of it hears it
-    error = process.communicate(timeout=60)[1]
-    assert process.returncode == 130, error
-    assert error.splitlines()[-1] == "error: interrupted"
-    assert "Traceback" not in error
-    wait_for_end(below)
-    assert not (out / "manifest.json").exists()
-    listener = Listener()
-    prepare(books, vocab_path, out, unit_bytes=20_000, reporter=listener)
-    assert any(line.startswith("reading") and "were done before" in line for line in listener.lines)
 
 
 def test_an_address_where_nobody_answers(run_albert, books, vocab_path, tmp_path):

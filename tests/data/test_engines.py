@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from albert.data.engines import WorkerError, Workers, build_engine
+from albert.data.engines import LocalEngine, WorkerError, build_engine
 from albert.errors import InputError
 
 
 def run_tasks(function, tasks, *, num_workers):
-    with Workers(num_workers) as workers:
+    with LocalEngine(num_workers) as workers:
         return list(workers.run(function, tasks))
 
 
@@ -51,7 +51,7 @@ def leave_a_mark(path: Path) -> Path:
 
 def test_after_ctrl_c_no_task_is_begun_that_was_waiting(tmp_path):
     def stop_after_one():
-        with Workers(2) as workers:
+        with LocalEngine(2) as workers:
             for _ in workers.run(leave_a_mark, [tmp_path / str(number) for number in range(8)]):
                 raise KeyboardInterrupt
 

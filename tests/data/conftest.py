@@ -3,14 +3,18 @@
 import os
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import fsspec
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from albert.data.shards import ShardPart, find_starts
 from tests.conftest import WORDS, write_vocabulary
-from tests.corpus.bucket import Bucket, BucketFileSystem, serving, write_plugin
+from tests.data.bucket import Bucket, BucketFileSystem, serving, write_plugin
 
 LETTERS = [letter for first in "abcdefghijklmnopqrstuvwxyz" for letter in (first, f"##{first}")]
 SUBJECTS = ("The old man", "A woman from the town", "My youngest brother", "Nobody on the quay", "The dog")
@@ -119,3 +123,14 @@ def read_files(folder: Path) -> dict[str, bytes]:
     """The same of a folder on the disk."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def pack(documents: Sequence[Sequence[Sequence[int]]], *, id_type: pa.DataType | None = None) -> ShardPart:
+    """All of them, the empty ones, too; two bytes an id unless told otherwise."""
+    sentences = list(chain.from_iterable(documents))
+    dtype = (id_type or pa.uint16()).to_pandas_dtype()
+    return ShardPart(
+        tokens=np.array(list(chain.from_iterable(sentences)), dtype=dtype),
+        sentence_starts=find_starts(list(map(len, sentences))),
+        document_starts=find_starts(list(map(len, documents))),
+    )

@@ -170,5 +170,5 @@ def write_plugin(folder: Path) -> Path:
     info = folder / "bucket_fs-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bucket-fs\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[fsspec.specs]\nbucket = tests.corpus.bucket:BucketFileSystem\n")
+    (info / "entry_points.txt").write_text("[fsspec.specs]\nbucket = tests.data.bucket:BucketFileSystem\n")
     return folder

@@ -1,6 +1,5 @@
 """Bad sources, bad shards, no room: an error that names the file, or a counted skip."""
 
-import gzip
 import json
 import os
 import resource
@@ -11,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from albert.data.corpus import open_corpus
-from albert.data.manifest import read_manifest
+from albert.data.shards import read_manifest
 from tests.conftest import WORDS, write_vocabulary
-from tests.corpus.conftest import PARAGRAPHS
+from tests.data.conftest import PARAGRAPHS
 
 TEXT = "\n".join(PARAGRAPHS) + "\n"
 
@@ -41,16 +40,6 @@ def last_line(outcome):
     line = outcome.err.splitlines()[-1]
     assert line.startswith("error: ")
     return line
-
-
-def test_an_empty_folder(prepare, tmp_path):
-    (tmp_path / "empty").mkdir()
-    assert "empty: nothing to read there" in prepare(tmp_path / "empty").error
-    assert not (tmp_path / "out").exists()
-
-
-def test_nothing_at_all_under_a_name(prepare, tmp_path):
-    assert "gone: no such file or folder" in prepare(tmp_path / "gone").error
 
 
 def test_files_without_a_byte_and_without_a_word(prepare, tmp_path):
@@ -81,23 +70,7 @@ def test_sources_that_were_emptied_cost_no_corpus(prepare, tmp_path, content):
     (tmp_path / "a.txt").write_bytes(content)
     assert "a.txt: no text was found" in last_line(prepare(tmp_path / "a.txt"))
     assert read_manifest(tmp_path / "out") == before
-    assert open_corpus(tmp_path / "out").num_pieces == before.num_pieces
-
-
-@pytest.mark.parametrize("share", [0.3, 0.9])
-def test_half_a_gzip(prepare, tmp_path, share):
-    data = gzip.compress(b"".join(b"line %d\n" % (k * k) for k in range(100_000)))
-    path = tmp_path / "half.txt.gz"
-    path.write_bytes(data[: int(len(data) * share)])
-    error = last_line(prepare(path))
-    assert "half.txt.gz: its compressed data is damaged or cut short" in error
-    assert not (tmp_path / "out" / "manifest.json").exists()
-
-
-def test_jsonl_that_is_none(prepare, tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text(TEXT)
-    assert "a.jsonl: line 1: not valid JSON" in last_line(prepare(path))
+    assert open_corpus(tmp_path / "out").num_tokens == before.num_pieces
 
 
 def test_invalid_utf8_is_replaced_and_counted(prepare, tmp_path):
@@ -147,46 +120,6 @@ print(json.dumps([code, peak() - before]))
         assert "long_tokens" in done.stderr.splitlines()[-1]
 
 
-def test_documents_of_one_word_are_documents(prepare, tmp_path):
-    path = tmp_path / "words.jsonl"
-    path.write_text("".join(json.dumps({"text": word}) + "\n" for word in WORDS[5:25]))
-    assert prepare(path).code == 0
-    manifest = read_manifest(tmp_path / "out")
-    assert (manifest.num_documents, manifest.num_sentences, manifest.num_pieces) == (20, 20, 20)
-
-
-def test_a_file_that_cannot_be_read(prepare, tmp_path, monkeypatch):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.txt").symlink_to(tmp_path / "gone")
-    assert "a.txt: No such file or directory" in last_line(prepare(tmp_path / "in"))
-    (tmp_path / "in" / "a.txt").unlink()
-    (tmp_path / "in" / "a.txt").write_text(TEXT)
-    if os.getuid() == 0:  # root reads everything: the system's answer is played
-        real = Path.open
-
-        def refuse(path, *arguments, **options):
-            if path.name == "a.txt":
-                raise PermissionError(13, "Permission denied", str(path))
-            return real(path, *arguments, **options)
-
-        monkeypatch.setattr(Path, "open", refuse)
-    else:
-        (tmp_path / "in" / "a.txt").chmod(0)
-    assert "a.txt: Permission denied; make it readable" in last_line(prepare(tmp_path / "in"))
-
-
-def test_a_vocabulary_that_is_missing(run_albert, tmp_path):
-    (tmp_path / "a.txt").write_text(TEXT)
-    words = ("corpus", "prepare", tmp_path / "a.txt", "--out", tmp_path / "out", "--vocab")
-    assert "nowhere' does not exist; check the path" in run_albert(*words, tmp_path / "nowhere").error
-    assert (
-        "spiece.model: does not exist; check the path" in run_albert(*words, tmp_path / "spiece.model").error
-    )
-    (tmp_path / "empty").mkdir()
-    assert "empty: has no" in run_albert(*words, tmp_path / "empty").error
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.fixture
 def out(prepare, tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)
@@ -205,7 +138,7 @@ def test_a_shard_cut_short(run_albert, out):
 def test_a_shard_of_the_right_size_and_nothing_in_it(run_albert, out):
     (shard,) = (out / "shards").iterdir()
     shard.write_bytes(bytes(shard.stat().st_size))
-    assert f"{shard.name}: no whole shard" in run_albert("corpus", "show", out).error
+    assert f"{shard.name}: not a complete shard" in run_albert("corpus", "show", out).error
 
 
 def test_a_manifest_of_another_vocabulary(out, tmp_path, prepare, vocab):

@@ -6,13 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.data.corpus import Corpus, open_corpus
-from albert.data.manifest import Manifest
-from albert.data.overlap import find_overlap, hash_runs, iter_texts
+from albert.data.overlap import find_overlap, iter_texts
 from albert.data.prepare import prepare_corpus
+from albert.data.shards import Manifest
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.text.folder import load_tokenizer
-from tests.corpus.conftest import PARAGRAPHS, sentence
-from tests.corpus.parts import pack
+from tests.data.conftest import PARAGRAPHS, pack, sentence
 
 
 @pytest.fixture
@@ -85,7 +84,7 @@ def test_what_is_found_is_what_a_plain_search_finds(tmp_path_factory, documents,
     half = len(documents) // 2
     parts = tuple(pack(some) for some in (documents[:half], documents[half:]))
     corpus = Corpus(folder, manifest, parts, np.zeros(1, dtype=np.int64))
-    (report,) = find_overlap(corpus, [path], Numbers(), num_pieces=n)
+    (report,) = find_overlap(corpus, [path], Numbers(), num_tokens=n)
     expected = {}
     for text in texts:
         if len(text) >= n:
@@ -94,15 +93,6 @@ def test_what_is_found_is_what_a_plain_search_finds(tmp_path_factory, documents,
     assert report.num_overlapping == sum(share > 0 for _, share in expected.values())
     for example in report.examples:
         assert (example.is_whole, example.share) == expected[example.text]
-
-
-def test_a_run_has_one_hash_wherever_it_lies():
-    pieces = np.array([5, 1, 2, 3, 9, 1, 2, 3, 5], dtype=np.uint16)
-    hashes = hash_runs(pieces, 3)
-    assert len(hashes) == 7
-    assert hashes[1] == hashes[5]
-    assert len(set(hashes.tolist())) == 6
-    assert len(hash_runs(pieces, 10)) == 0
 
 
 def test_every_usual_kind_of_file_is_read(tmp_path):
@@ -135,8 +125,8 @@ def test_bad_files_and_other_vocabularies_are_refused(corpus, vocab_path, tmp_pa
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("task.parquet", b"PAR1\0\1\2", "is no text in UTF-8"),
-        ("task.tsv", "wide".encode("utf-16"), "is no text in UTF-8"),
+        ("task.parquet", b"PAR1\0\1\2", "not UTF-8 text"),
+        ("task.tsv", "wide".encode("utf-16"), "not UTF-8 text"),
         ("task.csv", b"", "no text in it; give the files of a task"),
         ("folder/.hidden", b"\0\0", "no text in it; give the files of a task"),
     ],
@@ -148,14 +138,3 @@ def test_what_cannot_be_read_is_not_reported_as_clean(corpus, vocab_path, tmp_pa
     asked = tmp_path / name.split("/")[0]
     with pytest.raises(AlbertError, match=said):
         find_overlap(corpus, [asked], load_tokenizer(vocab_path))
-
-
-@pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x0b"])
-def test_marks_inside_a_text_end_no_line(tmp_path, mark):
-    (tmp_path / "a.jsonl").write_text(
-        json.dumps({"text": f"one{mark}two"}, ensure_ascii=False) + "\n", "utf-8"
-    )
-    (tmp_path / "b.tsv").write_text(f"one{mark}two\tthree\r\n", "utf-8")
-    if mark != "\x0b":  # a control character, which JSON does not allow inside a text
-        assert list(iter_texts(tmp_path / "a.jsonl")) == [f"one{mark}two"]
-    assert list(iter_texts(tmp_path / "b.tsv")) == [f"one{mark}two", "three"]

@@ -1,3 +1,5 @@
+"""Sources are found, surveyed, cut into slices, and read as documents."""
+
 import gzip
 import json
 import sys
@@ -10,21 +12,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.data import documents, rows
-from albert.data.documents import ReadOptions, Slice, Source, iter_documents, iter_line_chunks, iter_slice
-from albert.data.layouts import Layout
-from albert.data.problems import Problems
-from albert.data.sources import SurveyTask, build_units, find_ignored, find_sources, survey_source
+from albert.data import rows, sources
+from albert.data.sources import (
+    ReadOptions,
+    SurveyTask,
+    count_ignored,
+    find_sources,
+    iter_documents,
+    iter_line_chunks,
+    iter_slice,
+    survey_source,
+)
 from albert.errors import FileFormatError, InputError
-from tests.corpus.conftest import PARAGRAPHS
-from tests.corpus.test_layouts import SAMPLES
+from tests.data.conftest import PARAGRAPHS
+from tests.data.test_layouts import SAMPLES
 
 RECORDS = ["\n".join(PARAGRAPHS[k : k + 6]) for k in range(0, 60, 6)]
+
+
 DOCUMENTS = [PARAGRAPHS[k : k + 6] for k in range(0, 60, 6)]
 
 
-def read(source, **options):
-    return [list(document.paragraphs) for document in iter_documents(source, **options)]
+def read(source, text_key="text"):
+    return [list(document.paragraphs) for document in iter_documents(source, ReadOptions(text_key))]
 
 
 def test_sources_come_in_sorted_order_and_other_kinds_are_counted(books):
@@ -35,16 +45,9 @@ def test_sources_come_in_sorted_order_and_other_kinds_are_counted(books):
         "books/c_lines.txt",
         "books/deep/copy.txt",
     ]
-    assert find_ignored([books]) == {".md": 1}
+    assert count_ignored([books]) == {".md": 1}
     (books / ".hidden.txt").write_text("no")
     assert len(find_sources([books])) == 4
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl.gz", "a.parquet.zst", "b.txt.xz"])
-def test_every_kind_is_known_by_its_name(tmp_path, name):
-    (tmp_path / name).write_bytes(b"x")
-    (source,) = find_sources([tmp_path / name])
-    assert source == Source(name, str(tmp_path / name), name.split(".")[1])
 
 
 def test_what_is_no_source_is_refused_by_name(tmp_path):
@@ -113,10 +116,11 @@ def test_a_dataset_is_asked_for_by_name_configuration_and_split(monkeypatch):
     (source,) = find_sources(["hf:org/name@raw:train[:1%]"])
     assert read(source) == DOCUMENTS
     assert set(calls) == {("org/name", "raw", "train[:1%]")}
-    survey = survey_source(SurveyTask(source, "text", None, 300))
+    survey = survey_source(SurveyTask(source, ReadOptions(), None, 300))
     assert survey.cuts == (0, 3, 6, 10)
-    parts = [part for unit in build_units([survey], unit_bytes=300) for part in unit.slices]
-    assert [list(d.paragraphs) for part in parts for d in iter_slice(part, ReadOptions())] == DOCUMENTS
+    assert [
+        list(d.paragraphs) for part in survey.slices for d in iter_slice(part, ReadOptions())
+    ] == DOCUMENTS
 
 
 def test_without_the_library_the_missing_extra_is_named(monkeypatch):
@@ -139,7 +143,7 @@ def test_blocks_become_whole_lines_wherever_they_end(parts, size):
 
 
 def test_a_line_without_end_is_cut_at_a_space_or_between_characters(monkeypatch):
-    monkeypatch.setattr(documents, "MAX_LINE_BYTES", 100)
+    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 100)
     for text in ("word and " * 100, "é" * 500, "日本語" * 100):
         counts = Counter()
         data = text.encode()
@@ -154,13 +158,13 @@ def test_slices_of_a_file_hold_what_the_whole_holds(tmp_path, name):
     path = tmp_path / "a.txt"
     path.write_text((SAMPLES[name] + "\n\n") * 4)
     (source,) = find_sources([path])
-    survey = survey_source(SurveyTask(source, "text", None, 5000))
-    assert survey.layout == name
+    survey = survey_source(SurveyTask(source, ReadOptions(), None, 5000))
+    assert survey.layout.name == name
     assert len(survey.cuts) > 4
-    parts = [part for unit in build_units([survey], unit_bytes=5000) for part in unit.slices]
+    parts = survey.slices
     assert sum(part.num_bytes for part in parts) == path.stat().st_size
     sliced = [text for part in parts for d in iter_slice(part, ReadOptions()) for text in d.paragraphs]
-    whole = [text for d in iter_documents(source) for text in d.paragraphs]
+    whole = [text for d in iter_documents(source, ReadOptions()) for text in d.paragraphs]
     assert " ".join(sliced) == " ".join(whole)
     assert name == "dense" or sliced == whole
 
@@ -186,20 +190,13 @@ def test_odd_records_cost_no_more_than_themselves(tmp_path, monkeypatch, lines, 
     (tmp_path / "odd.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     (source,) = find_sources([tmp_path / "odd.jsonl"])
     options = ReadOptions()
-    layout = Layout("paragraphs")
-    documents = iter_slice(Slice(source, layout, 0, -1, 0), options)
+    documents = iter_documents(source, options, layout="paragraphs")
     assert [document.paragraphs for document in documents] == [[text] for text in texts]
     assert options.counts == counts
 
 
-def test_of_long_rows_few_are_held_at_once(tmp_path, monkeypatch):
-    """Parquet rows may be tweets or whole books: batches are so many bytes, not so many rows."""
-    texts = [str(number) * 200_000 for number in range(8)] + ["short"] * 8
-    path = tmp_path / "books.parquet"
-    pq.write_table(pa.table({"text": texts}), path, row_group_size=8)
-    monkeypatch.setattr(rows, "_BATCH_BYTES", 500_000)
-    with rows.open_parquet(path) as file:
-        assert rows._choose_batch_rows(file.metadata, [0]) <= 2
-        assert rows._choose_batch_rows(file.metadata, [1]) == 256
-    found = rows.iter_rows(path, wanted=rows.Wanted(("text",)), problems=Problems(path))
-    assert [row.values["text"] for row in found] == texts
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "a.txt").symlink_to(tmp_path / "gone")
+    (source,) = find_sources([tmp_path])
+    with pytest.raises(FileFormatError, match=r"a\.txt: No such file"):
+        survey_source(SurveyTask(source, ReadOptions(), None, 5000))
