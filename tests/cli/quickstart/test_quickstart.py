@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import albert
+from albert.cli.command import ProgressDisplay
 from albert.cli.commands import quickstart as command
-from albert.cli.progress import ProgressDisplay
 from albert.cli.quickstart import _draw_pairs, list_commands
 from albert.report.content import Series
 from tests.cli.quickstart.conftest import run_tiny, tell_chapters

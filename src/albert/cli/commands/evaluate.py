@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from albert.cli.options import Depth, Device, Revision
-from albert.cli.progress import ProgressDisplay
-from albert.cli.results import CommandResult
+from albert.cli.command import CommandResult, Depth, Device, ProgressDisplay, Revision, print_table
 from albert.errors import InputError
 from albert.files import write_json
 
 if TYPE_CHECKING:
+    from albert.tasks.evaluation_result import Calibration, Evaluation, ThresholdReport
+    from albert.tasks.exit_curve import ExitCurve
     from albert.training.settings import PretrainSettings
 
 PRETRAINING = "pretraining"
-NUM_EXAMPLES = 2000
+_MAX_LABELS = 12  # in a confusion matrix; the report has larger ones
 
 
 def evaluate(
@@ -31,32 +31,32 @@ def evaluate(
     ],
     model: Annotated[
         list[str],
-        typer.Option("--model", help="a model folder, a run folder, or a hub name; several are an ensemble"),
+        typer.Option("--model", help="model folder, run folder, or hub name; several are an ensemble"),
     ],
     data: Annotated[
         str,
         typer.Option(
-            "--data", help="the folder of the task, or a table; for pretraining, a prepared corpus or its URL"
+            "--data", help="folder of the task, or a table; for pretraining, a prepared corpus or its URL"
         ),
     ],
     split: Annotated[
-        str | None, typer.Option("--split", help="dev, or another split of the task, as in test")
+        str | None, typer.Option("--split", help="split of the task, as in test [default: dev]")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="the folder for scores, predictions, the report and official files"),
+        typer.Option("--out", help="folder for scores, predictions, the report and official files"),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option("--report", help="an HTML file for the error report alone")
+        Path | None, typer.Option("--report", help="HTML file for the error report alone")
     ] = None,
     select: Annotated[
-        bool, typer.Option("--select", help="choose the members on one half, and score the other")
+        bool, typer.Option("--select", help="select the ensemble on one half, and score the other")
     ] = False,
     exits: Annotated[
-        bool, typer.Option("--exits", help="also time early exit: accuracy against speed")
+        bool, typer.Option("--exits", help="also measure early exit: accuracy against speed")
     ] = False,
     num_examples: Annotated[
-        int | None, typer.Option("--examples", help="of pretraining: the number of examples [default: 2000]")
+        int | None, typer.Option("--examples", help="of pretraining: number of examples [default: 2000]")
     ] = None,
     held_out: Annotated[
         bool, typer.Option("--held-out", help="of pretraining: use the last documents of --data")
@@ -69,34 +69,30 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="[key=value…]",
-            help="of own tables, as in columns.text=review; of pretraining, as in max_length=128",
+            help="of your own table, as in columns.text=review; of pretraining, as in max_length=128",
         ),
     ] = None,
 ) -> CommandResult:
     """Score fine-tuned models, alone or as an ensemble, or a pretrained one, with 95% intervals."""
-    if task.lower() == PRETRAINING:
-        _reject_options(
-            PRETRAINING,
-            split=split,
-            out=out,
-            report=report,
-            select=select,
-            exits=exits,
-            seed=seed is not None,
-        )
+    is_pretraining = task.lower() == PRETRAINING
+    of_tasks = {"split": split, "out": out, "report": report, "select": select, "exits": exits, "seed": seed}
+    of_pretraining = {"examples": num_examples, "held-out": held_out}
+    for name, value in (of_tasks if is_pretraining else of_pretraining).items():
+        if value is not None and value is not False:
+            raise InputError(f"--{name} has no meaning for {task}; leave it out")
+    if is_pretraining:
         if len(model) > 1:
-            raise InputError(f"{len(model)} models, and pretraining is scored for one; give one --model")
+            raise InputError(f"{len(model)} models, but pretraining is evaluated for one; give one --model")
         return _evaluate_pretraining(
             model[0],
             data,
-            num_examples=NUM_EXAMPLES if num_examples is None else num_examples,
+            num_examples=2000 if num_examples is None else num_examples,
             is_held_out=held_out,
             depth=depth,
             device=device,
             revision=revision,
             overrides=settings or [],
         )
-    _reject_options(task, examples=num_examples is not None, held_out=held_out)
     return _evaluate_task(
         task,
         model,
@@ -114,12 +110,6 @@ def evaluate(
     )
 
 
-def _reject_options(task: str, **options: object) -> None:
-    for name, value in options.items():
-        if value:
-            raise InputError(f"--{name.replace('_', '-')} means nothing to {task}; leave it out")
-
-
 def _read_columns(overrides: list[str]) -> dict[str, Any]:
     from albert.settings import apply_overrides
 
@@ -127,7 +117,7 @@ def _read_columns(overrides: list[str]) -> dict[str, Any]:
     columns = values.pop("columns", {})
     if values or not isinstance(columns, dict):
         raise InputError(
-            f"{next(iter(values), 'columns')}: only the columns of an own table can be set, as in "
+            f"{next(iter(values), 'columns')}: only the columns of your own table can be set, as in "
             "columns.text=review; the rest is in the model's folder"
         )
     return columns
@@ -142,43 +132,43 @@ def _evaluate_task(
     report: Path | None,
     has_exits: bool,
     revision: str | None,
+    split: str | None,
     **options: Any,
 ) -> CommandResult:
-    """Run the models, write the files and show the figures; all that can be checked is checked first."""
-    from albert.cli.commands.evaluate_tables import render_evaluation, render_exits
+    """Check everything that can be checked, evaluate the models, write the files."""
     from albert.pretrained.hub import resolve_source
     from albert.tasks.evaluation import evaluate_task
-    from albert.tasks.evaluation_files import (
-        EXITS_NAME,
-        check_folder,
-        summarise_evaluation,
-        write_evaluation,
-    )
+    from albert.tasks.evaluation_files import EXITS_NAME, check_folder, summarise_evaluation, write_evaluation
     from albert.tasks.evaluation_goal import find_goal, find_questions
     from albert.tasks.exit_curve import measure_folder
     from albert.tasks.report import write_report
+    from albert.tasks.task_facts import read_facts
 
     goal = find_goal(task)
-    split, _ = find_questions(goal, Path(data), split=options["split"])
     if out is not None:
-        check_folder(out, task=goal.name, split=split)
+        check_folder(out, task=goal.name, split=find_questions(goal, Path(data), split=split)[0])
     if report is not None:
         _check_report(report)
     if has_exits:
-        _check_exits(models, revision=revision)
+        if len(models) > 1:
+            raise InputError(f"--exits: {len(models)} models, but one is measured; give one --model")
+        config = read_facts(resolve_source(models[0], revision=revision))
+        if config is None or not config.has_exits:
+            raise InputError(f"--exits: {models[0]} has none; fine-tune a model with has_exits=true")
     curve, files = None, []
     with ProgressDisplay() as display:
         found = evaluate_task(
             task,
             models=models,
             data=data,
+            split=split,
             revision=revision,
             needs_labels=has_exits or report is not None,
             reporter=display,
             **options,
         )
         if has_exits:
-            display.show("exits", "timing every depth and every patience")
+            display.show("exits", "measuring every depth and every patience")
             path = resolve_source(found.models[0], revision=revision)
             curve = measure_folder(path, found.examples)  # type: ignore[arg-type]
     if out is not None:
@@ -194,11 +184,11 @@ def _evaluate_task(
         values["exits"] = dataclasses.asdict(curve)
 
     def render(console: Any) -> None:
-        render_evaluation(console, found)
+        _print_evaluation(console, found)
         if curve is not None:
-            render_exits(console, curve)
+            _print_exits(console, curve)
         for path in files:
-            console.print(str(path), markup=False, soft_wrap=True)
+            console.print(str(path), soft_wrap=True)
 
     return CommandResult(values, render)
 
@@ -207,7 +197,7 @@ def _check_report(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"--report {path}: is a folder; give the name of an HTML file")
     if path.is_file() and path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"--report {path}: exists and is no HTML file; choose another name")
+        raise InputError(f"--report {path}: exists and is not an HTML file; choose another name")
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     try:
         with tempfile.TemporaryFile(dir=parent):
@@ -216,15 +206,99 @@ def _check_report(path: Path) -> None:
         raise InputError(f"--report {path}: cannot write in {parent} ({error.strerror})") from error
 
 
-def _check_exits(models: list[str], *, revision: str | None) -> None:
-    from albert.pretrained.hub import resolve_source
-    from albert.tasks.task_facts import read_facts
+def _print_evaluation(console: Any, found: "Evaluation") -> None:
+    """Print the scores with intervals, and what else the task has: members, classes, threshold, ..."""
+    of = "" if found.num_scored in (0, len(found.examples)) else f"{found.num_scored:,} of "
+    models = found.models[0] if len(found.models) == 1 else f"{len(found.models)} models"
+    console.print(f"{found.task} on {found.split}: {of}{len(found.examples):,} examples, {models}")
+    if not found.scores:
+        console.print("no labels, so no scores")
+        return
+    # The threshold and its search are printed below, and a score that is a metric is printed once.
+    named = [value for name, value in found.scores.items() if name != "score"]
+    rows = []
+    for name, value in found.scores.items():
+        if name in ("best_exact", "best_f1", "threshold") or (name == "score" and value in named):
+            continue
+        interval = found.intervals.get(name)
+        ends = "–" if interval is None else f"{interval.low:.2f} – {interval.high:.2f}"
+        rows.append((name.replace("_", " "), f"{value:.2f}", ends))
+    print_table(console, ("", "value", "95% interval"), rows)
+    if found.selection is not None:
+        steps = ", ".join(f"{name} ({score:.2f})" for name, score in found.selection.steps)
+        console.print(
+            f"members selected on {found.selection.chosen_on} ({found.selection.num_chosen_on:,} examples), "
+            f"with the score after each: {steps}"
+        )
+    if found.member_scores:
+        members = [
+            (member.name, "yes" if member.is_chosen else "no", f"{member.scores['score']:.2f}")
+            for member in found.member_scores
+        ]
+        print_table(console, ("member", "selected", "score"), members)
+    if found.classes:
+        classes = [
+            (str(each.label), *(f"{100 * value:.2f}" for value in (each.precision, each.recall, each.f1)),
+             f"{each.support:,}")
+            for each in found.classes[: 2 * _MAX_LABELS]
+        ]  # fmt: skip
+        print_table(console, ("class", "precision", "recall", "f1", "examples"), classes)
+        if len(found.classes) > len(classes):
+            console.print(f"and {len(found.classes) - len(classes)} more classes")
+    if found.confusion is not None and len(found.confusion.labels) <= _MAX_LABELS:
+        labels = [*map(str, found.confusion.labels)]
+        counts = zip(labels, found.confusion.counts, strict=True)
+        lines = [(label, *(f"{count:,}" for count in row)) for label, row in counts]
+        print_table(console, ("gold ↓ predicted →", *labels), lines)
+    if found.calibration is not None:
+        console.print(_describe_calibration(found.calibration))
+    if found.threshold is not None:
+        _print_threshold(console, found.threshold)
 
-    if len(models) > 1:
-        raise InputError(f"--exits: {len(models)} models, and the curve is that of one; give one --model")
-    facts = read_facts(resolve_source(models[0], revision=revision))
-    if facts is None or not facts.has_exits:
-        raise InputError(f"--exits: {models[0]} has none; fine-tune a model with has_exits=true")
+
+def _describe_calibration(found: "Calibration") -> str:
+    error = f"calibration error {100 * found.ece:.2f} points"
+    if found.is_tuned_here:  # a temperature chosen on these examples is tested on halves
+        chosen = "a temperature" if found.temperature is not None else "a temperature for each model"
+        return f"{error}, of halves, each at {chosen} chosen on the other"
+    used = "each model's own" if found.temperature is None else f"{found.temperature:.3f}"
+    return f"{error} at temperature {used}; best on these examples: {found.best_temperature:.3f} times that"
+
+
+def _print_threshold(console: Any, found: "ThresholdReport") -> None:
+    from albert.tasks.metrics.squad import ANSWER_NOTHING
+    from albert.tasks.metrics.task_score import format_figure
+
+    is_silent = found.threshold == ANSWER_NOTHING
+    rule = "nothing is answered" if is_silent else f"no answer where its odds are above {found.threshold:.4g}"
+    console.print(f"{rule}: {found.source}")
+    if found.elsewhere is not None:
+        scores = found.elsewhere.scores.overall
+        chosen = format_figure(found.elsewhere.threshold, ".4g")
+        console.print(
+            f"chosen on {found.num_chosen_on:,} questions ({chosen}) and scored on "
+            f"the other {found.num_reported:,}: exact {scores.exact:.2f}, f1 {scores.f1:.2f}"
+        )
+    best = found.best
+    console.print(
+        f"best threshold in hindsight (official search): exact {best.best_exact:.2f} at "
+        f"{best.best_exact_thresh:.4g}, f1 {best.best_f1:.2f} at {best.best_f1_thresh:.4g}"
+    )
+
+
+def _print_exits(console: Any, curve: "ExitCurve") -> None:
+    rows = [
+        (str(point.depth), "–" if point.patience is None else str(point.patience),
+         f"{point.score:.2f}", f"{point.mean_layers:.2f}", f"{point.speed:.2f}")
+        for point in (*curve.depths, *curve.patiences)
+    ]  # fmt: skip
+    print_table(console, ("layers", "patience", "score", "mean layers", "speedup"), rows)
+    chosen = curve.choose()
+    console.print(
+        "nothing faster is within half a point of the score with all layers"
+        if chosen is None
+        else f"{chosen.option} is {chosen.speed:.2f} times as fast, within half a point of all layers"
+    )
 
 
 def _evaluate_pretraining(
@@ -238,7 +312,7 @@ def _evaluate_pretraining(
     revision: str | None,
     overrides: list[str],
 ) -> CommandResult:
-    """Score masked tokens, sentence order and next sentence, as far as the model has heads for them."""
+    """Score masked tokens, sentence order and next sentence, if the model has heads for them."""
     from albert.data.corpus import open_corpus
     from albert.examples.settings import ExampleSettings
     from albert.model.runtime import select_device
@@ -257,32 +331,31 @@ def _evaluate_pretraining(
     run = _read_run(loaded.path)
     limit = loaded.config.max_position_embeddings
     length = min(512, limit) if run is None else run.examples.max_length
-    rules = build_settings(
+    settings = build_settings(
         ExampleSettings, values={"max_length": length}, overrides=overrides, source="evaluate"
     )
-    if rules.max_length > limit:
-        raise InputError(f"max_length {rules.max_length} exceeds the model's {limit} positions; lower it")
-    num_passes = 1 + 2 * any(head in loaded.model.heads for head in ("sop", "nsp"))
+    if settings.max_length > limit:
+        raise InputError(f"max_length {settings.max_length} exceeds the model's {limit} positions; lower it")
+    total = num_examples * (1 + 2 * any(head in loaded.model.heads for head in ("sop", "nsp")))
     done = 0
     with ProgressDisplay() as display:
         if is_held_out:
-            asked = HeldOutSettings() if run is None else run.held_out
+            share = HeldOutSettings() if run is None else run.held_out
             objective = "sop" if run is None else run.examples.objective
-            corpus = open_data(data, asked, objective=objective, reporter=display).held_out
+            corpus = open_data(data, share, objective=objective, reporter=display).held_out
         else:
             corpus = open_corpus(data, reporter=display)
 
         def advance(number: int) -> None:
             nonlocal done
             done += number
-            fraction = min(1.0, done / (num_examples * num_passes))
-            display.show("evaluate", f"{done:,} examples", fraction=fraction)
+            display.show("evaluate", f"{done:,} examples", fraction=min(1.0, done / total))
 
         scores = evaluate_pretraining(
             loaded.model,
             corpus,
             tokenizer,
-            settings=rules,
+            settings=settings,
             num_examples=num_examples,
             depth=depth,
             advance=advance,
@@ -292,19 +365,17 @@ def _evaluate_pretraining(
     }
 
     def render(console: Any) -> None:
-        from rich.table import Table
-
-        table = Table("", "mean", "95% interval", "answers")
+        rows = []
         for name, score in scores.items():
             interval = "–" if score.interval is None else "{:.4f} – {:.4f}".format(*score.interval)
-            table.add_row(name.replace("_", " "), f"{score.mean:.4f}", interval, f"{score.count:,}")
-        console.print(table)
+            rows.append((name.replace("_", " "), f"{score.mean:.4f}", interval, f"{score.count:,}"))
+        print_table(console, ("", "mean", "95% interval", "predictions"), rows)
 
     return CommandResult({"model": source, "data": data, "scores": values}, render)
 
 
 def _read_run(model: Path) -> "PretrainSettings | None":
-    """Read the settings of the model's pretraining run, if its folder is still around it."""
+    """Read the settings of the model's pretraining run, if its folder is in one."""
     from albert.training.run_folder import has_run, read_pretrain_run
 
     for folder in (model, model.resolve().parent):

@@ -5,9 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from albert.cli.options import tell_stopped
-from albert.cli.progress import ProgressDisplay
-from albert.cli.results import CommandResult
+from albert.cli.command import CommandResult, ProgressDisplay, report_stop
 
 
 def quickstart(
@@ -44,7 +42,7 @@ def quickstart(
         with ProgressDisplay() as display:
             result = run_quickstart(chosen, data=data, out=out, reporter=display)
     except StoppedError as stopped:
-        code = tell_stopped(str(stopped), go_on="run the same command to continue")
+        code = report_stop(str(stopped), "run the same command to continue")
         return CommandResult({"is_finished": False}, lambda console: None, exit_code=code)
     values = {"is_finished": True, **result}
     return CommandResult(values, lambda console: _render(console, values))
