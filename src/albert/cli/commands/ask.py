@@ -4,7 +4,7 @@ import dataclasses
 import io
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -20,9 +20,6 @@ from albert.cli.command import (
     read_texts,
 )
 from albert.errors import InputError
-
-if TYPE_CHECKING:
-    from albert.tasks.task_predictor import TaskPredictor
 
 Model = Annotated[str, typer.Option("--model", "-m", help="folder, weights file, nano, or hub name")]
 
@@ -63,22 +60,20 @@ def sentence_order(
     precision: PrecisionName = "float32",
     revision: Revision = None,
 ) -> CommandResult:
-    """Predict whether the two texts of each pair are in order or swapped."""
+    """Predict whether pairs of texts are in order or swapped."""
     texts = read_texts(texts)
     if len(texts) % 2:
         raise InputError(f"{len(texts)} texts do not make pairs; give an even number: A B A B …")
     pairs = list(zip(texts[::2], texts[1::2], strict=True))
     found = _load(model, device, precision, revision).sentence_order(pairs, depth=depth)
-    data = [
-        {"first": first, "second": second, "in_order": order.in_order}
-        for (first, second), order in zip(pairs, found, strict=True)
-    ]
+    rows = [(first, second, each.in_order) for (first, second), each in zip(pairs, found, strict=True)]
 
     def render(console: Any) -> None:
-        for row in data:
-            order = "in order" if row["in_order"] >= 0.5 else "swapped"
-            console.print(f"{order} ({row['in_order']:.1%} in order): {row['first']} | {row['second']}")
+        for first, second, in_order in rows:
+            order = "in order" if in_order >= 0.5 else "swapped"
+            console.print(f"{order} ({in_order:.1%} in order): {first} | {second}")
 
+    data = [dict(zip(("first", "second", "in_order"), row, strict=True)) for row in rows]
     return CommandResult(data, render)
 
 
@@ -137,7 +132,7 @@ def embed(
     return CommandResult(data, render)
 
 
-def _load(model: str, device: str, precision: Any, revision: str | None) -> "TaskPredictor":
+def _load(model: str, device: str, precision: Any, revision: str | None) -> Any:
     from albert.tasks.task_predictor import load
 
     return load(model, device=device, precision=precision, revision=revision)

@@ -18,7 +18,7 @@ def convert(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the model folder DST")] = False,
     revision: Revision = None,
 ) -> CommandResult:
-    """Write any model that albert reads as a folder that albert and `transformers` open."""
+    """Convert a model to a folder that `transformers` opens."""
     from albert.pretrained.huggingface import CONFIG_NAME, TASK_NAME
 
     if check_new_folder(target, overwrite=overwrite) and not (target / CONFIG_NAME).is_file():
@@ -44,7 +44,7 @@ def convert(
         card=read_card(loaded.path),
         extras={**task, **read_sentence_files(folder)},
     )
-    data = {
+    data: dict[str, Any] = {
         "folder": str(target),
         "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
         "heads": list(loaded.model.heads),

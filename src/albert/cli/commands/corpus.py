@@ -80,7 +80,7 @@ def prepare(
             overwrite=overwrite,
             reporter=display,
         )
-    data = {
+    data: dict[str, Any] = {
         "folder": out,
         "documents": manifest.num_documents,
         "sentences": manifest.num_sentences,

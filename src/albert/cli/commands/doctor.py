@@ -26,7 +26,7 @@ def doctor(
         Path | None, typer.Option("--plot", help=f"PNG file of the curves [default: RUN/{PLOT_NAME}]")
     ] = None,
 ) -> CommandResult:
-    """Find problems of a training run or the machine, with hints."""
+    """Find problems of a training run or of the machine."""
     from albert.cli.doctor import diagnose, diagnose_machine, load_run
 
     if run is None and plot is not None:

@@ -73,7 +73,7 @@ def evaluate(
         ),
     ] = None,
 ) -> CommandResult:
-    """Score fine-tuned models, alone or as an ensemble, or a pretrained one, with 95% intervals."""
+    """Score fine-tuned or pretrained models, with 95% intervals. Several models are an ensemble."""
     is_pretraining = task.lower() == PRETRAINING
     of_tasks = {"split": split, "out": out, "report": report, "select": select, "exits": exits, "seed": seed}
     of_pretraining = {"examples": num_examples, "held-out": held_out}

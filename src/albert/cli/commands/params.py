@@ -14,7 +14,7 @@ def params(
         typer.Argument(metavar="[PRESET…] [key=value…]", help="presets, and settings to change in them"),
     ] = None,
 ) -> CommandResult:
-    """Count parameters exactly: the paper's table 1, its sharing strategies and groups, or any preset."""
+    """Count parameters exactly. Without presets: the paper's table 1, sharing strategies and groups."""
     from albert.model.presets import build_preset
     from albert.study import parameters
 

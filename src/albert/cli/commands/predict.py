@@ -63,7 +63,7 @@ def predict(
     device: Device = "auto",
     precision: PrecisionName = "float32",
 ) -> CommandResult:
-    """Predict every row of a file or of standard input, of any size, as lines of JSON."""
+    """Predict every row of a file or stdin, as lines of JSON."""
     from albert.model.runtime import build_runtime
     from albert.settings import apply_overrides, build_settings
     from albert.tasks.prediction import PredictionSettings

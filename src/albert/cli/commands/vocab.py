@@ -137,7 +137,7 @@ def tokenize(texts: Texts, vocab: Vocabulary) -> CommandResult:
     from albert.text.folder import load_tokenizer
 
     tokenizer = load_tokenizer(find_vocabulary_place(vocab))
-    data = []
+    data: list[dict[str, Any]] = []
     for text in read_texts(texts):
         encoding = tokenizer.encode(text, masks=True)
         tokens = [
