@@ -141,7 +141,6 @@ def test_a_report_that_cannot_be_written_is_rejected_before_anything_is(sentimen
     for words, name in (
         (("--report", tmp_path), str(tmp_path)),
         (("--report", table), "notes.csv"),
-        (("--report", "/proc/nowhere/errors.html"), "/proc"),
         (("--report", tmp_path / "errors.html", "--split", "test"), "labels"),
     ):
         assert name in run_albert(*sentiment, "--out", tmp_path / "out", *words).error

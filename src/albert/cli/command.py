@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from albert.errors import InputError
 from albert.files import dump_json
@@ -23,22 +23,19 @@ INTERRUPTED = 130
 TERMINATED = 143
 _SECONDS_BETWEEN_LINES = 5.0
 
-Depth = Annotated[int | None, typer.Option("--depth", help="number of layers to run; fewer are faster")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps")]
-PrecisionName = Annotated[str, typer.Option("--precision", help="float32, or bf16 where the hardware has it")]
-Revision = Annotated[
-    str | None, typer.Option("--revision", help="tag, branch or commit of a model on the hub")
-]
-Budget = Annotated[str | None, typer.Option("--budget", help="as many steps as fit into 20m, 2h or 1h30m")]
-Resume = Annotated[bool, typer.Option("--resume", help="resume the run in --out exactly where it stopped")]
-Force = Annotated[bool, typer.Option("--force", help="replace the file at --out")]
+Depth = Annotated[int | None, Option("--depth", help="number of layers to run; fewer are faster")]
+Device = Annotated[str, Option("--device", help="auto, cpu, cuda, cuda:N or mps")]
+PrecisionName = Annotated[str, Option("--precision", help="float32, or bf16 where the hardware has it")]
+Revision = Annotated[str | None, Option("--revision", help="tag, branch or commit of a model on the hub")]
+Budget = Annotated[str | None, Option("--budget", help="as many steps as fit into 20m, 2h or 1h30m")]
+Resume = Annotated[bool, Option("--resume", help="resume the run in --out exactly where it stopped")]
+Force = Annotated[bool, Option("--force", help="replace the file at --out")]
 Sources = Annotated[
-    list[str],
-    typer.Argument(metavar="CORPUS…", help="files, folders or URLs of text, or hf:NAME[@CONFIG][:SPLIT]"),
+    list[str], Argument(metavar="CORPUS…", help="files, folders or URLs of text, or hf:NAME[@CONFIG][:SPLIT]")
 ]
-TextKey = Annotated[str, typer.Option("--text-key", help="the key or column of the text")]
-Texts = Annotated[list[str], typer.Argument(metavar="TEXT…", help="texts, or - to read one from each line")]
-Vocabulary = Annotated[str, typer.Option("--vocab", help="folder or file of a vocabulary, or a model")]
+TextKey = Annotated[str, Option("--text-key", help="the key or column of the text")]
+Texts = Annotated[list[str], Argument(metavar="TEXT…", help="texts, or - to read one from each line")]
+Vocabulary = Annotated[str, Option("--vocab", help="folder or file of a vocabulary, or a model")]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from albert import __version__
+import albert
 from albert.errors import AlbertError, InputError
 from albert.files import is_held, read_json
 from albert.pretrained.huggingface import CONFIG_NAME
@@ -31,7 +31,6 @@ from albert.training.run_folder import (
     LOCK_NAME,
     MODEL_DIR,
     RUN_NAME,
-    SETTINGS_NAME,
     PretrainMetadata,
     RunMetadata,
     has_run,
@@ -49,13 +48,6 @@ Severity = Literal["serious", "warning", "note", "fine"]
 KINDS, SEVERITIES = get_args(Kind), get_args(Severity)
 MIN_RECORDS = 8  # needed to estimate a trend
 PLATEAU = 0.97  # times the unigram loss; a model above it has learned token frequencies only
-# Lowest, best and highest peak learning rate at a number of tokens per step. They scale with the square root
-# of that number, up to the last factor. LAMB: section 4.1 of the paper. The others: measured on small models.
-LEARNING_RATES = {
-    "lamb": (0.00176, 0.00176, 0.00176, 4096 * 512, math.inf),
-    "adamw": (1e-4, 1e-3, 3e-3, 8192, 2.0),
-    "muon": (5e-4, 4e-3, 7e-3, 2048, 1.0),
-}
 
 
 @dataclass(frozen=True)
@@ -216,10 +208,6 @@ class PretrainRun(Run):
         found = {"held_out_mlm_loss": float(held_out[-1])} if len(held_out) else {}
         return {**found, "train_mlm_loss": float(train[-5:].mean())} if len(train) else found
 
-    @property
-    def tokens_per_step(self) -> int:
-        return self.settings.batch_size * self.settings.examples.max_length
-
 
 @dataclass(frozen=True)
 class FinetuneRun(Run):
@@ -248,15 +236,15 @@ def load_run(path: Path) -> AnyRun:
     is_active = is_held(path / LOCK_NAME)
     records = tuple(iter_records(path))
     step = max((record["step"] for record in records), default=0)
-    recipe = str(path / SETTINGS_NAME)
+    recipe = str(path / "settings.yaml")
     if read_json(path / RUN_NAME).get("job") == "finetune":
         from albert.tasks.finetune_settings import read_finetune_run
 
         tuning, task = read_finetune_run(path)
         dev = () if task.dev is None else ("--dev", task.dev)
-        arguments = ("finetune", task.task.task, "--model", task.model, "--data", task.data, *dev)
+        inputs = ("--model", task.model, "--data", task.data, *dev)
+        arguments = ("finetune", task.task.task, *inputs, "--recipe", recipe)
         num_steps = tuning.num_steps or task.num_steps or max(1, step)
-        arguments = (*arguments, "--recipe", recipe)
         return FinetuneRun(path, tuning, task, records, is_active, step, num_steps, 0, arguments)
     settings, metadata = read_pretrain_run(path)
     shapes = settings.build_curriculum(settings.model).list_shapes() if settings.model else ()
@@ -325,18 +313,13 @@ def check_checkpoints(run: Run) -> Iterator[Finding]:
 
 
 def check_model(run: AnyRun) -> Iterator[Finding]:
-    """Load the model folders of a finished run."""
-    from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary
-    from albert.tasks.answering import load_answerer
-
-    def load(folder: Path) -> None:
-        if isinstance(run, PretrainRun):
-            check_vocabulary(load_model(folder).config, load_vocabulary(folder))
-        else:
-            load_answerer(folder)
-
+    """Find model folders of a finished run that cannot be loaded."""
     for folder in (run.path / MODEL_DIR, run.path / BEST_DIR):
-        if run.is_finished and (folder / CONFIG_NAME).exists() and (reason := _find_error(load, folder)):
+        if (
+            run.is_finished
+            and (folder / CONFIG_NAME).exists()
+            and (reason := _find_error(albert.load, folder))
+        ):
             hint = f"Write it again from the checkpoints: `{run.format_resume()}`"
             yield Finding("damaged", "serious", "the model cannot be loaded", {"reason": reason}, hint)
 
@@ -382,7 +365,7 @@ def check_mlm_loss(run: PretrainRun) -> Iterator[Finding]:
         muon = "optimizer.name=muon optimizer.learning_rate=0.004"
         changes = {
             muon: settings.optimizer.name != "muon" and settings.strategy != "fsdp",
-            f"--batch-size {max(1, settings.batch_size // 2)}": run.tokens_per_step > 4096,
+            f"--batch-size {max(1, settings.batch_size // 2)}": settings.batch_size > 32,
             "'length_schedule=[{until: 0.7, value: 32}]'": not settings.length_schedule,
             "'depth_schedule=[{until: 0.5, value: 1}]'": not settings.depth_schedule,
             "position_init=sinusoidal": settings.position_init == "normal" and settings.init_from is None,
@@ -417,23 +400,6 @@ def check_pairs(run: PretrainRun) -> Iterator[Finding]:
             f"--example 0`. Then train longer: `{run.format_new(f'num_steps={2 * run.num_steps}')}`"
         )
         yield Finding("stuck", "warning", f"{name} accuracy is at chance", values, hint)
-
-
-def check_learning_rate(run: PretrainRun) -> Iterator[Finding]:
-    """Find a peak learning rate more than four times outside of those known to work."""
-    optimizer, tokens = run.settings.optimizer, run.tokens_per_step
-    if optimizer.name not in LEARNING_RATES:
-        return
-    low, best, high, usual_tokens, max_factor = LEARNING_RATES[optimizer.name]
-    scale = min(math.sqrt(tokens / usual_tokens), max_factor)
-    rate = optimizer.learning_rate / scale
-    factor, side = max((low / rate, "low"), (rate / high, "high"))
-    if factor > 4.0 and (side == "high" or run.settings.init_from is None):
-        values: dict[str, Value] = {"learning_rate": optimizer.learning_rate, "times_outside": factor}
-        values |= {"pieces_a_step": tokens, "lowest": low * scale, "highest": high * scale}
-        title = f"the learning rate is too {side} for {optimizer.name} with {tokens:,} tokens per step"
-        hint = f"Start a new run: `{run.format_new(f'optimizer.learning_rate={best * scale:.2g}')}`"
-        yield Finding("stuck", "warning", title, values, hint)
 
 
 def check_overfitting(run: PretrainRun) -> Iterator[Finding]:
@@ -577,7 +543,7 @@ CHECKS: tuple[Callable[[AnyRun], Iterator[Finding]], ...] = (
     check_checkpoints, check_model, check_end, check_divergence, check_time, check_machine_use,
 )  # fmt: skip
 PRETRAIN_CHECKS: tuple[Callable[[PretrainRun], Iterator[Finding]], ...] = (
-    check_mlm_loss, check_pairs, check_learning_rate, check_overfitting,
+    check_mlm_loss, check_pairs, check_overfitting,
 )  # fmt: skip
 
 
@@ -619,10 +585,8 @@ def diagnose_machine() -> list[Finding]:
         severity: Severity = "warning" if has_problem else "fine"
         findings.append(Finding("machine", severity, title, values, hint if has_problem else ""))
 
-    add(
-        "versions",
-        {"albert": __version__, "torch": torch.__version__, "python": platform.python_version()},
-    )
+    versions = {"albert": albert.__version__, "torch": torch.__version__}
+    add("versions", {**versions, "python": platform.python_version()})
     cores, threads, quota = count_cores(), torch.get_num_threads(), read_quota()
     usable = cores if quota is None else max(1, min(cores, round(quota)))
     variable = os.environ.get("OMP_NUM_THREADS")

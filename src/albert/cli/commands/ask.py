@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from albert.cli.command import (
     CommandResult,
@@ -21,13 +21,13 @@ from albert.cli.command import (
 )
 from albert.errors import InputError
 
-Model = Annotated[str, typer.Option("--model", "-m", help="folder, weights file, nano, or hub name")]
+Model = Annotated[str, Option("--model", "-m", help="folder, weights file, nano, or hub name")]
 
 
 def fill_mask(
     texts: Texts,
     model: Model,
-    top: Annotated[int, typer.Option("--top", help="candidates for each mask")] = 5,
+    top: Annotated[int, Option(help="candidates for each mask")] = 5,
     depth: Depth = None,
     device: Device = "auto",
     precision: PrecisionName = "float32",
@@ -80,15 +80,14 @@ def sentence_order(
 def embed(
     texts: Texts,
     model: Model,
-    out: Annotated[Path | None, typer.Option("--out", help="write the vectors to this .npy file")] = None,
+    out: Annotated[Path | None, Option(help="write the vectors to this .npy file")] = None,
     force: Force = False,
     pooling: Annotated[
-        str | None,
-        typer.Option("--pooling", help="mean, cls or pooler [default: as in the model's folder, or mean]"),
+        str | None, Option(help="mean, cls or pooler [default: as in the model's folder, or mean]")
     ] = None,
     normalise: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--normalise/--no-normalise",
             help="scale each vector to length 1 [default: as in the model's folder]",
         ),

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from albert.cli.command import CommandResult, Revision, check_new_folder
 from albert.errors import InputError
@@ -11,11 +11,11 @@ from albert.errors import InputError
 
 def convert(
     source: Annotated[
-        str, typer.Argument(metavar="SRC", help="folder, weights file, TensorFlow checkpoint or hub name")
+        str, Argument(metavar="SRC", help="folder, weights file, TensorFlow checkpoint or hub name")
     ],
-    target: Annotated[Path, typer.Argument(metavar="DST", help="folder to write")],
-    half: Annotated[bool, typer.Option("--half", help="write the weights in half precision")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the model folder DST")] = False,
+    target: Annotated[Path, Argument(metavar="DST", help="folder to write")],
+    half: Annotated[bool, Option("--half", help="write the weights in half precision")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="replace the model folder DST")] = False,
     revision: Revision = None,
 ) -> CommandResult:
     """Convert a model to a folder that `transformers` opens."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from albert.cli.command import (
     CommandResult,
@@ -22,34 +22,26 @@ if TYPE_CHECKING:
     from albert.data.corpus import Corpus
     from albert.text.tokenizer import Tokenizer
 
-Folder = Annotated[str, typer.Argument(metavar="DIR", help="prepared corpus, or its URL")]
+Folder = Annotated[str, Argument(metavar="DIR", help="prepared corpus, or its URL")]
 
 
 def prepare(
     corpus: Sources,
     vocab: Vocabulary,
-    out: Annotated[str, typer.Option("--out", help="folder to write, or a URL as s3://bucket/corpus")],
-    engine: Annotated[str, typer.Option("--engine", help="local, or ray for a cluster")] = "local",
-    address: Annotated[
-        str | None, typer.Option("--address", help="of a running Ray cluster; else one is started here")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", help="processes [default: one for each core]")
-    ] = None,
-    language: Annotated[str, typer.Option("--language", help="en, de, fr, zh, or xx for any other")] = "en",
+    out: Annotated[str, Option(help="folder to write, or a URL as s3://bucket/corpus")],
+    engine: Annotated[str, Option(help="local, or ray for a cluster")] = "local",
+    address: Annotated[str | None, Option(help="of a running Ray cluster; else one is started here")] = None,
+    workers: Annotated[int | None, Option(help="processes [default: one for each core]")] = None,
+    language: Annotated[str, Option(help="en, de, fr, zh, or xx for any other")] = "en",
     text_key: TextKey = "text",
     layout: Annotated[
-        str | None,
-        typer.Option("--layout", help="sentences, paragraphs, spaced, wrapped or dense [default: detected]"),
+        str | None, Option(help="sentences, paragraphs, spaced, wrapped or dense [default: detected]")
     ] = None,
-    min_duplicate: Annotated[
-        int, typer.Option("--min-duplicate", help="shorter paragraphs may be repeated, in characters")
-    ] = 64,
+    min_duplicate: Annotated[int, Option(help="shorter paragraphs may be repeated, in characters")] = 64,
     passages: Annotated[
-        int | None,
-        typer.Option("--passages", help="split documents into passages of at least so many characters"),
+        int | None, Option(help="split documents into passages of at least so many characters")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the corpus in --out")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="replace the corpus in --out")] = False,
 ) -> CommandResult:
     """Clean, deduplicate, split and tokenize text. The same command continues where it stopped."""
     from albert.data.prepare import prepare_corpus
@@ -107,14 +99,12 @@ def prepare(
 
 def show(
     folder: Folder,
-    example: Annotated[
-        int | None, typer.Option("--example", help="show this pretraining example instead")
-    ] = None,
-    epoch: Annotated[int | None, typer.Option("--epoch", help="of the example [default: 0]")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="of the example [default: 0]")] = None,
+    example: Annotated[int | None, Option(help="show this pretraining example instead")] = None,
+    epoch: Annotated[int | None, Option(help="of the example [default: 0]")] = None,
+    seed: Annotated[int | None, Option(help="of the example [default: 0]")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[key=value…]", help="of the example, as in objective=nsp max_length=128"),
+        Argument(metavar="[key=value…]", help="of the example, as in objective=nsp max_length=128"),
     ] = None,
 ) -> CommandResult:
     """Show the counts, lengths, unknown tokens and dropped text of a corpus, or one example of it."""
@@ -183,10 +173,9 @@ def _show_example(folder: str, number: int, *, epoch: int, seed: int, overrides:
 def overlap(
     folder: Folder,
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE…", help="a task's files: tsv, csv, json, jsonl, lines of text"),
+        list[Path], Argument(metavar="FILE…", help="a task's files: tsv, csv, json, jsonl, lines of text")
     ],
-    pieces: Annotated[int, typer.Option("--pieces", help="tokens in a row that count as an overlap")] = 13,
+    pieces: Annotated[int, Option(help="tokens in a row that count as an overlap")] = 13,
 ) -> CommandResult:
     """Count the texts of a task's files that occur in a corpus, whole or in part."""
     from albert.data.overlap import find_overlap

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from albert.cli.command import CommandResult
 from albert.errors import InputError
@@ -20,11 +20,9 @@ _STYLES = {"serious": "bold red", "warning": "yellow", "note": "cyan", "fine": "
 def doctor(
     run: Annotated[
         Path | None,
-        typer.Argument(metavar="[RUN]", help="run folder, active or not; without it, check the machine"),
+        Argument(metavar="[RUN]", help="run folder, active or not; without it, check the machine"),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help=f"PNG file of the curves [default: RUN/{PLOT_NAME}]")
-    ] = None,
+    plot: Annotated[Path | None, Option(help=f"PNG file of the curves [default: RUN/{PLOT_NAME}]")] = None,
 ) -> CommandResult:
     """Find problems of a training run or of the machine."""
     from albert.cli.doctor import diagnose, diagnose_machine, load_run

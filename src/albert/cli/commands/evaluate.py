@@ -1,11 +1,10 @@
 """`albert evaluate`: score fine-tuned models on a task, or a pretrained model on a corpus."""
 
 import dataclasses
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from albert.cli.command import CommandResult, Depth, Device, ProgressDisplay, Revision, print_table
 from albert.errors import InputError
@@ -14,113 +13,67 @@ from albert.files import write_json
 if TYPE_CHECKING:
     from albert.tasks.evaluation_result import Calibration, Evaluation, ThresholdReport
     from albert.tasks.exit_curve import ExitCurve
-    from albert.training.settings import PretrainSettings
 
-PRETRAINING = "pretraining"
 _MAX_LABELS = 12  # in a confusion matrix; the report has larger ones
 
 
 def evaluate(
     task: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="TASK",
             help="what the models were fine-tuned for, as in sst-2, squad-2.0, race or classification; or "
             "pretraining: masked tokens, sentence order, next sentence",
         ),
     ],
     model: Annotated[
-        list[str],
-        typer.Option("--model", help="model folder, run folder, or hub name; several are an ensemble"),
+        list[str], Option(help="model folder, run folder, or hub name; several are an ensemble")
     ],
     data: Annotated[
-        str,
-        typer.Option(
-            "--data", help="folder of the task, or a table; for pretraining, a prepared corpus or its URL"
-        ),
+        str, Option(help="folder of the task, or a table; for pretraining, a prepared corpus or its URL")
     ],
-    split: Annotated[
-        str | None, typer.Option("--split", help="split of the task, as in test [default: dev]")
-    ] = None,
+    split: Annotated[str | None, Option(help="split of the task, as in test [default: dev]")] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="folder for scores, predictions, the report and official files"),
+        Path | None, Option(help="folder for scores, predictions, the report and official files")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="HTML file for the error report alone")
-    ] = None,
+    report: Annotated[Path | None, Option(help="HTML file for the error report alone")] = None,
     select: Annotated[
-        bool, typer.Option("--select", help="select the ensemble on one half, and score the other")
+        bool, Option("--select", help="select the ensemble on one half, and score the other")
     ] = False,
-    exits: Annotated[
-        bool, typer.Option("--exits", help="also measure early exit: accuracy against speed")
-    ] = False,
+    exits: Annotated[bool, Option("--exits", help="also measure early exit: accuracy against speed")] = False,
     num_examples: Annotated[
-        int | None, typer.Option("--examples", help="of pretraining: number of examples [default: 2000]")
+        int | None, Option("--examples", help="of pretraining: number of examples [default: 2000]")
     ] = None,
     held_out: Annotated[
-        bool, typer.Option("--held-out", help="of pretraining: use the last documents of --data")
+        bool, Option("--held-out", help="of pretraining: use the last documents of --data")
     ] = False,
     depth: Depth = None,
     device: Device = "auto",
     revision: Revision = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="of halves and intervals [default: 0]")] = None,
+    seed: Annotated[int | None, Option(help="of halves and intervals [default: 0]")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[key=value…]",
             help="of your own table, as in columns.text=review; of pretraining, as in max_length=128",
         ),
     ] = None,
 ) -> CommandResult:
     """Score fine-tuned or pretrained models, with 95% intervals. Several models are an ensemble."""
-    is_pretraining = task.lower() == PRETRAINING
+    is_pretraining = task.lower() == "pretraining"
     of_tasks = {"split": split, "out": out, "report": report, "select": select, "exits": exits, "seed": seed}
     of_pretraining = {"examples": num_examples, "held-out": held_out}
     for name, value in (of_tasks if is_pretraining else of_pretraining).items():
         if value is not None and value is not False:
             raise InputError(f"--{name} has no meaning for {task}; leave it out")
+    common = {"overrides": settings or [], "depth": depth, "device": device, "revision": revision}
     if is_pretraining:
-        if len(model) > 1:
-            raise InputError(f"{len(model)} models, but pretraining is evaluated for one; give one --model")
-        return _evaluate_pretraining(
-            model[0],
-            data,
-            num_examples=2000 if num_examples is None else num_examples,
-            is_held_out=held_out,
-            depth=depth,
-            device=device,
-            revision=revision,
-            overrides=settings or [],
-        )
+        number = 2000 if num_examples is None else num_examples
+        return _evaluate_pretraining(model, data, num_examples=number, is_held_out=held_out, **common)
+    options = {"split": split, "select": select, "seed": seed or 0}
     return _evaluate_task(
-        task,
-        model,
-        data,
-        out=out,
-        report=report,
-        has_exits=exits,
-        revision=revision,
-        columns=_read_columns(settings or []),
-        split=split,
-        depth=depth,
-        select=select,
-        device=device,
-        seed=seed or 0,
+        task, model, data, out=out, report=report, has_exits=exits, options=options, **common
     )
-
-
-def _read_columns(overrides: list[str]) -> dict[str, Any]:
-    from albert.settings import apply_overrides
-
-    values = apply_overrides({}, overrides, literal="columns")
-    columns = values.pop("columns", {})
-    if values or not isinstance(columns, dict):
-        raise InputError(
-            f"{next(iter(values), 'columns')}: only the columns of your own table can be set, as in "
-            "columns.text=review; the rest is in the model's folder"
-        )
-    return columns
 
 
 def _evaluate_task(
@@ -131,12 +84,14 @@ def _evaluate_task(
     out: Path | None,
     report: Path | None,
     has_exits: bool,
+    options: dict[str, Any],
+    overrides: list[str],
     revision: str | None,
-    split: str | None,
-    **options: Any,
+    **runtime: Any,
 ) -> CommandResult:
     """Check everything that can be checked, evaluate the models, write the files."""
     from albert.pretrained.hub import resolve_source
+    from albert.settings import apply_overrides
     from albert.tasks.evaluation import evaluate_task
     from albert.tasks.evaluation_files import EXITS_NAME, check_folder, summarise_evaluation, write_evaluation
     from albert.tasks.evaluation_goal import find_goal, find_questions
@@ -144,11 +99,16 @@ def _evaluate_task(
     from albert.tasks.report import write_report
     from albert.tasks.task_facts import read_facts
 
+    values = apply_overrides({}, overrides, literal="columns")
+    if unknown := values.keys() - {"columns"}:
+        raise InputError(f"{min(unknown)}: only columns can be set, as in columns.text=review")
     goal = find_goal(task)
     if out is not None:
-        check_folder(out, task=goal.name, split=find_questions(goal, Path(data), split=split)[0])
-    if report is not None:
-        _check_report(report)
+        check_folder(out, task=goal.name, split=find_questions(goal, Path(data), split=options["split"])[0])
+    if report is not None and (
+        report.is_dir() or (report.is_file() and report.suffix.lower() not in (".html", ".htm"))
+    ):
+        raise InputError(f"--report {report}: exists and is not an HTML file; choose another name")
     if has_exits:
         if len(models) > 1:
             raise InputError(f"--exits: {len(models)} models, but one is measured; give one --model")
@@ -161,11 +121,12 @@ def _evaluate_task(
             task,
             models=models,
             data=data,
-            split=split,
+            columns=values.get("columns", {}),
             revision=revision,
             needs_labels=has_exits or report is not None,
             reporter=display,
             **options,
+            **runtime,
         )
         if has_exits:
             display.show("exits", "measuring every depth and every patience")
@@ -179,9 +140,9 @@ def _evaluate_task(
     if report is not None:
         write_report(report, found)
         files.append(report)
-    values = {**summarise_evaluation(found), "files": [str(path) for path in files]}
+    result = {**summarise_evaluation(found), "files": [str(path) for path in files]}
     if curve is not None:
-        values["exits"] = dataclasses.asdict(curve)
+        result["exits"] = dataclasses.asdict(curve)
 
     def render(console: Any) -> None:
         _print_evaluation(console, found)
@@ -190,20 +151,7 @@ def _evaluate_task(
         for path in files:
             console.print(str(path), soft_wrap=True)
 
-    return CommandResult(values, render)
-
-
-def _check_report(path: Path) -> None:
-    if path.is_dir():
-        raise InputError(f"--report {path}: is a folder; give the name of an HTML file")
-    if path.is_file() and path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"--report {path}: exists and is not an HTML file; choose another name")
-    parent = next(folder for folder in path.absolute().parents if folder.exists())
-    try:
-        with tempfile.TemporaryFile(dir=parent):
-            pass
-    except OSError as error:
-        raise InputError(f"--report {path}: cannot write in {parent} ({error.strerror})") from error
+    return CommandResult(result, render)
 
 
 def _print_evaluation(console: Any, found: "Evaluation") -> None:
@@ -302,15 +250,15 @@ def _print_exits(console: Any, curve: "ExitCurve") -> None:
 
 
 def _evaluate_pretraining(
-    source: str,
+    models: list[str],
     data: str,
     *,
     num_examples: int,
     is_held_out: bool,
+    overrides: list[str],
     depth: int | None,
     device: str,
     revision: str | None,
-    overrides: list[str],
 ) -> CommandResult:
     """Score masked tokens, sentence order and next sentence, if the model has heads for them."""
     from albert.data.corpus import open_corpus
@@ -320,15 +268,20 @@ def _evaluate_pretraining(
     from albert.settings import build_settings
     from albert.training.evaluation import evaluate_pretraining
     from albert.training.pretrain_job import open_data
+    from albert.training.run_folder import has_run, read_pretrain_run
     from albert.training.settings import HeldOutSettings
 
+    if len(models) > 1:
+        raise InputError(f"{len(models)} models, but pretraining is evaluated for one; give one --model")
     if num_examples < 1:
         raise InputError(f"--examples is {num_examples}; at least 1")
-    loaded = load_model(source, revision=revision, device=select_device(device))
+    loaded = load_model(models[0], revision=revision, device=select_device(device))
     tokenizer = load_vocabulary(loaded.path)
     check_vocabulary(loaded.config, tokenizer)
     loaded.model.head("mlm")
-    run = _read_run(loaded.path)
+    # The settings of the model's run, if its folder is in one.
+    runs = [folder for folder in (loaded.path, loaded.path.resolve().parent) if has_run(folder)]
+    run = read_pretrain_run(runs[0])[0] if runs else None
     limit = loaded.config.max_position_embeddings
     length = min(512, limit) if run is None else run.examples.max_length
     settings = build_settings(
@@ -371,14 +324,4 @@ def _evaluate_pretraining(
             rows.append((name.replace("_", " "), f"{score.mean:.4f}", interval, f"{score.count:,}"))
         print_table(console, ("", "mean", "95% interval", "predictions"), rows)
 
-    return CommandResult({"model": source, "data": data, "scores": values}, render)
-
-
-def _read_run(model: Path) -> "PretrainSettings | None":
-    """Read the settings of the model's pretraining run, if its folder is in one."""
-    from albert.training.run_folder import has_run, read_pretrain_run
-
-    for folder in (model, model.resolve().parent):
-        if has_run(folder):
-            return read_pretrain_run(folder)[0]
-    return None
+    return CommandResult({"model": models[0], "data": data, "scores": values}, render)

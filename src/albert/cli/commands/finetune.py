@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from albert.cli.command import CommandResult, ProgressDisplay, Resume, Revision, print_table, report_run
 from albert.errors import InputError
@@ -16,28 +16,25 @@ if TYPE_CHECKING:
 def finetune(
     task: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="TASK",
             help="sst-2, mrpc, squad-2.0, race …; or classification, multilabel, regression, words, "
             "questions, choice, embedding on a table of your own",
         ),
     ],
-    model: Annotated[str, typer.Option("--model", help="pretrained folder, run, nano, or hub name")],
-    data: Annotated[Path, typer.Option("--data", help="the task's folder; or a table, or a folder of two")],
-    out: Annotated[Path, typer.Option("--out", help="folder of the run; its model is in OUT/model")],
+    model: Annotated[str, Option(help="pretrained folder, run, nano, or hub name")],
+    data: Annotated[Path, Option(help="the task's folder; or a table, or a folder of two")],
+    out: Annotated[Path, Option(help="folder of the run; its model is in OUT/model")],
     settings: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[key=value…]", help="as in num_epochs=3 columns.text=review"),
+        list[str] | None, Argument(metavar="[key=value…]", help="as in num_epochs=3 columns.text=review")
     ] = None,
-    dev: Annotated[Path | None, typer.Option("--dev", help="table of the dev set")] = None,
+    dev: Annotated[Path | None, Option(help="table of the dev set")] = None,
     recipe: Annotated[
-        str | None,
-        typer.Option("--recipe", help="small, paper, paper-mnli … (else by task and model); or a YAML file"),
+        str | None, Option(help="small, paper, paper-mnli … (else by task and model); or a YAML file")
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="number of runs; prints median and spread")] = 1,
+    seeds: Annotated[int, Option(help="number of runs; prints median and spread")] = 1,
     seed: Annotated[
-        int | None,
-        typer.Option("--seed", help="of the new head, the order and dropout; of several runs, the first"),
+        int | None, Option(help="of the new head, the order and dropout; of several runs, the first")
     ] = None,
     revision: Revision = None,
     resume: Resume = False,

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 from albert.cli.command import CommandResult, print_table
 
@@ -11,7 +11,7 @@ from albert.cli.command import CommandResult, print_table
 def params(
     presets: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PRESET…] [key=value…]", help="presets, and settings to change in them"),
+        Argument(metavar="[PRESET…] [key=value…]", help="presets, and settings to change in them"),
     ] = None,
 ) -> CommandResult:
     """Count parameters exactly. Without presets: the paper's table 1, sharing strategies and groups."""

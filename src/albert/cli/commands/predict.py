@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from albert.cli.command import (
     CommandResult,
@@ -26,39 +26,24 @@ if TYPE_CHECKING:
 
 
 def predict(
-    task: Annotated[
-        str, typer.Argument(metavar="TASK", help="what the model was fine-tuned for: sst-2, words …")
-    ],
+    task: Annotated[str, Argument(metavar="TASK", help="what the model was fine-tuned for: sst-2, words …")],
     source: Annotated[
-        str, typer.Argument(metavar="INPUT", help="table, folder of the task, or - for standard input")
+        str, Argument(metavar="INPUT", help="table, folder of the task, or - for standard input")
     ],
-    model: Annotated[
-        list[str], typer.Option("--model", "-m", help="fine-tuned folder; several are an ensemble")
-    ],
+    model: Annotated[list[str], Option("--model", "-m", help="fine-tuned folder; several are an ensemble")],
     settings: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[key=value…]", help="names of columns, as in columns.text=review"),
+        list[str] | None, Argument(metavar="[key=value…]", help="names of columns, as in columns.text=review")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="write the predictions to this file, not to stdout")
-    ] = None,
+    out: Annotated[Path | None, Option(help="write the predictions to this file, not to stdout")] = None,
     force: Force = False,
     format: Annotated[
         str | None,
-        typer.Option(
-            "--format",
-            help="csv, tsv, jsonl, parquet, conll or lines (one text each) [default: by the file's name]",
-        ),
+        Option(help="csv, tsv, jsonl, parquet, conll or lines (one text each) [default: by the file's name]"),
     ] = None,
-    split: Annotated[
-        str | None, typer.Option("--split", help="split of the task's folder [default: test]")
-    ] = None,
+    split: Annotated[str | None, Option(help="split of the task's folder [default: test]")] = None,
     depth: Depth = None,
     patience: Annotated[
-        int | None,
-        typer.Option(
-            "--patience", help="early exit: stop when so many layers in a row agree with the one before"
-        ),
+        int | None, Option(help="early exit: stop when so many layers in a row agree with the one before")
     ] = None,
     device: Device = "auto",
     precision: PrecisionName = "float32",

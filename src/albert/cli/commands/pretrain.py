@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from albert.cli.command import Budget, CommandResult, ProgressDisplay, Resume, report_run
 
@@ -11,26 +11,25 @@ from albert.cli.command import Budget, CommandResult, ProgressDisplay, Resume, r
 def pretrain(
     recipe: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="RECIPE",
             help="nano, small; albert-base, albert-large, albert-xlarge, albert-xxlarge, each also as -v2; "
             "bert-base, bert-large, bert-xlarge; continue (with init_from=MODEL); study; albert-nano-en; "
             "or a YAML file",
         ),
     ],
-    data: Annotated[str, typer.Option("--data", help="prepared corpus, or its URL")],
-    out: Annotated[Path, typer.Option("--out", help="folder of the run; its model is in OUT/model")],
+    data: Annotated[str, Option(help="prepared corpus, or its URL")],
+    out: Annotated[Path, Option(help="folder of the run; its model is in OUT/model")],
     settings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[key=value…]", help="as in num_steps=5000 optimizer.learning_rate=1e-3"),
+        Argument(metavar="[key=value…]", help="as in num_steps=5000 optimizer.learning_rate=1e-3"),
     ] = None,
     resume: Resume = False,
     budget: Budget = None,
     batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", help="another batch size; learning rate and steps are rescaled to it"),
+        int | None, Option(help="another batch size; learning rate and steps are rescaled to it")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="of weights, examples and dropout")] = None,
+    seed: Annotated[int | None, Option(help="of weights, examples and dropout")] = None,
 ) -> CommandResult:
     """Pretrain a model on a prepared corpus. Press Ctrl-C to stop and save; --resume continues."""
     from albert.settings import add_seed

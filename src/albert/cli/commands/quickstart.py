@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from albert.cli.command import CommandResult, ProgressDisplay, report_stop
 
@@ -11,22 +11,17 @@ from albert.cli.command import CommandResult, ProgressDisplay, report_stop
 def quickstart(
     settings: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[key=value…]", help="as in vocab_size=4000 num_train=500 pretrain.batch_size=16"
-        ),
+        Argument(metavar="[key=value…]", help="as in vocab_size=4000 num_train=500 pretrain.batch_size=16"),
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option("--data", help="folder or file of your own text, instead of the King James Bible"),
+        Path | None, Option(help="folder or file of your own text, instead of the King James Bible")
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", help="folder to write; the same command continues a stopped one")
-    ] = Path("quickstart"),
-    minutes: Annotated[float, typer.Option("--minutes", help="time of pretraining")] = 3.0,
-    model: Annotated[str, typer.Option("--model", help="pretrained model to fine-tune")] = "nano",
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="of weights, examples and dropout [default: 0]")
-    ] = None,
+    out: Annotated[Path, Option(help="folder to write; the same command continues a stopped one")] = Path(
+        "quickstart"
+    ),
+    minutes: Annotated[float, Option(help="time of pretraining")] = 3.0,
+    model: Annotated[str, Option(help="pretrained model to fine-tune")] = "nano",
+    seed: Annotated[int | None, Option(help="of weights, examples and dropout [default: 0]")] = None,
 ) -> CommandResult:
     """Pretrain, resume, fine-tune and report in ten minutes."""
     from albert.cli.quickstart import QuickstartSettings, run_quickstart

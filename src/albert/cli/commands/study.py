@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from albert.cli.command import Budget, CommandResult, ProgressDisplay, print_table, report_stop
 
@@ -12,51 +12,35 @@ from albert.cli.command import Budget, CommandResult, ProgressDisplay, print_tab
 def study(
     name: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="NAME",
             help="overall, embedding, sharing, objective, same-time, same-size, data, dropout, depth, width, "
             "layers, speed, memory, agreement, all; or a YAML file of variants",
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", help="folder of the study; the same command continues a stopped one")
-    ],
+    out: Annotated[Path, Option(help="folder of the study; the same command continues a stopped one")],
     settings: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[key=value…]", help="as in num_seeds=5 pretrain.num_steps=2000 tasks=[sst-2]"
-        ),
+        Argument(metavar="[key=value…]", help="as in num_seeds=5 pretrain.num_steps=2000 tasks=[sst-2]"),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            "--data",
-            help="prepared corpus, for studies that train; BLiMP's folder or archive, for agreement",
-        ),
+        Option(help="prepared corpus, for studies that train; BLiMP's folder or archive, for agreement"),
     ] = None,
-    task_data: Annotated[
-        str | None, typer.Option("--task-data", help="folder that has glue/, squad/ and race/")
-    ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option("--model", help="trained model to measure; may be repeated")
-    ] = None,
+    task_data: Annotated[str | None, Option(help="folder that has glue/, squad/ and race/")] = None,
+    model: Annotated[list[str] | None, Option(help="trained model to measure; may be repeated")] = None,
     arms: Annotated[
-        str,
-        typer.Option("--arms", help="only these variants, the base and what they start from, as in all,none"),
+        str, Option(help="only these variants, the base and what they start from, as in all,none")
     ] = "",
     budget: Budget = None,
     seed: Annotated[
-        int | None,
-        typer.Option("--seed", help="first seed of every variant; of agreement, seed of the sentences"),
+        int | None, Option(help="first seed of every variant; of agreement, seed of the sentences")
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="local, or ray: variants in parallel")] = "local",
+    engine: Annotated[str, Option(help="local, or ray: variants in parallel")] = "local",
     workers: Annotated[
-        int | None,
-        typer.Option("--workers", help="variants in parallel; one, or with ray as many as fit"),
+        int | None, Option(help="variants in parallel; one, or with ray as many as fit")
     ] = None,
-    address: Annotated[
-        str | None, typer.Option("--address", help="of a running Ray cluster, as host:port")
-    ] = None,
+    address: Annotated[str | None, Option(help="of a running Ray cluster, as host:port")] = None,
 ) -> CommandResult:
     """Run an experiment of the paper and write a report. Finished variants are not run again."""
     from albert.study.asking import Ask

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from albert.cli.command import (
     CommandResult,
@@ -26,38 +26,32 @@ if TYPE_CHECKING:
 
 def train(
     corpus: Sources,
-    out: Annotated[Path, typer.Option("--out", help="folder to write")],
+    out: Annotated[Path, Option(help="folder to write")],
     size: Annotated[
-        int | None,
-        typer.Option("--size", help="tokens, with the special ones [default: 30000; symbols: all]"),
+        int | None, Option(help="tokens, with the special ones [default: 30000; symbols: all]")
     ] = None,
-    kind: Annotated[str, typer.Option("--kind", help="sentencepiece or symbols")] = "sentencepiece",
+    kind: Annotated[str, Option(help="sentencepiece or symbols")] = "sentencepiece",
     lower: Annotated[
         bool | None,
-        typer.Option(
-            "--lower/--cased", help="lower-case the text, or keep case and accents [default: lower]"
-        ),
+        Option("--lower/--cased", help="lower-case the text, or keep case and accents [default: lower]"),
     ] = None,
     accents: Annotated[
-        bool | None, typer.Option("--accents/--no-accents", help="keep accents [default: only with --cased]")
+        bool | None, Option("--accents/--no-accents", help="keep accents [default: only with --cased]")
     ] = None,
     sample: Annotated[
-        int | None,
-        typer.Option("--sample", min=1, help="train on at most so many sentences [default: 10000000]"),
+        int | None, Option(min=1, help="train on at most so many sentences [default: 10000000]")
     ] = None,
     sample_mb: Annotated[
-        int | None, typer.Option("--sample-mb", min=1, help="and on at most so many megabytes [default: 100]")
+        int | None, Option(min=1, help="and on at most so many megabytes [default: 100]")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="of the sample [default: 0]")] = None,
+    seed: Annotated[int | None, Option(help="of the sample [default: 0]")] = None,
     characters: Annotated[
         bool | None,
-        typer.Option("--characters/--spaced", help="symbols are single characters, or separated by spaces"),
+        Option("--characters/--spaced", help="symbols are single characters, or separated by spaces"),
     ] = None,
-    min_count: Annotated[
-        int | None, typer.Option("--min-count", min=1, help="skip rarer symbols [default: 1]")
-    ] = None,
+    min_count: Annotated[int | None, Option(min=1, help="skip rarer symbols [default: 1]")] = None,
     text_key: TextKey = "text",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the vocabulary in --out")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="replace the vocabulary in --out")] = False,
 ) -> CommandResult:
     """Train a vocabulary on a corpus. The defaults are the published settings, on a sample of 100 MB."""
     from albert.data.sources import iter_plain_texts
