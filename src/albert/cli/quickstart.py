@@ -380,7 +380,7 @@ def summarize_run(
         start = PretrainJob(build_pretrain_model(settings).eval(), settings, data).evaluate(0)
     end = keep_figures(progress.figures)
     starts = {record["step"] for record in list_records(run, "start")}
-    values = {
+    values: dict[str, Any] = {
         "run": str(run),
         "parameters": count_parameters(settings.model).backbone,
         "steps": progress.step,
@@ -391,32 +391,34 @@ def summarize_run(
         "start": start,
         "end": end,
     }
+    resumed = " and ".join(f"{step:,}" for step in values["resumed_at"])
     paragraphs = [
         f"The text is {text.note}",
         f"{progress.step:,} steps ({progress.num_tokens:,} tokens, {format_seconds(progress.seconds)}) of a "
         f"model with {values['parameters']:,} parameters and a vocabulary of {data.tokenizer.vocab_size:,} "
-        f"tokens, on {metadata.num_pieces:,} tokens of text. Sentence objective: {objective}. The run was "
-        f"interrupted on purpose and resumed exactly where it stopped (steps: {values['resumed_at']}).",
+        f"tokens, on {metadata.num_pieces:,} tokens of text. Sentence objective: {objective}."
+        + (f" The run was interrupted and resumed exactly at step {resumed}." if resumed else ""),
     ]
     losses = (
         f"Loss on masked tokens of held-out text: {start['mlm_loss']:.3f} before pretraining, "
         f"{end['mlm_loss']:.3f} after it; unigram baseline: {unigram:.3f}."
     )
-    is_below = end["mlm_loss"] < unigram
-    hint = "" if is_below else " More `--minutes` may get below it."
-    claim = "Pretraining gets below the loss of the unigram baseline."
-    finding = Finding(claim, "", losses + hint, "agrees" if is_below else "cannot tell")
-    evaluated = {
-        0: start,
-        **{each["step"]: each for each in list_records(run, "evaluate")},
-        progress.step: end,
-    }
+    is_below, is_lower = end["mlm_loss"] < unigram, end["mlm_loss"] < start["mlm_loss"]
+    finding = Finding(
+        "Pretraining gets below the loss of the unigram baseline.",
+        "",
+        losses + (" More `--minutes` may get below it." if is_lower and not is_below else ""),
+        "agrees" if is_below else "cannot tell" if is_lower else "disagrees",
+    )
+    train, evaluated = (
+        {record["step"]: record for record in list_records(run, kind)} for kind in ("train", "evaluate")
+    )
+    evaluated = {0: start, **evaluated, progress.step: end}
 
     def plot(name: str, records: Mapping[int, Mapping[str, Any]], key: str) -> Series:
         found = {step: record[key] for step, record in records.items() if record.get(key) is not None}
         return Series(name, list(found), list(found.values()))
 
-    train = {each["step"]: each for each in list_records(run, "train")}
     lines = [plot("training text", train, "mlm_loss"), plot("held-out text", evaluated, "mlm_loss")]
     levels, label = [Level(unigram, "unigram baseline")], "loss, nats per token"
     charts = [Chart("loss", "Masked tokens", "step", label, lines, levels=levels, told=losses)]
@@ -445,14 +447,13 @@ def finetune_models(
 
     task, train, test = "classification", folder / "train.jsonl", folder / "test.jsonl"
     assignment = open_assignment(task, train, dev=test, columns={}, dev_share=0.1)
-    correct = {
-        name: [
-            float(row.argmax() == each.label)
-            for row, each in zip(predict(assignment), assignment.dev, strict=True)
-        ]
+    rows = [json.loads(line) for line in test.read_text(encoding="utf-8").splitlines()]
+    labels = [row["label"] for row in rows]
+    names = assignment.facts.labels
+    found = {
+        name: [names[row.argmax()] for row in predict(assignment)]
         for name, predict in list_baselines(assignment).items()
     }
-    rows = [json.loads(line) for line in test.read_text(encoding="utf-8").splitlines()]
     untrained = folder / "untrained"
     if not untrained.exists():
         start = read_recipe("albert-nano-en").fresh_start  # that of the released model
@@ -460,20 +461,18 @@ def finetune_models(
     for name, source in {"untrained": untrained, "pretrained": model}.items():
         run = folder / "models" / name
         if not (run / "model").exists():
-            overrides, resume = settings.list_overrides("finetune"), has_run(run)
-            result = albert.finetune(
-                task,
-                model=source,
-                data=folder,
-                out=run,
-                overrides=overrides,
-                resume=resume,
-                reporter=reporter,
-            )
+            options: dict[str, Any] = {
+                "overrides": settings.list_overrides("finetune"),
+                "resume": has_run(run),
+            }
+            result = albert.finetune(task, model=source, data=folder, out=run, reporter=reporter, **options)
             result.outcome.check_finished()
-        found = albert.load(run).classify([row["text"] for row in rows])
-        correct[name] = [float(each.label == row["label"]) for each, row in zip(found, rows, strict=True)]
+        found[name] = [each.label for each in albert.load(run).classify([row["text"] for row in rows])]
 
+    correct = {
+        name: [float(label == gold) for label, gold in zip(predicted, labels, strict=True)]
+        for name, predicted in found.items()
+    }
     accuracy = {name: bootstrap_mean(marks, seed=0).in_points() for name, marks in correct.items()}
     gaps = [a - b for a, b in zip(correct["pretrained"], correct["untrained"], strict=True)]
     gain = bootstrap_mean(gaps, seed=0).in_points()
@@ -488,17 +487,17 @@ def finetune_models(
         f"The data are {REVIEWS_NOTE} {len(assignment.train):,} are for training and {len(gaps):,} for the "
         f"test. The untrained model has the shape of `{settings.model}` and random weights."
     )
-    names = [name.replace("_", " ") for name in accuracy]
+    shown = {name.replace("_", " "): each for name, each in accuracy.items()}
     cells = [
         [Cell(name), Cell(f"{each.value:.1f}", each.value), Cell(f"{each.low:.1f} to {each.high:.1f}")]
-        for name, each in zip(names, accuracy.values(), strict=True)
+        for name, each in shown.items()
     ]
     columns = [Column("model"), Column("accuracy, %", is_number=True), Column("95% interval over reviews")]
-    ends = [[getattr(each, end) for each in accuracy.values()] for end in ("value", "low", "high")]
-    points = [Series("test reviews", list(range(len(names))), *ends)]
-    told = "; ".join(f"{row[0].text}: {row[1].text}%" for row in cells)
-    title = "Positive or negative"
-    chart = Chart("reviews", title, "", "accuracy, %", points, kind="points", x_names=names, told=told)
+    ys, lows, highs = ([getattr(each, end) for each in shown.values()] for end in ("value", "low", "high"))
+    points = [Series("test reviews", list(range(len(shown))), ys, lows, highs)]
+    told = "; ".join(f"{name}: {each.value:.1f}%" for name, each in shown.items())
+    title, x_names = "Positive or negative", list(shown)
+    chart = Chart("reviews", title, "", "accuracy, %", points, kind="points", x_names=x_names, told=told)
     values = {"accuracy": {name: vars(each) for name, each in accuracy.items()}, "gain": vars(gain)}
     return values, Section("Fine-tuning", [paragraph], [finding], [Table("reviews", columns, cells)], [chart])
 

@@ -66,7 +66,8 @@ def evaluate(
     for name, value in (of_tasks if is_pretraining else of_pretraining).items():
         if value is not None and value is not False:
             raise InputError(f"--{name} has no meaning for {task}; leave it out")
-    common = {"overrides": settings or [], "depth": depth, "device": device, "revision": revision}
+    common: dict[str, Any] = {"overrides": settings or [], "depth": depth, "device": device}
+    common["revision"] = revision
     if is_pretraining:
         number = 2000 if num_examples is None else num_examples
         return _evaluate_pretraining(model, data, num_examples=number, is_held_out=held_out, **common)
