@@ -53,13 +53,6 @@ def test_train_then_tokenize(run_albert, corpus, tmp_path):
     assert "[MASK]" in picture.out
 
 
-def test_a_name_with_brackets_is_printed_as_it_is(run_albert, corpus, tmp_path):
-    for name in ("voc[abc]", "vv[/abc]"):
-        done = run_albert("vocab", "train", corpus, "--out", tmp_path / name, "--size", 120)
-        assert done.code == 0, done
-        assert "".join(done.out.split("\n")).startswith(f"{tmp_path / name}: 120 tokens")
-
-
 def test_a_dash_reads_lines_as_other_commands_do(run_albert, tiny_folder, monkeypatch):
     words = ("vocab", "tokenize", "--vocab", tiny_folder, "-", "--json")
     for content, name in ((b"caf\xe9\n", "byte 3"), (b"", "standard input")):

@@ -17,8 +17,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
 RUNNERS = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
-# Blocks that are not run: output and files.
-SHOWN = ("text", "yaml")
 _COMMENT = re.compile(r"<!-- test: (.+) -->")
 _FENCE = re.compile(r"```(\w*)")
 _SECONDS = 900  # a journey takes a minute; a machine may be busy
