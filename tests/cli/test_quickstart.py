@@ -6,6 +6,7 @@ import random
 import signal
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from albert.cli.quickstart import (
 from albert.errors import FileFormatError, InputError
 from albert.text.train_vocabulary import VocabularySettings, train_sentencepiece
 from tests.conftest import RunAlbert, read_tree
+from tests.examples.conftest import write_corpus
 from tests.guides.typed_commands import check_typed, iter_typed
 from tests.pretrained.conftest import build_tar, index_dir
 from tests.training.conftest import TINY, Listener, one_thread, tell_stories
@@ -193,13 +195,14 @@ def test_sentences_of_a_review_stay_together_and_duplicates_are_dropped(
     assert [len(rows) for rows in read_splits(tmp_path / "few").values()] == [20, 5, 9]
 
 
-def test_examples_mask_one_token_and_pair_neighbors() -> None:
+def test_examples_mask_one_token_and_pair_neighbors(tmp_path: Path) -> None:
     draw = random.Random(0)
     words = ["river", "children", "evening", "house", "night", "water", "stone", "garden"]
     sentences = [" ".join(draw.choices(words, k=8)) + "." for _ in range(400)]
     tokenizer = train_sentencepiece(sentences, settings=VocabularySettings(size=45))
-    masks, pairs = select_examples([sentences], tokenizer)
-    assert (len(masks), len(pairs)) == (8, 8)
+    corpus = write_corpus(tmp_path, [tokenizer.encode_ids(sentences)], tokenizer)
+    masks, pairs, sample = select_examples(SimpleNamespace(held_out=corpus, tokenizer=tokenizer))
+    assert (len(masks), len(pairs), len(sample)) == (8, 8, 200)
     for text, word in masks:
         whole = tokenizer.encode(text.replace("[MASK]", word)).ids
         masked = tokenizer.encode(text, masks=True).ids
@@ -208,7 +211,6 @@ def test_examples_mask_one_token_and_pair_neighbors() -> None:
         assert masked == (*whole[:index], tokenizer.mask_id, *whole[index + 1 :])
     for first, second in pairs:
         assert sentences.index(second) == sentences.index(first) + 1
-    assert select_examples([[" ".join(sentences)]], tokenizer) == ([], [])
 
 
 def list_words(settings: dict[str, Any]) -> list[str]:

@@ -84,13 +84,6 @@ def print_table(console: "Console", columns: Sequence[str], rows: Iterable[Seque
     console.print(table)
 
 
-def print_rows(console: "Console", rows: Mapping[str, str]) -> None:
-    """Print names and values in two columns, without borders."""
-    width = max(map(len, rows))
-    for name, value in rows.items():
-        console.print(f"{name:{width}}  {value}", soft_wrap=True)
-
-
 def report_run(
     result: "PretrainResult | FinetuneResult",
     *,
@@ -121,7 +114,13 @@ def report_run(
     if not is_finished:
         signal = f"{result.outcome.signal} at step {progress.step}"
         code = report_stop(signal, "resume it with --resume", is_silent=not result.is_main)
-    return CommandResult(values, lambda console: print_rows(console, shown), code, not result.is_main)
+
+    def render(console: "Console") -> None:
+        width = max(map(len, shown))
+        for name, value in shown.items():
+            console.print(f"{name:{width}}  {value}", soft_wrap=True)
+
+    return CommandResult(values, render, code, not result.is_main)
 
 
 def report_stop(signal: str, hint: str, *, is_silent: bool = False) -> int:

@@ -160,7 +160,7 @@ def run_quickstart(
     reporter.say(f"3/6 pretraining for {length}")
     outcome = pretrain_model(corpus, run, settings=settings, reporter=reporter)
     pretraining, pretraining_section, held_out = summarize_run(run, outcome, corpus=corpus, text=text)
-    documents = read_documents(held_out)
+    predictions, sample = show_predictions({"just trained": run, settings.model: model}, held_out)
 
     if left_out:
         reporter.say("4/6 fine-tuning is skipped")
@@ -170,8 +170,7 @@ def run_quickstart(
         scores, reviews_section = finetune_models(model, reviews, settings=settings, reporter=reporter)
 
     reporter.say("5/6 measuring what each layer does")
-    lines = spread([sentence for document in documents for sentence in document if sentence], 200)
-    write_text(out / "sample.txt", "".join(f"{line}\n" for line in lines))
+    write_text(out / "sample.txt", "".join(f"{sentence}\n" for sentence in sample))
     measured = [run, model, *([] if scores is None else [reviews / "untrained"])]
     options = LayersSettings(texts={str(run): out / "sample.txt"})
     layers = run_layers(options, models=[*map(str, measured)], out=out / "layers", reporter=reporter)
@@ -186,7 +185,7 @@ def run_quickstart(
     sections = [
         pretraining_section,
         reviews_section,
-        show_predictions({"just trained": run, settings.model: model}, documents, held_out.tokenizer),
+        predictions,
         Section("Layers", [layers_note], charts=layers.charts),
         Section("Next steps", code=list_commands(out, settings.model)),
     ]
@@ -502,14 +501,12 @@ def finetune_models(
     return values, Section("Fine-tuning", [paragraph], [finding], [Table("reviews", columns, cells)], [chart])
 
 
-def show_predictions(
-    models: Mapping[str, Path], documents: Sequence[Sequence[str]], tokenizer: "Tokenizer"
-) -> Section:
-    """Show what the models predict for masked words and for the order of two sentences."""
-    masks, pairs = select_examples(documents, tokenizer)
+def show_predictions(models: Mapping[str, Path], data: "PretrainData") -> tuple[Section, list[str]]:
+    """Show what the models predict for masked words and the order of sentences; return the sentences, too."""
+    masks, pairs, sentences = select_examples(data)
     pairs = [pair[::-1] if index % 2 else pair for index, pair in enumerate(pairs)]  # every other is swapped
     orders = ["swapped" if index % 2 else "in order" for index in range(len(pairs))]
-    word_rows = [[Cell(text), Cell(word)] for text, word in masks]
+    word_rows = [[*map(Cell, mask)] for mask in masks]
     order_rows = [[*map(Cell, pair), Cell(order)] for pair, order in zip(pairs, orders, strict=True)]
     word_columns = [Column("sentence"), Column("word")]
     order_columns = [Column("first"), Column("second"), Column("shown")]
@@ -518,9 +515,9 @@ def show_predictions(
         with suppress(InputError):  # the model has no such head, or its positions are too few
             filled = predictor.fill_mask([text for text, _ in masks], top=3)
             word_columns.append(Column(name))
-            for row, (candidates,) in zip(word_rows, filled, strict=True):
+            for row, (_, word), (candidates,) in zip(word_rows, masks, filled, strict=True):
                 shown = [
-                    f"{'✓ ' if each.text == row[1].text else ''}{each.text or '▁'} {each.probability:.0%}"
+                    f"{'✓ ' if each.text == word else ''}{each.text or '▁'} {each.probability:.0%}"
                     for each in candidates
                 ]
                 row.append(Cell(" · ".join(shown)))
@@ -539,41 +536,34 @@ def show_predictions(
         Table("masked-words", word_columns, word_rows),
         Table("sentence-order", order_columns, order_rows),
     ]
-    return Section("Predictions on held-out text", [paragraph], tables=[each for each in tables if each.rows])
-
-
-def read_documents(data: "PretrainData") -> list[list[str]]:
-    """Return the held-out documents as lists of sentences."""
-    documents = []
-    for part in data.held_out.parts:
-        for first, last in pairwise(part.document_starts):
-            ends = pairwise(part.sentence_starts[first : last + 1])
-            documents.append([data.tokenizer.decode(part.pieces[start:end].tolist()) for start, end in ends])
-    return documents
+    tables = [each for each in tables if each.rows]
+    return Section("Predictions on held-out text", [paragraph], tables=tables), sentences
 
 
 def select_examples(
-    documents: Sequence[Sequence[str]], tokenizer: "Tokenizer", *, number: int = 8
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Return short sentences with a masked word and that word, and pairs of consecutive short sentences."""
+    data: "PretrainData", *, number: int = 8
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[str]]:
+    """Select held-out sentences with a masked word and that word, pairs of neighbors, and 200 sentences."""
+    tokenizer = data.tokenizer
 
     def is_short(text: str) -> bool:
         ids = tokenizer.encode(text).ids
         return 6 <= len(ids) <= 25 and tokenizer.unk_id not in ids and "[MASK]" not in text
 
+    sentences, pairs = [], []
+    for part in data.held_out.parts:
+        for first, last in pairwise(part.document_starts):
+            ends = pairwise(part.sentence_starts[first : last + 1])
+            document = [tokenizer.decode(part.pieces[start:end].tolist()) for start, end in ends]
+            sentences += [text for text in document if text]
+            pairs += [(one, two) for one, two in pairwise(document) if is_short(one) and is_short(two)]
     masks = []
-    for text in spread([text for document in documents for text in document if is_short(text)], 4 * number):
+    for text in spread([text for text in sentences if is_short(text)], 4 * number):
         words = [each for each in re.findall(r"[^\W\d_]{4,}", text) if len(tokenizer.encode(each).ids) == 1]
         if words:
             word = words[len(words) // 2]
             masks.append((re.sub(rf"\b{word}\b", "[MASK]", text, count=1), word))
-    pairs = [
-        (first, second)
-        for document in documents
-        for first, second in pairwise(document)
-        if is_short(first) and is_short(second)
-    ]
-    return spread(masks, number), spread(pairs, number)
+    return spread(masks, number), spread(pairs, number), spread(sentences, 200)
 
 
 def list_commands(out: Path, model: str) -> str:
