@@ -201,7 +201,8 @@ def test_examples_mask_one_token_and_pair_neighbors(tmp_path: Path) -> None:
     sentences = [" ".join(draw.choices(words, k=8)) + "." for _ in range(400)]
     tokenizer = train_sentencepiece(sentences, settings=VocabularySettings(size=45))
     corpus = write_corpus(tmp_path, [tokenizer.encode_ids(sentences)], tokenizer)
-    masks, pairs, sample = select_examples(SimpleNamespace(held_out=corpus, tokenizer=tokenizer))
+    data: Any = SimpleNamespace(held_out=corpus, tokenizer=tokenizer)
+    masks, pairs, sample = select_examples(data)
     assert (len(masks), len(pairs), len(sample)) == (8, 8, 200)
     for text, word in masks:
         whole = tokenizer.encode(text.replace("[MASK]", word)).ids
