@@ -87,7 +87,7 @@ def count_plain_steps(args: argparse.Namespace, config: ModelConfig, source: Exa
 
 def train_ours(args: argparse.Namespace, data: PretrainData) -> dict[str, Any]:
     """`albert pretrain`, as anyone would call it."""
-    from albert.cli.progress import ProgressDisplay
+    from albert.cli.command import ProgressDisplay
     from albert.training.metrics import iter_records
     from albert.training.pretrain import pretrain
 

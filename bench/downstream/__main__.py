@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from albert.cli.progress import ProgressDisplay
+from albert.cli.command import ProgressDisplay
 from albert.errors import AlbertError
 from albert.files import write_text
 from albert.pretrained.hub import resolve_source

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from albert.cli.progress import ProgressDisplay
+from albert.cli.command import ProgressDisplay
 from albert.errors import AlbertError
 from albert.progress import Reporter
 from release.nano import answers, card, checkpoints, data, pack, score, snapshots

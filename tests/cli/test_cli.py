@@ -1,4 +1,4 @@
-"""The command line: what is printed where, which exit code follows, and how soon."""
+"""The command line: output, exit codes, and the time to start."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import pytest
 
 import albert
 from albert.cli import main as cli
-from albert.cli.results import CommandResult
+from albert.cli.command import CommandResult
 from albert.errors import InputError
 from albert.files import open_output
 from albert.training.recipes import RecipeShelf
@@ -31,14 +31,14 @@ def start(*words: str, stdout: Any = subprocess.PIPE) -> "subprocess.CompletedPr
 
 
 @pytest.fixture
-def register(monkeypatch) -> Callable[[Callable[[], CommandResult]], None]:
-    """Put one more command, `albert extra`, into the table."""
+def register(monkeypatch) -> Callable[..., None]:
+    """Add a command, `albert extra`, to the table."""
 
-    def add(function: Callable[[], CommandResult]) -> None:
+    def add(function: Callable[[], CommandResult], **options: bool) -> None:
         module = types.ModuleType("albert.cli.commands.extra")
-        module.extra = function  # type: ignore[attr-defined]
+        module.__dict__["extra"] = function
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(cli, "COMMANDS", (*cli.COMMANDS, cli.Command("extra", "extra:extra")))
+        monkeypatch.setattr(cli, "COMMANDS", (*cli.COMMANDS, cli.Command("extra", "extra:extra", **options)))
 
     return add
 
@@ -71,16 +71,11 @@ def test_every_command_explains_itself_and_has_the_common_options(name, run_albe
     assert "--debug" in done.out
 
 
-def test_help_names_the_recipes_to_pretrain_by(run_albert):
-    said, names = run_albert("pretrain", "--help").out, RecipeShelf("pretrain").list_names()
-    assert [name for name in names if name.removesuffix("-v2") not in said] == []
-
-
-def test_a_help_shows_its_brackets(run_albert, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    said = run_albert("vocab", "train", "--help").out
-    assert "hf:NAME[@CONFIG][:SPLIT]" in said
-    assert "[default: 30000; symbols: all]" in said
+def test_help_names_the_recipes_and_shows_brackets(run_albert):
+    help_text, names = run_albert("pretrain", "--help").out, RecipeShelf("pretrain").list_names()
+    help_text = "".join(help_text.split())
+    assert [name for name in names if name.removesuffix("-v2") not in help_text] == []
+    assert "hf:NAME[@CONFIG][:SPLIT]" in run_albert("vocab", "train", "--help").out
 
 
 def test_the_version_is_the_packages(run_albert):
@@ -89,33 +84,22 @@ def test_the_version_is_the_packages(run_albert):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "names"),
     [
-        (["parms"], "No such command 'parms'. Did you mean 'params'?"),
-        (["params", "--jsn"], "No such option: --jsn (Possible options: --json)"),
-        (["embed", "--modle", "x", "text"], "No such option: --modle (Possible options: --model)"),
-        (["embed", "--model", "x"], "Missing argument 'TEXT"),
-        (["embed", "text"], "Missing option '--model'"),
-        (["convert", "x"], "Missing argument 'DST'"),
-        (["fill-mask", "--model", "x", "--top", "many", "a [MASK]"], "Invalid value for '--top'"),
-        (["params", "nanoo"], "unknown preset 'nanoo'; did you mean nano?"),
-        (["params", "nothing-like-it"], "unknown preset 'nothing-like-it'; there are albert-base-v1,"),
-        (
-            ["params", "nano", "hidden_sise=8"],
-            "preset nano: unknown key hidden_sise; did you mean hidden_size?",
-        ),
-        (["params", "hidden_size=100"], "hidden_size 100 is not a multiple of num_attention_heads 12"),
-        (["params", "vocab_size='8000'"], "vocab_size is '8000': input should be a valid integer"),
+        (["parms"], ["parms", "params"]),
+        (["params", "--jsn"], ["--jsn", "--json"]),
+        (["embed", "--model", "x"], ["TEXT"]),
+        (["embed", "text"], ["--model"]),
+        (["fill-mask", "--model", "x", "--top", "many", "a [MASK]"], ["--top", "integer"]),
+        (["params", "nanoo"], ["nanoo", "nano?"]),
+        (["params", "nothing-like-it"], ["nothing-like-it", "albert-base-v1"]),
+        (["params", "nano", "hidden_sise=8"], ["hidden_sise", "hidden_size"]),
+        (["params", "hidden_size=100"], ["hidden_size 100", "num_attention_heads 12"]),
     ],
 )
-def test_a_users_mistake_is_one_line_that_says_what_there_is(words, said, run_albert):
-    assert said in run_albert(*words).error
-
-
-def test_a_users_mistake_exits_with_2():
-    done = start("params", "nanoo")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: unknown preset 'nanoo'; did you mean nano?\n"
+def test_a_mistake_is_one_line_with_the_value_and_the_fix(words, names, run_albert):
+    error = run_albert(*words).error
+    assert all(name in error for name in names), error
 
 
 def test_debug_shows_where_an_error_came_from(run_albert):
@@ -123,10 +107,10 @@ def test_debug_shows_where_an_error_came_from(run_albert):
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("Traceback (most recent call last):")
     assert "build_preset" in done.err
-    assert done.err.endswith("error: unknown preset 'nanoo'; did you mean nano?\n")
+    assert done.err.splitlines()[-1].startswith("error: ")
 
 
-def test_an_error_of_several_lines_is_told_in_one(register, run_albert):
+def test_an_error_of_several_lines_becomes_one(register, run_albert):
     def extra() -> CommandResult:
         raise InputError("first\n  second\nthird")
 
@@ -134,17 +118,14 @@ def test_an_error_of_several_lines_is_told_in_one(register, run_albert):
     assert run_albert("extra").error == "first second third"
 
 
-def test_our_own_mistake_exits_with_1_and_says_so(register, run_albert):
+def test_a_bug_exits_with_1(register, run_albert):
     def extra() -> CommandResult:
         raise ZeroDivisionError("no such number")
 
     register(extra)
     done = run_albert("extra")
     assert (done.code, done.out) == (1, "")
-    assert done.err == (
-        "error: this is a mistake in albert, not yours (ZeroDivisionError: no such number); "
-        "--debug shows where\n"
-    )
+    assert done.err.startswith("error: ZeroDivisionError: no such number (a bug")
     assert "Traceback" in run_albert("extra", "--debug").err
 
 
@@ -172,46 +153,27 @@ def test_an_interrupt_exits_with_130(where, register, run_albert, monkeypatch):
     assert (done.code, done.out, done.err) == (130, "", "error: interrupted\n")
 
 
-@pytest.mark.parametrize("is_ended", [True, False])
-def test_sigterm_leaves_nothing_half_written_and_exits_with_143(is_ended, run_albert, monkeypatch, tmp_path):
-    """Commands that answer it themselves are left alone: here, to what the test has installed."""
-
+@pytest.mark.parametrize("handles_sigterm", [False, True])
+def test_sigterm_leaves_nothing_half_written_and_exits_with_143(
+    handles_sigterm, register, run_albert, tmp_path
+):
     def extra() -> CommandResult:
         with open_output(tmp_path / "answers.jsonl") as file:
             file.write(b"half of the answ")
             signal.raise_signal(signal.SIGTERM)
         return CommandResult({}, lambda console: None)
 
-    module = types.ModuleType("albert.cli.commands.extra")
-    module.__dict__["extra"] = extra
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(cli, "COMMANDS", (cli.Command("extra", "extra:extra", is_ended=is_ended),))
+    register(extra, handles_sigterm=handles_sigterm)
     seen: list[int] = []
-    before = signal.signal(
-        signal.SIGTERM, signal.SIG_DFL if is_ended else lambda number, _: seen.append(number)
-    )
-    try:
-        done = run_albert("extra")
-        assert is_ended == (signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    if is_ended:
+    if handles_sigterm:
+        signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
+    done = run_albert("extra")
+    if handles_sigterm:
+        assert (done.code, seen) == (0, [signal.SIGTERM])
+    else:
         assert (done.code, done.out, done.err) == (143, "", "error: stopped by SIGTERM\n")
         assert not list(tmp_path.iterdir())
-    else:
-        assert (done.code, seen) == (0, [signal.SIGTERM])
-
-
-def test_commands_that_save_at_sigterm_do_so_themselves():
-    own = {command.name for command in cli.COMMANDS if not command.is_ended}
-    assert own == {"corpus prepare", "pretrain", "finetune", "study"}
-
-
-@pytest.mark.parametrize("stream", ["1", "2"])
-def test_a_stream_that_is_closed_is_no_mistake(stream):
-    words = ["sh", "-c", f'"$0" -m albert params --json {stream}>&-', sys.executable]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_json_has_stdout_to_itself(register, run_albert):
@@ -263,27 +225,21 @@ def seconds(*words: str) -> float:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_a_person_waits_for_is_quick(words, limit):
-    """By the time that the library of the command line takes to draw its help, whatever machine this is."""
+def test_help_and_params_are_quick(words, limit):
+    """Relative to the import of the library of the command line, whatever machine this is."""
     pairs = [(seconds(*words), seconds("-c", "import typer.rich_utils")) for _ in range(3)]
     ours, theirs = (min(times) for times in zip(*pairs, strict=True))
     assert ours < limit * theirs
 
 
-def test_help_and_params_do_without_torch():
+def test_help_and_params_do_not_import_torch():
     code = (
         "import sys\nfrom albert.cli.main import _run\n"
-        "codes = _run(['--help']), _run(['params', '--json']), _run(['params'])\n"
+        "codes = [_run(words.split()) for words in ('--help', 'finetune --help', 'params --json')]\n"
         "print(codes, 'torch' in sys.modules, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr == "(0, 0, 0) False\n"
-
-
-def test_an_unknown_name_in_the_package_is_refused_and_the_known_ones_are_listed():
-    assert {"load", "load_encoder", "Predictor", "SequenceEncoder"} <= set(dir(albert))
-    with pytest.raises(AttributeError, match="module 'albert' has no attribute 'laod'"):
-        albert.laod  # noqa: B018
+    assert done.stderr == "[0, 0, 0] False\n"
 
 
 @pytest.mark.parametrize(
@@ -297,7 +253,8 @@ def test_an_unknown_name_in_the_package_is_refused_and_the_known_ones_are_listed
     ],
     ids=lambda words: " ".join(words[:2]) if isinstance(words, list) else words,
 )
-def test_a_seed_that_is_told_twice_is_refused_by_every_command(run_albert, tmp_path, words, key):
-    told = run_albert(*words, "--out", tmp_path / "out", f"{key}=3", "--seed", "5")
-    assert told.error == f"{key}=3 and --seed: leave {key}=3 out, and give --seed"
+def test_two_seeds_are_rejected_by_every_command(run_albert, tmp_path, words, key):
+    error = run_albert(*words, "--out", tmp_path / "out", f"{key}=3", "--seed", "5").error
+    assert f"{key}=3" in error
+    assert "--seed" in error
     assert not (tmp_path / "out").exists()

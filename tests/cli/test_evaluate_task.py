@@ -1,15 +1,13 @@
-"""`albert evaluate` for fine-tuned models: a table for a person, JSON for a machine, files that are whole."""
+"""`albert evaluate` of fine-tuned models: tables, JSON and files."""
 
 import json
 
 import pytest
 
-from albert.tasks.evaluation import evaluate
-from albert.tasks.examples import identify_examples
 from tests.conftest import read_tree
 from tests.hub_cache import put_into_hub_cache
 from tests.tasks.finetuned_folder import EARLY, SENTIMENT, write_finetuned_folder
-from tests.tasks.published import TEXTS, write_entailment, write_sentiment, write_similarity, write_squad
+from tests.tasks.published import TEXTS, write_entailment, write_sentiment, write_squad
 from tests.tasks.tables import write_rows
 from tests.tasks.test_evaluation import facts_of
 
@@ -23,33 +21,21 @@ def sentiment(tiny_folder, tmp_path):
 
 @pytest.fixture
 def reviews(tmp_path):
-    rows = [{"review": text, "mood": ("bad", "fine", "good")[place % 3]} for place, text in enumerate(TEXTS)]
+    rows = [{"review": text, "mood": ("bad", "fine", "good")[i % 3]} for i, text in enumerate(TEXTS)]
     return write_rows(tmp_path / "reviews.csv", rows)
 
 
-def test_a_person_reads_scores_with_intervals_classes_and_confusions(sentiment, run_albert):
+def test_scores_with_intervals_classes_and_confusions_are_printed(sentiment, run_albert):
     done = run_albert(*sentiment)
     assert done.code == 0
     first, *lines = done.out.splitlines()
     assert first.startswith("sst-2 on dev: 12 examples, ")
     text = "\n".join(lines)
-    for words in ("accuracy", "95% interval", "negative", "positive", "precision", "gold ↓ predicted →"):
+    for words in ("accuracy", "95% interval", "negative", "positive", "precision", "temperature 1.000"):
         assert words in text
-    assert "points at temperature 1.000; best on these examples" in text
 
 
-def test_a_temperature_that_was_chosen_on_these_examples_is_not_judged_by_them(
-    sentiment, run_albert, tmp_path
-):
-    dev = evaluate("sst-2", model=tmp_path / "m", data=tmp_path / "glue").examples
-    task_file = tmp_path / "m" / "task.json"
-    task_file.write_text(json.dumps(json.loads(task_file.read_text()) | {"tuned_on": identify_examples(dev)}))
-    text = run_albert(*sentiment).out
-    assert "points, of halves, each at a temperature chosen on the other" in " ".join(text.split())
-    assert "would want" not in text
-
-
-def test_a_machine_reads_the_same_as_json(sentiment, run_albert):
+def test_json_has_the_same(sentiment, run_albert):
     values = json.loads(run_albert(*sentiment, "--json").out)
     assert values["task"] == "sst-2"
     assert values["scores"].keys() == values["intervals"].keys() == {"accuracy", "score"}
@@ -66,8 +52,8 @@ def test_the_folder_holds_scores_predictions_and_a_page(sentiment, run_albert, t
     scores = json.loads((out / "scores.json").read_text())
     assert scores["scores"] == printed["scores"]
     lines = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
-    assert [line["id"] for line in lines] == [str(place) for place in range(len(TEXTS))]
-    right = [line["label"] == ("negative", "positive")[place % 2] for place, line in enumerate(lines)]
+    assert [line["id"] for line in lines] == [str(i) for i in range(len(TEXTS))]
+    right = [line["label"] == ("negative", "positive")[i % 2] for i, line in enumerate(lines)]
     assert 100 * sum(right) / len(right) == pytest.approx(scores["scores"]["accuracy"])
     assert "<html" in (out / "report.html").read_text()
     assert printed["files"] == [str(out / name) for name in sorted(path.name for path in out.iterdir())]
@@ -93,8 +79,7 @@ def test_squad_gives_the_files_of_the_official_script(tiny_folder, run_albert, t
     words = ("squad-2.0", "--model", model, "--data", write_squad(tmp_path / "data"))
     done = run_albert("evaluate", *words, "--out", tmp_path / "out")
     assert done.code == 0
-    assert "the model's own" in done.out
-    assert "and scored on the other 6" in done.out
+    assert "the other 6" in done.out
     odds = json.loads((tmp_path / "out" / "null_odds.json").read_text())
     given = json.loads((tmp_path / "out" / "predictions.json").read_text())
     assert len(odds) == 12
@@ -126,9 +111,9 @@ def test_columns_are_named_as_in_fine_tuning(tiny_folder, run_albert, tmp_path, 
     words = ("evaluate", "classification", "--model", model, "--data", reviews)
     done = run_albert(*words, "columns.text=review", "columns.label=mood", "--json")
     assert json.loads(done.out)["split"] == "reviews.csv"
-    assert "no column '#1 String'" in run_albert(*words, "columns.text=#1 String").error
-    assert "did you mean text?" in run_albert(*words, "columns.texd=review").error
-    assert "only the columns of an own table can be set" in run_albert(*words, "max_length=128").error
+    assert "#1 String" in run_albert(*words, "columns.text=#1 String").error
+    assert "texd" in run_albert(*words, "columns.texd=review").error
+    assert "max_length" in run_albert(*words, "max_length=128").error
 
 
 def test_the_curve_of_early_exit_is_shown(tiny_folder, run_albert, tmp_path, reviews):
@@ -153,101 +138,73 @@ def test_a_page_alone(sentiment, run_albert, tmp_path):
 def test_a_report_that_cannot_be_written_is_rejected_before_anything_is(sentiment, run_albert, tmp_path):
     table = tmp_path / "glue" / "notes.csv"
     table.write_text("text,label\n")
-    for words, said in (
-        (("--report", tmp_path), "is a folder; give the name of an HTML file"),
-        (("--report", table), "notes.csv: exists and is no HTML file"),
-        (("--report", table / "errors.html"), "cannot write in"),
-        (("--report", "/proc/nowhere/errors.html"), "cannot write in"),
-        (("--report", tmp_path / "errors.html", "--split", "test"), "has no labels"),
+    for words, name in (
+        (("--report", tmp_path), str(tmp_path)),
+        (("--report", table), "notes.csv"),
+        (("--report", tmp_path / "errors.html", "--split", "test"), "labels"),
     ):
-        done = run_albert(*sentiment, "--out", tmp_path / "out", *words)
-        assert said in done.error
+        assert name in run_albert(*sentiment, "--out", tmp_path / "out", *words).error
         assert not (tmp_path / "out").exists()
     assert table.read_text() == "text,label\n"
 
 
-def test_options_that_do_not_fit_are_refused(sentiment, run_albert, tmp_path):
-    plain = ("evaluate", "pretraining", "--model", "x", "--data", "y")
-    for words, said in (
-        ((*sentiment, "--examples", 5), "--examples means nothing to sst-2; leave it out"),
-        ((*sentiment, "--held-out"), "--held-out means nothing to sst-2"),
-        ((*sentiment, "--exits"), "m has none; fine-tune a model with has_exits=true"),
-        ((*sentiment, "--select"), "1 model is nothing to choose from"),
-        ((*sentiment, "--report", tmp_path), "is a folder"),
-        ((*sentiment, "columns.text=a"), "sst-2 has files of its own"),
-        ((*plain, "--split", "dev"), "--split means nothing to pretraining; leave it out"),
-        ((*plain, "--select"), "--select means nothing to pretraining"),
-        ((*plain, "--model", "z"), "2 models, and pretraining is scored for one"),
-        (("evaluate", "sts-2", "--model", "x", "--data", "y"), "no task 'sts-2'; did you mean sts-b?"),
+def test_options_that_do_not_fit_are_rejected(sentiment, run_albert):
+    pretraining = ("evaluate", "pretraining", "--model", "x", "--data", "y")
+    for words, names in (
+        ((*sentiment, "--examples", 5), ["--examples", "sst-2"]),
+        ((*sentiment, "--held-out"), ["--held-out", "sst-2"]),
+        ((*sentiment, "--exits"), ["--exits", "has_exits=true"]),
+        ((*sentiment, "--select"), ["1 model"]),
+        ((*sentiment, "columns.text=a"), ["sst-2"]),
+        ((*pretraining, "--split", "dev"), ["--split", "pretraining"]),
+        ((*pretraining, "--seed", "0"), ["--seed", "pretraining"]),
+        ((*pretraining, "--model", "z"), ["2 models"]),
+        (("evaluate", "sts-2", "--model", "x", "--data", "y"), ["sts-2", "sts-b"]),
     ):
-        assert said in run_albert(*words).error
+        error = run_albert(*words).error
+        assert all(name in error for name in names), error
 
 
-def test_what_is_in_the_way_is_not_lost(sentiment, run_albert, tmp_path):
+def test_other_files_in_out_are_not_replaced(sentiment, run_albert, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
-    assert (
-        "holds something else than an evaluation of sst-2 on dev"
-        in run_albert(*sentiment, "--out", out).error
-    )
+    for path in (out, out / "thesis.txt"):
+        assert str(path) in run_albert(*sentiment, "--out", path).error
     assert (out / "thesis.txt").read_text() == "years of work"
-    assert "is a file, and a folder is to be" in run_albert(*sentiment, "--out", out / "thesis.txt").error
-    assert (out / "thesis.txt").read_text() == "years of work"
-    assert run_albert(*sentiment, "--out", tmp_path / "one").code == 0
-    before = read_tree(tmp_path / "one")
-    assert (
-        "an evaluation of sst-2 on test"
-        in run_albert(*sentiment, "--out", tmp_path / "one", "--split", "test").error
-    )
-    assert read_tree(tmp_path / "one") == before
-    (tmp_path / "one" / "notes.txt").write_text("beside the scores")
-    said = "one: holds notes.txt, which writing an evaluation there would remove; choose another folder"
-    assert said in run_albert(*sentiment, "--out", tmp_path / "one").error
-    assert read_tree(tmp_path / "one") == {**before, "notes.txt": b"beside the scores"}
+    one = tmp_path / "one"
+    assert run_albert(*sentiment, "--out", one).code == 0
+    before = read_tree(one)
+    assert "test" in run_albert(*sentiment, "--out", one, "--split", "test").error
+    (one / "notes.txt").write_text("beside the scores")
+    assert "notes.txt" in run_albert(*sentiment, "--out", one).error
+    assert read_tree(one) == {**before, "notes.txt": b"beside the scores"}
 
 
-@pytest.mark.parametrize("split", ["dev", "test"])
-def test_nothing_is_left_of_what_fails_halfway(split, tiny_folder, run_albert, tmp_path, monkeypatch):
-    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts_of("sts-b"))
-    data = write_similarity(tmp_path / "glue")
-
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device", "disk")
-
-    monkeypatch.setattr("albert.tasks.evaluation_files.format_answers", fail)
-    words = ("sts-b", "--model", model, "--data", data, "--split", split, "--out", tmp_path / "out")
-    done = run_albert("evaluate", *words)
-    assert (done.code, done.out) == (2, "")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["glue", "m"]
-
-
-def test_the_wrong_model_is_told_in_one_line(tiny_folder, run_albert, tmp_path):
+def test_the_model_of_another_task_is_rejected(tiny_folder, run_albert, tmp_path):
     model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts_of("mnli"))
     data = write_entailment(tmp_path / "glue")
-    said = run_albert("evaluate", "rte", "--model", model, "--data", data).error
-    assert said.endswith("but rte has entailment, not_entailment; give a model of rte")
+    error = run_albert("evaluate", "rte", "--model", model, "--data", data).error
+    assert "not_entailment" in error
     done = run_albert("evaluate", "ax", "--model", model, "--data", data, "--out", tmp_path / "out")
     assert (tmp_path / "out" / "AX.tsv").read_text().startswith("index\tprediction\n0\t")
     assert done.code == 0
 
 
 @pytest.mark.parametrize("words", [(), ("--exits",)])
-def test_a_revision_of_the_hub_is_the_one_that_is_asked(
-    run_albert, tiny_folder, tmp_path, monkeypatch, words
-):
+def test_a_revision_of_the_hub_is_used(run_albert, tiny_folder, tmp_path, monkeypatch, words):
     facts = EARLY.model_copy(update={"metrics": ("accuracy",)})
     model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts)
     put_into_hub_cache(
         "someone/early", model, cache=tmp_path / "cache", revision="v2", monkeypatch=monkeypatch
     )
-    rows = [{"text": text, "label": EARLY.labels[place % 2]} for place, text in enumerate(TEXTS)]
+    rows = [{"text": text, "label": EARLY.labels[i % 2]} for i, text in enumerate(TEXTS)]
     data = write_rows(tmp_path / "dev.csv", rows)
-    asked = ["evaluate", EARLY.task, "--model", "someone/early", "--data", data, *words]
-    assert "'someone/early' is not in the cache" in run_albert(*asked).error
-    done = run_albert(*asked, "--revision", "v2", "--json")
+    command = ["evaluate", EARLY.task, "--model", "someone/early", "--data", data, *words]
+    assert "someone/early" in run_albert(*command).error
+    done = run_albert(*command, "--revision", "v2", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["models"] == ["someone/early"]
     for task in (EARLY.task, "pretraining"):
         local = ["evaluate", task, "--model", model, "--data", data, "--revision", "v2"]
-        assert "is a local path and has no revision 'v2'" in run_albert(*local).error
+        assert "v2" in run_albert(*local).error

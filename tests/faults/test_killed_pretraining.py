@@ -100,7 +100,7 @@ def test_sigterm_during_a_save_saves_and_says_so(start, undisturbed, tmp_path):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 143
     assert b"stopped by SIGTERM at step" in err
-    assert b"--resume goes on" in err
+    assert b"resume it with --resume" in err
     assert b"Traceback" not in err
     steps = CheckpointFolder(out / "checkpoints").list_steps()
     assert CheckpointFolder(out / "checkpoints").load(steps[-1]).step == steps[-1]

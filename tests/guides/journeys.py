@@ -1,6 +1,6 @@
-"""A guide comes in as Markdown; its blocks go out in their order, and are run as a person would run them.
+"""Read the code blocks of a guide, and run them in order as a person would.
 
-A comment right before a block says openly what a test does otherwise, one change in each:
+A comment right before a block says what the test changes, one change in each:
 
     <!-- test: --budget 1h → num_steps=20 -->     less of the same: the right words for the left
     <!-- test: skip: needs two machines -->       not run, and why
@@ -17,8 +17,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
 RUNNERS = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
-# What a guide only shows: what is seen on the screen, and files.
-SHOWN = ("text", "yaml")
 _COMMENT = re.compile(r"<!-- test: (.+) -->")
 _FENCE = re.compile(r"```(\w*)")
 _SECONDS = 900  # a journey takes a minute; a machine may be busy
@@ -26,7 +24,7 @@ _SECONDS = 900  # a journey takes a minute; a machine may be busy
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its text as it is run, and the line where it begins in the guide."""
+    """A fenced block: its language, its text as it is run, and its first line in the guide."""
 
     guide: str
     line: int
@@ -41,24 +39,24 @@ class Block:
 
 
 def list_guides() -> list[str]:
-    """The names of the journeys."""
+    """Return the names of the guides."""
     return sorted(path.stem for path in GUIDES.glob("*.md") if path.stem != "README")
 
 
 def read_blocks(path: Path, *, is_changed: bool = True) -> list[Block]:
-    """The fenced blocks of a page; `is_changed=False` leaves them as the reader sees them."""
+    """Return the fenced blocks of a page; `is_changed=False` leaves them as the reader sees them."""
     blocks: list[Block] = []
-    wishes: list[str] = []
+    changes: list[str] = []
     lines = iter(enumerate(path.read_text(encoding="utf-8").splitlines(), start=1))
     for number, line in lines:
         if comment := _COMMENT.fullmatch(line):
-            wishes.append(comment[1])
+            changes.append(comment[1])
         elif fence := _FENCE.fullmatch(line):
             text = "".join(f"{inner}\n" for inner in _iter_fenced(lines))
-            blocks.append(_build_block(path.stem, number, fence[1], text, wishes if is_changed else []))
-            wishes = []
-        elif wishes:
-            raise AssertionError(f"{path.name}, line {number}: a comment for tests stands before its block")
+            blocks.append(_build_block(path.stem, number, fence[1], text, changes if is_changed else []))
+            changes = []
+        elif changes:
+            raise AssertionError(f"{path.name}, line {number}: no block follows the comment for tests")
     return blocks
 
 
@@ -70,24 +68,21 @@ def _iter_fenced(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
     raise AssertionError("a block has no end")
 
 
-def _build_block(guide: str, number: int, language: str, text: str, wishes: list[str]) -> Block:
+def _build_block(guide: str, number: int, language: str, text: str, changes: list[str]) -> Block:
     reason = None
-    for wish in wishes:
-        if wish.startswith("skip: "):
-            reason = wish.removeprefix("skip: ")
+    for change in changes:
+        if change.startswith("skip: "):
+            reason = change.removeprefix("skip: ")
             continue
-        words, arrow, others = wish.partition(" → ")
-        assert arrow, f"{guide}, line {number}: {wish!r} is neither `skip: reason` nor `words → others`"
-        assert words in text, f"{guide}, line {number}: {words!r} does not stand there"
+        words, arrow, others = change.partition(" → ")
+        assert arrow, f"{guide}, line {number}: {change!r} is neither `skip: reason` nor `words → others`"
+        assert words in text, f"{guide}, line {number}: {words!r} is not in the block"
         text = text.replace(words, others)
     return Block(guide, number, language, text, reason)
 
 
 def run_guide(name: str, folder: Path) -> str:
-    """Run all blocks of a guide in a folder, one after the other; what they printed goes out.
-
-    A block that does not exit with 0 is an error that shows it and all that it printed.
-    """
+    """Run all blocks of a guide in a folder, one after the other, and return what they printed."""
     return "\n".join(run_block(block, folder) for block in read_blocks(GUIDES / f"{name}.md") if block.is_run)
 
 

@@ -1,4 +1,4 @@
-"""Where the package was built without the released model, an untrained one stands in for it, by its name."""
+"""An untrained model in place of the released one, if the package was built without it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every command and every line of Python in the README works: tiny inputs stand where it has capitals."""
+"""Every command and every line of Python in the README works on tiny inputs."""
 
 import os
 import re
@@ -14,13 +14,13 @@ import pytest
 
 from albert.cli.main import _run
 from tests.guides.journeys import ROOT
-from tests.guides.readme import list_commands, list_other_lines, list_scripts
+from tests.guides.readme import list_commands, list_scripts
 from tests.guides.stand_in import put_stand_in
 from tests.guides.typed_commands import iter_typed
 from tests.tasks.published import TEXTS, write_lines
 from tests.training.conftest import tell_stories
 
-# A word of capitals stands for something of the reader's: MODEL, TEXTS…, RUN2.
+# A word of capitals is a placeholder: MODEL, TEXTS…, RUN2.
 _PLACEHOLDER = re.compile(r"(?<![\w\[])[A-Z]{3,}[0-9]?…?(?![\w\]])")
 FEW_STEPS = "num_steps=4 batch_size=4 num_evaluations=1 held_out.num_examples=8 num_workers=0"
 ONE_EPOCH = "num_epochs=1 num_evaluations=1 max_length=32"
@@ -28,7 +28,7 @@ ONE_EPOCH = "num_epochs=1 num_evaluations=1 max_length=32"
 
 @dataclass(frozen=True)
 class Filling:
-    """What stands for a command's placeholders, in their order; `less` of some words, and `more` behind."""
+    """The values of a command's placeholders in order; `less` replaces words, and `more` is added."""
 
     words: str = ""
     less: Mapping[str, str] = field(default_factory=dict)
@@ -89,8 +89,8 @@ def find_filling(command: str) -> Filling:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with all that the README supposes: texts, a model, a task's files."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what the README assumes: texts, a model, a task's files."""
     (tmp_path / "texts").mkdir()
     stories = "\n\n".join("\n".join(story) for story in tell_stories(200))
     (tmp_path / "texts" / "stories.txt").write_text(stories + "\n", encoding="utf-8")
@@ -114,20 +114,20 @@ def test_every_command_has_a_filling_and_every_filling_a_command():
 
 
 @pytest.mark.slow
-def test_every_command_of_the_readme_works(place, capsys):
+def test_every_command_of_the_readme_works(folder, capsys):
     for command in list_commands():
         filled = find_filling(command).fill(command)
         (words,) = iter_typed(filled)
         code = _run(words)
         captured = capsys.readouterr()
         assert code == 0, f"{filled}\n{captured.out}\n{captured.err}"
-    assert (place / "quick" / "report.html").is_file()
-    assert (place / "study" / "report.html").is_file()
-    assert (place / "answers.jsonl").read_text(encoding="utf-8").count("\n") == 1
+    assert (folder / "quick" / "report.html").is_file()
+    assert (folder / "study" / "report.html").is_file()
+    assert (folder / "answers.jsonl").read_text(encoding="utf-8").count("\n") == 1
 
 
 @pytest.mark.slow
-def test_the_python_of_the_readme_works(place):
+def test_the_python_of_the_readme_works(folder):
     assert _run(["vocab", "train", "texts", "--out", "vocab", "--size", "90"]) == 0
     assert _run(["corpus", "prepare", "texts", "--vocab", "vocab", "--out", "corpus"]) == 0
     for script in list_scripts():
@@ -139,32 +139,18 @@ def test_the_python_of_the_readme_works(place):
         assert [len(states) for states in names["states"]] == [4, 3]
 
 
-# What `make` runs, and how the package is installed: looked at, since these tests run in what they make.
-MAKE = {"make quickstart": "albert quickstart", "make test": "pytest"}
 INSTALL = "pip install -c constraints.txt ."
-
-
-def test_no_other_line_of_the_readme_escapes() -> None:
-    assert sorted(list_other_lines()) == sorted([*MAKE, INSTALL])
-
-
-@pytest.mark.parametrize("command", MAKE)
-def test_make_knows_the_targets_of_the_readme(command: str) -> None:
-    make, target = command.split()
-    told = subprocess.run([make, "-n", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert MAKE[command] in told
-
 
 # Python reads this file when it starts: what only the extras and the tests bring cannot be imported.
 WITHOUT_EXTRAS = """
 import sys
 
-class Refusal:
+class Blocker:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {extras}:
             raise ImportError(f"{name} comes with an extra")
 
-sys.meta_path.insert(0, Refusal())
+sys.meta_path.insert(0, Blocker())
 """.replace("{extras}", repr({
     "ray", "datasets", "transformers", "accelerate", "sentence_transformers", "pytest", "hypothesis",
     "psutil", "pandas", "aiohttp", "requests", "mypy",
@@ -195,6 +181,6 @@ def test_an_installed_package_has_all_that_it_needs(tmp_path: Path) -> None:
     assert "11,683,584" in run("params", "albert-base").stdout
     assert "mask 1:" in run("fill-mask", "--model", "nano", "the [MASK] was dark").stdout
     (tmp_path / "a.txt").write_text("It was dark.\n", encoding="utf-8")
-    refused = run("corpus", "prepare", "a.txt", "--vocab", "nano", "--out", "corpus", "--engine", "ray")
-    assert refused.returncode == 2
-    assert "needs the extra `ray`; in the clone, run: pip install" in refused.stderr
+    rejected = run("corpus", "prepare", "a.txt", "--vocab", "nano", "--out", "corpus", "--engine", "ray")
+    assert rejected.returncode == 2
+    assert "needs the extra `ray`; in the clone, run: pip install" in rejected.stderr

@@ -1,4 +1,4 @@
-"""Blocks of a shell come in; the `albert` commands that a reader types there go out, and are checked."""
+"""Find the `albert` commands in blocks of shell code, and parse them."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ _MAX_WORDS_BEFORE = 40  # of torchrun
 
 
 def iter_typed(text: str) -> Iterator[list[str]]:
-    """The words behind each `albert` of a shell's block, and behind `-m albert` of a launcher."""
+    """Yield the words after each `albert` of a shell block, and after `-m albert` of a launcher."""
     for line in _iter_commands(text):
         for words in _split_line(line):
             if words[:1] == ["albert"]:
@@ -26,7 +26,7 @@ def iter_typed(text: str) -> Iterator[list[str]]:
 
 
 def _iter_commands(text: str) -> Iterator[str]:
-    """The lines of a block, continued ones joined, without what is handed to a program as its input."""
+    """Yield the lines of a block, continued ones joined, without here-documents."""
     lines = iter(text.replace("\\\n", " ").splitlines())
     for line in lines:
         yield _HEREDOC.sub("", line)
@@ -43,9 +43,7 @@ def _split_line(line: str) -> Iterator[list[str]]:
         if word in _BREAKS:
             yield words
             words = []
-        elif words or not re.fullmatch(
-            r"[A-Z_]+=.*", word
-        ):  # a variable before a command is none of its words
+        elif words or not re.fullmatch(r"[A-Z_]+=.*", word):  # variables come before a command
             words.append(word)
     yield words
 
@@ -56,7 +54,7 @@ def _build_tree() -> Any:
 
 
 def check_typed(words: list[str]) -> None:
-    """Parse the words of a command as `albert` would, without running it; what is wrong is an error."""
+    """Parse the words of a command as `albert` would, without running it; raise if they are wrong."""
     command = _build_tree()
     path = "albert"
     while hasattr(command, "commands"):
@@ -64,31 +62,3 @@ def check_typed(words: list[str]) -> None:
         assert words[0] in command.commands, f"{path} {words[0]}: there is no such command"
         command, path, words = command.commands[words[0]], f"{path} {words[0]}", words[1:]
     command.make_context(path, list(words))
-
-
-def list_options(words: list[str]) -> set[str]:
-    """The options of the command that the words begin with."""
-    command = _build_tree()
-    for word in words:
-        if not hasattr(command, "commands") or word.startswith("-"):
-            break
-        assert word in command.commands, f"{word}: there is no such command"
-        command = command.commands[word]
-    return set(_iter_own_options(command))
-
-
-def list_every_option() -> set[str]:
-    """The options that some command has."""
-    return set(_iter_every_option(_build_tree()))
-
-
-def _iter_every_option(command: Any) -> Iterator[str]:
-    yield from _iter_own_options(command)
-    for child in getattr(command, "commands", {}).values():
-        yield from _iter_every_option(child)
-
-
-def _iter_own_options(command: Any) -> Iterator[str]:
-    yield "--help"
-    for parameter in command.params:
-        yield from (*parameter.opts, *parameter.secondary_opts)

@@ -260,7 +260,7 @@ def test_stopped_with_workers_every_one_of_them_saves_and_the_report_is_written(
     first.send_signal(number)
     _, told = first.communicate(timeout=60)
     assert first.returncode == code
-    assert told.splitlines()[-1] == f"stopped by {number.name} and saved; the same command goes on"
+    assert told.splitlines()[-1] == f"stopped by {number.name} and saved; run the same command to continue"
     assert "leaked" not in told
     assert len(list(out.glob("arms/*/*/pretrain/checkpoints/step-*"))) >= 2
     assert (out / "report.html").is_file()

@@ -5,8 +5,6 @@ import json
 import fsspec
 import pytest
 
-from albert.cli.doctor.checks import check_corpus
-from albert.cli.doctor.run import load_run
 from albert.training.pretrain import pretrain
 
 
@@ -34,13 +32,3 @@ def test_training_and_evaluating_from_a_store(run_albert, recipe, story_corpus, 
     words = ("evaluate", "pretraining", "--model", tmp_path / "here", "--examples", 4, "--json", "--data")
     scores = [json.loads(run_albert(*words, data).out)["scores"] for data in (story_corpus, stored)]
     assert scores[0] == scores[1]
-
-
-def test_the_doctor_looks_at_the_store(recipe, stored, tmp_path):
-    pretrain(recipe, data=stored, out=tmp_path / "run", overrides=["num_steps=2"])
-    run = load_run(tmp_path / "run")
-    assert not list(check_corpus(run))
-    fsspec.filesystem("memory").rm_file(f"/{tmp_path.name}/manifest.json")
-    (found,) = check_corpus(run)
-    assert found.title == "the corpus cannot be opened"
-    assert str(found.figures["reason"]).startswith(f"{stored}: no manifest.json")

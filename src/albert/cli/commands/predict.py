@@ -1,4 +1,4 @@
-"""`albert predict`: a task, models and questions come in; a line of JSON for each answer goes out."""
+"""`albert predict`: the predictions of fine-tuned models for the rows of a file, as lines of JSON."""
 
 import io
 import os
@@ -6,56 +6,49 @@ import stat
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from albert.cli.options import Depth, Device, Force, PrecisionName, check_new_file
-from albert.cli.progress import ProgressDisplay
-from albert.cli.results import CommandResult
-from albert.errors import InputError
+from albert.cli.command import (
+    CommandResult,
+    Depth,
+    Device,
+    Force,
+    PrecisionName,
+    ProgressDisplay,
+    check_new_file,
+)
 from albert.progress import NullReporter
+
+if TYPE_CHECKING:
+    from albert.tasks.predict import Stream
 
 
 def predict(
-    task: Annotated[
-        str, typer.Argument(metavar="TASK", help="what the model was fine-tuned for: sst-2, words …")
-    ],
+    task: Annotated[str, Argument(metavar="TASK", help="what the model was fine-tuned for: sst-2, words …")],
     source: Annotated[
-        str,
-        typer.Argument(metavar="INPUT", help="a table, a folder of the task, or - for standard input"),
+        str, Argument(metavar="INPUT", help="table, folder of the task, or - for standard input")
     ],
-    model: Annotated[
-        list[str], typer.Option("--model", "-m", help="a fine-tuned folder; several are an ensemble")
-    ],
+    model: Annotated[list[str], Option("--model", "-m", help="fine-tuned folder; several are an ensemble")],
     settings: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[key=value…]", help="names of columns, as in columns.text=review"),
+        list[str] | None, Argument(metavar="[key=value…]", help="names of columns, as in columns.text=review")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="write the answers to this file, not to standard output")
-    ] = None,
+    out: Annotated[Path | None, Option(help="write the predictions to this file, not to stdout")] = None,
     force: Force = False,
     format: Annotated[
         str | None,
-        typer.Option(
-            "--format", help="csv, tsv, jsonl, parquet, conll or lines (a text each), by the file's name"
-        ),
+        Option(help="csv, tsv, jsonl, parquet, conll or lines (one text each) [default: by the file's name]"),
     ] = None,
-    split: Annotated[
-        str | None, typer.Option("--split", help="of a task's folder: the split to answer [default: test]")
-    ] = None,
+    split: Annotated[str | None, Option(help="split of the task's folder [default: test]")] = None,
     depth: Depth = None,
     patience: Annotated[
-        int | None,
-        typer.Option(
-            "--patience", help="of a model with exits: stop once so many layers agree with the one before"
-        ),
+        int | None, Option(help="early exit: stop when so many layers in a row agree with the one before")
     ] = None,
     device: Device = "auto",
     precision: PrecisionName = "float32",
 ) -> CommandResult:
-    """Answer every question of a file or of standard input, of any size, as lines of JSON."""
+    """Predict every row of a file or stdin, as lines of JSON."""
     from albert.model.runtime import build_runtime
     from albert.settings import apply_overrides, build_settings
     from albert.tasks.predict import PredictionSettings
@@ -64,21 +57,21 @@ def predict(
     check_new_file(out, force=force)
     values = apply_overrides({}, settings or [], literal="columns")
     chosen = build_settings(PredictionSettings, values=values, source="predict")
-    runtime = build_runtime(device, precision, source="predict")
-    # On a terminal the answers themselves show how far it is.
-    display: Any = ProgressDisplay() if out is not None or not sys.stdout.isatty() else nullcontext(_Words())
+    # On a terminal the predictions themselves show the progress.
+    is_shown = out is not None or not sys.stdout.isatty()
+    display: Any = ProgressDisplay() if is_shown else nullcontext(_MessageReporter())
     with display as reporter:
         summary = run(
             task,
             models=model,
-            source=_open_standard_input() if source == "-" else source,
-            target=out or _find_standard_output(),
+            source=_open_stdin() if source == "-" else source,
+            target=out or sys.stdout.buffer,  # UTF-8, whatever the terminal's encoding is
             columns=chosen.columns,
             split=split,
             format=format,
             depth=depth,
             patience=patience,
-            runtime=runtime,
+            runtime=build_runtime(device, precision, source="predict"),
             reporter=reporter,
         )
     data = {
@@ -89,36 +82,26 @@ def predict(
     }
 
     def render(console: Any) -> None:
-        left_out = f", {summary.num_skipped:,} rows left out" if summary.num_skipped else ""
-        console.print(f"{out}: {summary.num_answers:,} answers{left_out}", markup=False)
+        skipped = f", {summary.num_skipped:,} rows skipped" if summary.num_skipped else ""
+        console.print(f"{out}: {summary.num_answers:,} predictions{skipped}")
 
     return CommandResult(data, render, is_silent=out is None)
 
 
-class _Words(NullReporter):
-    """Says what must be said, and shows nothing."""
+class _MessageReporter(NullReporter):
+    """Prints messages and no progress."""
 
     def say(self, text: str) -> None:
-        """A line on standard error."""
         print(text, file=sys.stderr, flush=True)
 
 
-def _open_standard_input() -> Any:
-    """Standard input without a buffer: what is typed or piped is there at once, and no lock outlives us."""
+def _open_stdin() -> "Stream":
+    """Open standard input without a buffer, so that each line is answered when it arrives."""
     from albert.tasks.predict import Stream
 
     try:
         number = sys.stdin.fileno()
-    except (OSError, ValueError, AttributeError):  # another program's idea of one
-        if sys.stdin is None:
-            raise InputError("there is no standard input; give a file") from None
-        return Stream(
-            getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode()), is_live=False
-        )
-    file: Any = open(number, "rb", buffering=0, closefd=False)  # noqa: SIM115 - it stays open
+    except io.UnsupportedOperation:  # replaced by another stream, as in a test
+        return Stream(sys.stdin.buffer, is_live=False)
+    file: Any = open(number, "rb", buffering=0, closefd=False)  # noqa: SIM115
     return Stream(file, is_live=not stat.S_ISREG(os.fstat(number).st_mode))
-
-
-def _find_standard_output() -> BinaryIO:
-    """Bytes: UTF-8 whatever the terminal is set to."""
-    return sys.stdout.buffer

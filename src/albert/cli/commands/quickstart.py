@@ -1,35 +1,29 @@
-"""The command `albert quickstart`."""
+"""`albert quickstart`: from text to a fine-tuned model in about ten minutes."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from albert.cli.options import tell_stopped
-from albert.cli.progress import ProgressDisplay
-from albert.cli.results import CommandResult
+from albert.cli.command import CommandResult, ProgressDisplay, report_stop
 
 
 def quickstart(
     settings: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[key=value…]", help="as in vocab_size=4000 num_train=500 pretrain.batch_size=16"
-        ),
+        Argument(metavar="[key=value…]", help="as in vocab_size=4000 num_train=500 pretrain.batch_size=16"),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", help="a folder of your own text, instead of the King James Bible")
+        Path | None, Option(help="folder or file of your own text, instead of the King James Bible")
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", help="the folder to write; started again, it continues")
-    ] = Path("quickstart"),
-    minutes: Annotated[float, typer.Option("--minutes", help="of pretraining")] = 3.0,
-    model: Annotated[str, typer.Option("--model", help="the pretrained model to fine-tune")] = "nano",
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="of weights, examples and dropout [default: 0]")
-    ] = None,
+    out: Annotated[Path, Option(help="folder to write; the same command continues a stopped one")] = Path(
+        "quickstart"
+    ),
+    minutes: Annotated[float, Option(help="time of pretraining")] = 3.0,
+    model: Annotated[str, Option(help="pretrained model to fine-tune")] = "nano",
+    seed: Annotated[int | None, Option(help="of weights, examples and dropout [default: 0]")] = None,
 ) -> CommandResult:
-    """Pretrain, interrupt, resume and fine-tune in about ten minutes, and write a report."""
+    """Pretrain, resume, fine-tune and report in ten minutes."""
     from albert.cli.quickstart import QuickstartSettings, run_quickstart
     from albert.settings import add_seed, build_settings
     from albert.training.loop import StoppedError
@@ -44,21 +38,21 @@ def quickstart(
         with ProgressDisplay() as display:
             result = run_quickstart(chosen, data=data, out=out, reporter=display)
     except StoppedError as stopped:
-        code = tell_stopped(str(stopped), go_on="run the same command to continue")
+        code = report_stop(str(stopped), "run the same command to continue")
         return CommandResult({"is_finished": False}, lambda console: None, exit_code=code)
     values = {"is_finished": True, **result}
-    return CommandResult(values, lambda console: _render(console, values))
 
+    def render(console: Any) -> None:
+        run, reviews = values["pretraining"], values["reviews"]
+        console.print(
+            f"held-out loss after {run['steps']:,} steps of pretraining: {run['start']['mlm_loss']:.3f} → "
+            f"{run['end']['mlm_loss']:.3f} (unigram baseline: {run['unigram_loss']:.3f})"
+        )
+        if reviews is not None:
+            scores = ", ".join(f"{name} {found['value']:.1f}%" for name, found in reviews["accuracy"].items())
+            console.print(f"accuracy on reviews: {scores.replace('_', ' ')}")
+        for reason in values["left_out"]:
+            console.print(f"skipped: {reason}", soft_wrap=True)
+        console.print(f"report: {values['report']}", soft_wrap=True)
 
-def _render(console: Any, values: dict[str, Any]) -> None:
-    run, reviews = values["pretraining"], values["reviews"]
-    console.print(
-        f"held-out loss after {run['steps']:,} steps of pretraining: {run['start']['mlm_loss']:.3f} → "
-        f"{run['end']['mlm_loss']:.3f} (unigram baseline: {run['unigram_loss']:.3f})"
-    )
-    if reviews is not None:
-        scores = ", ".join(f"{name} {found['value']:.1f}%" for name, found in reviews["accuracy"].items())
-        console.print(f"accuracy on reviews: {scores.replace('_', ' ')}")
-    for reason in values["left_out"]:
-        console.print(f"left out: {reason}", markup=False, soft_wrap=True)
-    console.print(f"report: {values['report']}", markup=False, soft_wrap=True)
+    return CommandResult(values, render)

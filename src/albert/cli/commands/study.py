@@ -1,66 +1,48 @@
-"""`albert study`: the name of an experiment of the paper comes in; a report of it at our scale goes out."""
+"""`albert study`: repeat an experiment of the paper at a small scale and write a report."""
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from albert.cli.options import Budget, tell_stopped
-from albert.cli.progress import ProgressDisplay
-from albert.cli.results import CommandResult
-
-if TYPE_CHECKING:
-    from albert.study.settings import StudyOutcome
+from albert.cli.command import Budget, CommandResult, ProgressDisplay, print_table, report_stop
 
 
 def study(
     name: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="NAME",
             help="overall, embedding, sharing, objective, same-time, same-size, data, dropout, depth, width, "
-            "layers, speed, memory, agreement, all; or a YAML file of arms",
+            "layers, speed, memory, agreement, all; or a YAML file of variants",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="the folder of the study; started again, it goes on")],
+    out: Annotated[Path, Option(help="folder of the study; the same command continues a stopped one")],
     settings: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[key=value…]", help="as in num_seeds=5 pretrain.num_steps=2000 tasks=[sst-2]"
-        ),
+        Argument(metavar="[key=value…]", help="as in num_seeds=5 pretrain.num_steps=2000 tasks=[sst-2]"),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            "--data",
-            help="a prepared corpus, for studies that train; BLiMP's folder or archive, for agreement",
-        ),
+        Option(help="prepared corpus, for studies that train; BLiMP's folder or archive, for agreement"),
     ] = None,
-    task_data: Annotated[
-        str | None, typer.Option("--task-data", help="the folder that has glue/, squad/ and race/")
-    ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option("--model", help="a trained model to look at; may be repeated")
-    ] = None,
+    task_data: Annotated[str | None, Option(help="folder that has glue/, squad/ and race/")] = None,
+    model: Annotated[list[str] | None, Option(help="trained model to measure; may be repeated")] = None,
     arms: Annotated[
-        str, typer.Option("--arms", help="these, the base and what they start from, as in all,none")
+        str, Option(help="only these variants, the base and what they start from, as in all,none")
     ] = "",
     budget: Budget = None,
     seed: Annotated[
-        int | None,
-        typer.Option("--seed", help="the first seed of every arm; or that of agreement's sentences"),
+        int | None, Option(help="first seed of every variant; of agreement, seed of the sentences")
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="local, or ray: arms side by side")] = "local",
+    engine: Annotated[str, Option(help="local, or ray: variants in parallel")] = "local",
     workers: Annotated[
-        int | None,
-        typer.Option("--workers", help="arms at a time; one, or with ray as many as there is room"),
+        int | None, Option(help="variants in parallel; one, or with ray as many as fit")
     ] = None,
-    address: Annotated[
-        str | None, typer.Option("--address", help="of a running Ray cluster, as host:port")
-    ] = None,
+    address: Annotated[str | None, Option(help="of a running Ray cluster, as host:port")] = None,
 ) -> CommandResult:
-    """Run an experiment of the paper and write a report; finished arms are never run again."""
+    """Run an experiment of the paper and write a report. Finished variants are not run again."""
     from albert.study.settings import StudyOptions
     from albert.study.studies import run_study
     from albert.training.timing import parse_duration
@@ -81,34 +63,24 @@ def study(
     )
     with ProgressDisplay() as display:
         outcome = run_study(name, options, reporter=display)
-    return _report(outcome)
-
-
-def _report(outcome: "StudyOutcome") -> CommandResult:
     findings = [found for section in outcome.page.sections for found in section.findings]
-    values: dict[str, Any] = {
+    values = {
         "study": outcome.study,
         "report": str(outcome.report),
         "findings": [vars(found) for found in findings],
         "failures": dict(outcome.failures),
         "is_finished": outcome.signal is None and not outcome.failures,
     }
+
+    def render(console: Any) -> None:
+        if findings:
+            rows = [(found.claim, found.theirs, found.ours, found.verdict) for found in findings]
+            print_table(console, ("claim", "the paper", "here", "result"), rows)
+        for run, reason in outcome.failures.items():
+            console.print(f"failed: {run}: {reason}")
+        console.print(f"report: {outcome.report}", soft_wrap=True)
+
     code = 2 if outcome.failures else 0
     if outcome.signal is not None:
-        code = tell_stopped(outcome.signal, go_on="the same command goes on")
-    return CommandResult(values, lambda console: _render(console, values), exit_code=code)
-
-
-def _render(console: Any, values: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    if values["findings"]:
-        table = Table(box=None, pad_edge=False)
-        for name in ("claim", "the paper", "here", "verdict"):
-            table.add_column(name, overflow="fold")
-        for found in values["findings"]:
-            table.add_row(found["claim"], found["theirs"], found["ours"], found["verdict"])
-        console.print(table)
-    for unit, reason in values["failures"].items():
-        console.print(f"failed: {unit}: {reason}", markup=False)
-    console.print(f"report: {values['report']}", markup=False)
+        code = report_stop(outcome.signal, "run the same command to continue")
+    return CommandResult(values, render, code)

@@ -1,0 +1,213 @@
+"""What commands share: the result they return, progress on stderr, and options described once."""
+
+import io
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from albert.errors import InputError
+from albert.files import dump_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from albert.tasks.finetune import FinetuneResult
+    from albert.training.pretrain import PretrainResult
+
+INTERRUPTED = 130
+TERMINATED = 143
+_SECONDS_BETWEEN_LINES = 5.0
+
+Depth = Annotated[int | None, Option("--depth", help="number of layers to run; fewer are faster")]
+Device = Annotated[str, Option("--device", help="auto, cpu, cuda, cuda:N or mps")]
+PrecisionName = Annotated[str, Option("--precision", help="float32, or bf16 where the hardware has it")]
+Revision = Annotated[str | None, Option("--revision", help="tag, branch or commit of a model on the hub")]
+Budget = Annotated[str | None, Option("--budget", help="as many steps as fit into 20m, 2h or 1h30m")]
+Resume = Annotated[bool, Option("--resume", help="resume the run in --out exactly where it stopped")]
+Force = Annotated[bool, Option("--force", help="replace the file at --out")]
+Sources = Annotated[
+    list[str], Argument(metavar="CORPUS…", help="files, folders or URLs of text, or hf:NAME[@CONFIG][:SPLIT]")
+]
+TextKey = Annotated[str, Option("--text-key", help="the key or column of the text")]
+Texts = Annotated[list[str], Argument(metavar="TEXT…", help="texts, or - to read one from each line")]
+Vocabulary = Annotated[str, Option("--vocab", help="folder or file of a vocabulary, or a model")]
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What a command returns: `data` for --json, and `render`, which prints the same for a person.
+
+    `exit_code` is not 0 if the work was stopped before its end. Of several processes that share a job, all
+    but one have a silent result.
+    """
+
+    data: Any
+    render: "Callable[[Console], None]"
+    exit_code: int = 0
+    is_silent: bool = False
+
+
+def print_result(result: CommandResult, *, as_json: bool) -> None:
+    """Print a result to stdout."""
+    if as_json:
+        text = dump_json(result.data, ensure_ascii=False, indent=2, default=str)
+        try:
+            text.encode(sys.stdout.encoding or "utf-8")
+        except UnicodeEncodeError:
+            text = dump_json(result.data, indent=2, default=str)
+        print(text)
+        return
+    from rich.console import Console
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not have every character
+    # A pipe has no width: wide enough that no table is folded. Names of files and labels may hold brackets.
+    width = None if sys.stdout.isatty() else 140
+    result.render(Console(width=width, markup=False, highlight=False, emoji=False))
+
+
+def print_table(console: "Console", columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table with a header; a name that ends in `>` is that of a right-aligned column."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for name in columns:
+        table.add_column(Text(name.removesuffix(">")), justify="right" if name.endswith(">") else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+def report_run(
+    result: "PretrainResult | FinetuneResult",
+    *,
+    num_steps: int,
+    data: Mapping[str, Any],
+    rows: dict[str, str],
+) -> CommandResult:
+    """Build the result of a training run: `data` and `rows` are added to what all runs have."""
+    progress, is_finished = result.outcome.progress, result.outcome.is_finished
+    values = {
+        "run": str(result.run_dir),
+        "model": None if result.model_dir is None else str(result.model_dir),
+        "is_finished": is_finished,
+        "step": progress.step,
+        "num_steps": num_steps,
+        "seconds": round(progress.seconds, 1),
+        "best_step": progress.best_step,
+        **data,
+    }
+    best = "" if progress.best_step is None else f", best at {progress.best_step:,}"
+    shown = {
+        "model": values["model"] or f"not finished: {result.run_dir} is at step {progress.step:,}",
+        "steps": f"{progress.step:,} of {num_steps:,}{best}",
+        "seconds": f"{progress.seconds:,.0f}",
+        **rows,
+    }
+    code = 0
+    if not is_finished:
+        signal = f"{result.outcome.signal} at step {progress.step}"
+        code = report_stop(signal, "resume it with --resume", is_silent=not result.is_main)
+
+    def render(console: "Console") -> None:
+        width = max(map(len, shown))
+        for name, value in shown.items():
+            console.print(f"{name:{width}}  {value}", soft_wrap=True)
+
+    return CommandResult(values, render, code, not result.is_main)
+
+
+def report_stop(signal: str, hint: str, *, is_silent: bool = False) -> int:
+    """Say on stderr that a signal (`SIGINT at step 5`) stopped the work; return the exit code."""
+    if not is_silent:
+        print(f"stopped by {signal} and saved; {hint}", file=sys.stderr)
+    return {"SIGINT": INTERRUPTED, "SIGTERM": TERMINATED}.get(signal.partition(" ")[0], 1)
+
+
+class ProgressDisplay:
+    """Shows progress on stderr: a bar on a terminal, else a line now and then."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._stage = ""
+        self._last_time = 0.0
+
+    def __enter__(self) -> "ProgressDisplay":
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TextColumn("{task.fields[message]}", markup=False),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
+        """Show the progress of a stage; `fraction` is 1 at its end, and None if it is not known."""
+        is_new, self._stage = stage != self._stage, stage
+        if self._bar is not None:
+            if is_new:
+                self._task = self._bar.add_task(stage, total=None, message=message)
+            total = None if fraction is None else 1.0
+            self._bar.update(self._task, total=total, completed=fraction or 0.0, message=message)
+        elif is_new or fraction == 1.0 or time.monotonic() - self._last_time > _SECONDS_BETWEEN_LINES:
+            self._last_time = time.monotonic()
+            percent = "" if fraction is None else f" ({fraction:.0%})"
+            print(f"{stage}: {message}{percent}", file=sys.stderr, flush=True)
+
+
+def check_new_file(path: Path | None, *, force: bool) -> None:
+    """Reject an `--out` that would replace a file without --force; devices and pipes are not files."""
+    if path is not None and path.is_file() and not force:
+        raise InputError(f"{path}: exists; add --force to replace it, or choose another --out")
+
+
+def check_new_folder(path: Path, *, overwrite: bool) -> bool:
+    """Whether --overwrite is to replace the folder; rejected without it."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return False
+    if not overwrite:
+        raise InputError(f"{path} exists; choose another folder, or add --overwrite")
+    return True
+
+
+def read_texts(words: list[str]) -> list[str]:
+    """Return the texts themselves, or the lines of standard input if they are a dash."""
+    if words != ["-"]:
+        return list(words)
+    try:
+        # A test or another program may have replaced it by text.
+        content = sys.stdin.buffer.read().decode() if hasattr(sys.stdin, "buffer") else sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"standard input is not UTF-8 text (byte {error.start}); convert it first"
+        ) from error
+    # Only line feeds end a line: the other line ends of Unicode occur inside texts.
+    lines = content.removeprefix("\ufeff").rstrip().split("\n")
+    if lines == [""]:
+        raise InputError("no text on standard input; give at least one line")
+    return [line.removesuffix("\r") for line in lines]

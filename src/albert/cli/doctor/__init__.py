@@ -1,1 +1,0 @@
-"""Diagnose training runs and the machine they run on."""
