@@ -22,14 +22,13 @@ from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.model.albert_model import build_model
 from albert.model.presets import build_preset
-from albert.study.step_child import HEADS, PAIR_HEAD, PeakMemory, build_step_taker
+from albert.study.step_child import HEADS, PAIR_HEAD, PeakMemory, build_train_step
+from albert.training.distributed import DistributedContext
 from albert.training.losses import PretrainLosses
-from albert.training.metrics import list_records
 from albert.training.optimizers import build_optimizer
-from albert.training.pretrain import pretrain
-from albert.training.pretrain_job import open_data
+from albert.training.pretrain import open_data, pretrain
+from albert.training.run_folder import list_records
 from albert.training.settings import HeldOutSettings, OptimizerSettings
-from albert.training.world import DistributedContext
 from bench.plain_loop import PlainLoop, pad_batches
 from bench.timing import ratio
 
@@ -75,11 +74,11 @@ def build_our_step(preset: str, *, max_tokens: int) -> Step:
     network = PretrainLosses(model, pair_head=PAIR_HEAD)
     # The plain loop's optimiser, whatever a recipe prefers: what is compared is the step.
     optimizer = build_optimizer(model, OptimizerSettings(name="adamw"))
-    taker = build_step_taker(network, optimizer, world=DistributedContext())
+    train_step = build_train_step(network, optimizer, context=DistributedContext())
 
     def step(batches: list[PretrainingBatch]) -> None:
         shares = [share for batch in batches for share in cut_batch(batch, max_tokens=max_tokens)]
-        taker.take(0, shares, taker.plan(shares), learning_rate=1e-5, options={})
+        train_step.run(shares, train_step.plan(shares), learning_rate=1e-5, options={})
 
     return step
 

@@ -29,14 +29,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.model.albert_model import build_model
-from albert.study.step_child import HEADS, PAIR_HEAD, build_random_batch, build_step_taker
+from albert.study.step_child import HEADS, PAIR_HEAD, build_random_batch, build_train_step
 from albert.study.step_costs import Family, build_pair
-from albert.training.checkpoints import CheckpointFolder, Saver, list_tensors
-from albert.training.distributed import AsyncSaver, join_processes
+from albert.training.checkpoints import (
+    Checkpoint,
+    CheckpointFolder,
+    DistributedCheckpointFolder,
+    list_tensors,
+)
+from albert.training.distributed import DistributedContext, open_distributed
 from albert.training.losses import PretrainLosses
 from albert.training.optimizers import build_optimizer
 from albert.training.settings import OptimizerSettings
-from albert.training.world import DistributedContext
 from bench.sockets import count_loopback, count_traffic
 
 Answer = dict[str, Any]
@@ -74,8 +78,8 @@ class Worker:
         self.task, self.world = task, world
         config = build_pair(task.shape)[task.family]
         self.model = model = build_model(config, heads=HEADS).train()
-        self.network = world.spread(PretrainLosses(model, pair_head=PAIR_HEAD))
-        self.saver: AsyncSaver | None = None
+        self.network = world.wrap(PretrainLosses(model, pair_head=PAIR_HEAD))
+        self.saver: DistributedCheckpointFolder | None = None
         self.saved = 0
         self.optimizer = (
             torch.optim.SGD(model.parameters(), lr=1e-5)
@@ -87,11 +91,11 @@ class Worker:
     def step(self, way: str, count: str) -> Answer:
         """Whole training steps as `albert pretrain` takes them; seconds of each, and the bytes of all."""
         world = self.world if way == "together" else Apart()
-        taker = build_step_taker(self.network, self.optimizer, world=world)
+        train_step = build_train_step(self.network, self.optimizer, context=world)
         shares = self._cut(is_whole=way == "alone")
 
         def take() -> Answer:
-            report = taker.take(0, shares, taker.plan(shares), learning_rate=1e-6, options={})
+            report = train_step.run(shares, train_step.plan(shares), learning_rate=1e-6, options={})
             return {"model": report.model_seconds, "optimizer": report.optimizer_seconds}
 
         return measure(take, count=int(count), is_together=way == "together")
@@ -103,11 +107,11 @@ class Worker:
         self.saved += 1  # in all processes, which write parts of the same checkpoint
         if way == "aside":
             if self.saver is None:
-                self.saver = AsyncSaver(CheckpointFolder(Path(folder)), self.world)
-            self.saver.save(self.saved, tensors, {}, best_step=None)
+                self.saver = DistributedCheckpointFolder(Path(folder), 2, self.world)
+            self.saver.save(Checkpoint(self.saved, tensors, {}))
         else:
             if self.world.is_main:
-                Saver(CheckpointFolder(Path(folder))).save(self.saved, tensors, {}, best_step=None)
+                CheckpointFolder(Path(folder)).save(Checkpoint(self.saved, tensors, {}))
             dist.barrier()
         return {"seconds": time.perf_counter() - began}
 
@@ -179,7 +183,7 @@ def serve(task: Task) -> None:
     """Answer line after line until there are no more."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    with join_processes("fsdp" if task.strategy == "fsdp" else "ddp", "cpu") as world:
+    with open_distributed("fsdp" if task.strategy == "fsdp" else "ddp", "cpu") as world:
         worker = Worker(task, world) if task.shape else None
         verbs: dict[str, Callable[..., Answer]] = {"reduce": reduce_alone}
         if worker is not None:

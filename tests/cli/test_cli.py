@@ -18,7 +18,7 @@ from albert.cli import main as cli
 from albert.cli.results import CommandResult
 from albert.errors import InputError
 from albert.files import open_output
-from albert.training.recipes import RecipeShelf
+from albert.training.settings import RecipeFolder
 
 NAMES = [command.name for command in cli.COMMANDS]
 
@@ -72,7 +72,7 @@ def test_every_command_explains_itself_and_has_the_common_options(name, run_albe
 
 
 def test_help_names_the_recipes_to_pretrain_by(run_albert):
-    said, names = run_albert("pretrain", "--help").out, RecipeShelf("pretrain").list_names()
+    said, names = run_albert("pretrain", "--help").out, RecipeFolder("pretrain").list_names()
     assert [name for name in names if name.removesuffix("-v2") not in said] == []
 
 

@@ -17,7 +17,7 @@ import pytest
 from albert.pretrained.hub import resolve_source
 from albert.tasks.task_facts import read_facts
 from albert.training.checkpoints import CheckpointFolder
-from albert.training.metrics import iter_records
+from albert.training.run_folder import iter_records
 from tests.conftest import Outcome, RunAlbert
 from tests.hub_cache import put_into_hub_cache
 from tests.tasks.tables import draw_rows, write_rows, write_tables
@@ -75,7 +75,7 @@ def test_progress_is_told_on_stderr(finetune):
     )
     assert "max_length is 40, all the positions that the model has, not 128" in said
     assert "finetune: step 6 of 6, task " in said
-    assert " pieces/s, 0s left (100%)" in said
+    assert " tokens/s, 0s left (100%)" in said
     assert said.count(", held out: accuracy ") == 2
     assert "scoring: the model of step" in said
     assert "are cut" not in said
@@ -199,7 +199,7 @@ def test_more_seeds_go_on_with_those_there_are(finetune, tmp_path):
     refused = finetune("--seeds", "3", "--seed", "4")
     assert refused.error.startswith(f"{tmp_path / 'run'}: holds the run of seed 4 already; add --resume")
     more = finetune("--seeds", "3", "--seed", "4", "--json", "--resume")
-    assert more.err.count("goes on at step 6 of 6") == 2
+    assert more.err.count("Resuming at step 6 of 6") == 2
     found = json.loads(more.out)
     assert {seed: found["scores"][seed] for seed in ("4", "5")} == first["scores"]
     assert found["summary"]["num_seeds"] == 3
@@ -270,8 +270,8 @@ def test_seeds_that_were_interrupted_go_on_where_they_were(finetune, tmp_path):
     assert "add --resume" in finetune(*words, "--seeds", "3").error
     resumed = finetune(*words, "--seeds", "3", "--resume")
     assert resumed.code == 0, resumed.err
-    assert "goes on at step 80 of 80" in resumed.err
-    assert resumed.err.count("goes on at step ") == 2
+    assert "Resuming at step 80 of 80" in resumed.err
+    assert resumed.err.count("Resuming at step ") == 2
     undisturbed = finetune(*words, "--seed", "1", "--out", tmp_path / "undisturbed", "--json")
     found = json.loads((tmp_path / "run" / "seeds.json").read_text())
     assert found["scores"]["1"] == json.loads(undisturbed.out)["scores"]

@@ -25,7 +25,7 @@ from albert.study.memory import (
 )
 from albert.study.results import LOCK_NAME
 from albert.study.step_costs import Footprint
-from albert.training.recipes import RecipeShelf
+from albert.training.settings import RecipeFolder
 
 from .toy_pair import TOY, count_by_hand
 
@@ -202,7 +202,7 @@ def test_the_page_names_the_threads_that_were_used(tmp_path, monkeypatch):
 
 
 def test_the_recipe_is_the_default():
-    values, source = RecipeShelf("study").read_values("memory")
+    values, source = RecipeFolder("study").read_values("memory")
     assert build_settings(MemorySettings, values=values, source=source) == MemorySettings()
 
 

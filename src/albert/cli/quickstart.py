@@ -46,7 +46,7 @@ from albert.settings import Settings, find_change
 if TYPE_CHECKING:
     from albert.text.tokenizer import Tokenizer
     from albert.training.loop import LoopOutcome, Progress
-    from albert.training.pretrain_job import PretrainData
+    from albert.training.pretrain import PretrainData
 
 OVERRIDES: dict[str, dict[str, Any]] = {
     # The text is small: more of it than usual is held out, so that the scores mean something.
@@ -179,7 +179,7 @@ def check_settings(settings: QuickstartSettings) -> Path:
     from albert.pretrained.hub import resolve_source
     from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
     from albert.tasks.vocabulary_fit import load_own_vocabulary
-    from albert.training.recipes import read_recipe
+    from albert.training.settings import read_recipe
 
     build_autocast(read_recipe(settings.recipe, overrides=settings.list_overrides("pretrain")).runtime)
     model = resolve_source(settings.model)
@@ -293,9 +293,8 @@ def summarize_run(
     import torch
 
     from albert.model.parameters import count_parameters
-    from albert.training.metrics import keep_figures, list_records
-    from albert.training.pretrain_job import PretrainJob, build_pretrain_model, open_data
-    from albert.training.run_folder import read_pretrain_run
+    from albert.training.pretrain import PretrainJob, build_pretrain_model, open_data
+    from albert.training.run_folder import keep_figures, list_records, read_pretrain_run
 
     settings, facts = read_pretrain_run(run)
     assert settings.model is not None
@@ -383,8 +382,8 @@ def finetune_models(
     from albert.tasks.assignment import open_assignment
     from albert.tasks.baselines import list_baselines
     from albert.tasks.metrics.intervals import bootstrap_mean
-    from albert.training.recipes import read_recipe
     from albert.training.run_folder import has_run
+    from albert.training.settings import read_recipe
 
     def mark_correct(logits: Sequence[Any], examples: Sequence[Any]) -> list[float]:
         return [float(row.argmax() == example.label) for row, example in zip(logits, examples, strict=True)]

@@ -28,12 +28,12 @@ from albert.model.config import ModelConfig
 from albert.model.runtime import autocast
 from albert.settings import build_settings
 from albert.study.step_costs import MASKED_SHARE, Footprint, StepRequest
+from albert.training.distributed import DistributedContext
 from albert.training.losses import PretrainLosses, build_tokens, count_terms
-from albert.training.metrics import STATUS_PATH, read_amounts
 from albert.training.optimizers import build_optimizer
-from albert.training.settings import GuardSettings, OptimizerSettings
-from albert.training.step import Guard, Objective, StepTaker
-from albert.training.world import DistributedContext
+from albert.training.run_folder import STATUS_PATH, read_amounts
+from albert.training.settings import LossSpikeSettings, OptimizerSettings
+from albert.training.step import LossSpikeFilter, Objective, TrainStep
 
 PAIR_HEAD = "sop"
 HEADS = {"mlm": None, PAIR_HEAD: None}
@@ -109,10 +109,10 @@ def _run_steps(
     """Return the seconds in the model and in the optimizer, for each step."""
     settings = build_settings(OptimizerSettings, values={"name": request.optimizer}, source="request")
     network = PretrainLosses(model.train(), pair_head=PAIR_HEAD)
-    taker = build_step_taker(network, build_optimizer(model, settings), world=DistributedContext())
-    plan = taker.plan(batches)
+    train_step = build_train_step(network, build_optimizer(model, settings), context=DistributedContext())
+    plan = train_step.plan(batches)
     reports = [
-        taker.take(step, batches, plan, learning_rate=_LEARNING_RATE, options={}) for step in range(num_steps)
+        train_step.run(batches, plan, learning_rate=_LEARNING_RATE, options={}) for _ in range(num_steps)
     ]
     return [(report.model_seconds, report.optimizer_seconds) for report in reports]
 
@@ -154,22 +154,22 @@ def build_random_batch(config: ModelConfig, *, num_sequences: int, length: int) 
     )
 
 
-def build_step_taker(
-    network: nn.Module, optimizer: torch.optim.Optimizer, *, world: DistributedContext
-) -> StepTaker[PretrainingBatch]:
+def build_train_step(
+    network: nn.Module, optimizer: torch.optim.Optimizer, *, context: DistributedContext
+) -> TrainStep[PretrainingBatch]:
     """Build the training step of `albert pretrain`: both losses, clipping and update; no step is skipped."""
 
     def build_empty_batch() -> PretrainingBatch:
         raise AssertionError("all processes have the same number of batches")
 
-    return StepTaker(
+    return TrainStep(
         network,
         optimizer,
         Objective(tuple(HEADS), lambda batch: count_terms(batch, pair_head=PAIR_HEAD), build_empty_batch),
-        Guard(GuardSettings(spike_factor=0.0)),
+        LossSpikeFilter(LossSpikeSettings(spike_factor=0.0)),
         1.0,
         lambda: autocast(torch.device("cpu")),
-        world,
+        context,
     )
 
 

@@ -24,7 +24,7 @@ from albert.model.parameters import ParameterCount, count_parameters
 from albert.model.presets import PRESETS
 from albert.settings import Settings, build_settings
 from albert.study.cells import format_bytes
-from albert.training.metrics import MEMORY_PATH, read_amounts
+from albert.training.run_folder import MEMORY_PATH, read_amounts
 from albert.training.settings import OptimizerName
 
 Family = Literal["ALBERT", "BERT"]

@@ -20,7 +20,7 @@ from albert.tasks.kinds.kind import AnyKind, Kind
 from albert.tasks.task_facts import TaskConfig, build_kind, read_facts
 from albert.tasks.task_folder import adapt_facts, count_outputs, reject_other_labels
 from albert.text.tokenizer import Tokenizer
-from albert.training.world import DistributedContext
+from albert.training.distributed import DistributedContext
 
 MAX_BATCH_TOKENS = 4096
 _CHUNK = 2048  # examples that are encoded at a time

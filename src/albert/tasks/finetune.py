@@ -41,6 +41,7 @@ from albert.tasks.task_facts import TaskConfig, build_kind, read_facts
 from albert.tasks.task_folder import save_finetuned
 from albert.tasks.vocabulary_fit import check_known, load_own_vocabulary
 from albert.text.tokenizer import Tokenizer
+from albert.training.distributed import DistributedContext, open_distributed, run_on_main
 from albert.training.loop import LoopOutcome, fetch_weights, load_best, load_newest, run_job
 from albert.training.run_folder import (
     FREE_KEYS,
@@ -51,7 +52,6 @@ from albert.training.run_folder import (
     reject_changes,
     write_run,
 )
-from albert.training.world import DistributedContext, open_world, run_on_main
 
 RESULT_NAME = "result.json"
 
@@ -128,7 +128,7 @@ def finetune(
     name = str(recipe or choose_recipe(task.lower(), hidden_size=config.hidden_size))
     settings = read_finetune_recipe(name, overrides=overrides)
     build_autocast(settings.runtime)  # reject an unsupported precision
-    with open_world(settings.strategy, settings.runtime.device) as world, ExitStack() as held:
+    with open_distributed(settings.strategy, settings.runtime.device) as world, ExitStack() as held:
         reporter = reporter if reporter is not None and world.is_main else NullReporter()
         run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume)))
         assignment = open_assignment(
@@ -156,8 +156,8 @@ def finetune(
         job = _build_job(assignment, network, kind, settings, tokenizer, reporter=reporter, world=world)
         # Only now: examples that are rejected leave nothing behind.
         run_on_main(world, lambda: _begin_run(run_dir, job, known, assignment))
-        newest = load_newest(run_dir, reporter=reporter, world=world)
-        outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, world=world)
+        newest = load_newest(run_dir, reporter=reporter, context=world)
+        outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, context=world)
         if not outcome.is_finished:
             return FinetuneResult(run_dir, settings, outcome, job.num_steps, None, None, world.is_main)
         state = fetch_weights(network, world)

@@ -17,9 +17,10 @@ from albert.tasks.examples import Example
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.kind import Ints, Kind, TaskBatch, Terms
 from albert.text.tokenizer import Tokenizer
+from albert.training.distributed import DistributedContext
+from albert.training.loop import Job
 from albert.training.optimizers import build_optimizer
 from albert.training.step import Objective
-from albert.training.world import DistributedContext
 
 I = TypeVar("I")  # noqa: E741 - an item
 A = TypeVar("A")
@@ -73,7 +74,7 @@ class TaskLosses(nn.Module, Generic[A]):
 
 
 @dataclass(frozen=True)
-class FinetuneJob(Generic[I, A]):
+class FinetuneJob(Job[TaskBatch[A]], Generic[I, A]):
     """A pretrained model that is trained on the items `train` and evaluated on the items `dev`."""
 
     model: AlbertModel

@@ -11,8 +11,8 @@ from albert.progress import Reporter
 from albert.tasks.finetune import FinetuneResult, FinetuneScores
 from albert.tasks.metrics.intervals import SeedSummary, summarise_seeds
 from albert.tasks.metrics.task_score import find_middle
+from albert.training.distributed import is_first_process
 from albert.training.run_folder import MODEL_DIR, has_run
-from albert.training.world import is_first_process
 
 SUMMARY_NAME = "seeds.json"
 _SEED_NAME = re.compile(r"seed-\d+|\..*")

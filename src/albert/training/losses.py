@@ -1,9 +1,10 @@
-"""The pretraining losses: sums over a batch, with their counts.
+"""The pretraining objectives: losses of a batch as sums with their counts, and scores on held-out text.
 
 Shapes: T tokens, B sequences, M masked positions, D hidden width, V vocabulary.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +12,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from albert.examples.batches import PretrainingBatch
+from albert.data.corpus import Corpus
+from albert.errors import InputError
+from albert.examples.batches import PretrainingBatch, cut_batch
+from albert.examples.settings import PAIR_OBJECTIVES, ExampleSettings
+from albert.examples.source import ExampleSource, build_source
 from albert.model.albert_model import AlbertModel
 from albert.model.tokens import Tokens
+from albert.text.tokenizer import Tokenizer
+from albert.training.distributed import DistributedContext
 
-WORDS = "mlm"
+MLM = "mlm"
+# One seed for every run: all models are evaluated on the same examples.
+_EVALUATION_SEED = 20_190_926
+_EVALUATION_BATCH_SIZE = 64
+_NO_LIMIT = 1 << 30
+_MAX_COUNTED_TOKENS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -29,12 +41,12 @@ class LossTerm:
 
 def list_heads(*, pair_head: str | None) -> dict[str, None]:
     """List the heads that a model is pretrained with."""
-    return {WORDS: None} if pair_head is None else {WORDS: None, pair_head: None}
+    return {MLM: None} if pair_head is None else {MLM: None, pair_head: None}
 
 
 def count_terms(batch: PretrainingBatch, *, pair_head: str | None) -> dict[str, int]:
     """Count the predictions of each objective in a batch, before the model has run."""
-    counts = {WORDS: len(batch.places_M)}
+    counts = {MLM: len(batch.places_M)}
     if pair_head is not None and batch.has_labels:
         counts[pair_head] = len(batch.lengths)
     return counts
@@ -43,9 +55,9 @@ def count_terms(batch: PretrainingBatch, *, pair_head: str | None) -> dict[str, 
 def build_tokens(batch: PretrainingBatch, device: torch.device | str = "cpu") -> Tokens:
     """Convert a batch to tensors on a device."""
     return Tokens(
-        ids_T=_place(batch.ids_T, device),
-        positions_T=_place(batch.positions_T, device),
-        segments_T=_place(batch.segments_T, device),
+        ids_T=_to_tensor(batch.ids_T, device),
+        positions_T=_to_tensor(batch.positions_T, device),
+        segments_T=_to_tensor(batch.segments_T, device),
         lengths=tuple(batch.lengths.tolist()),
     )
 
@@ -62,15 +74,15 @@ def compute_pretraining_losses(
     is_paired = pair_head is not None and batch.has_labels
     # The last layer is computed at these positions only; [CLS] is never masked, so none is repeated.
     first_B = tokens.first_B if is_paired else tokens.first_B[:0]
-    places_P = torch.cat([first_B, _place(batch.places_M, device)])
-    first_BD, masked_MD = model(tokens, depth=depth, places_P=places_P).last_TD.split(
+    positions_P = torch.cat([first_B, _to_tensor(batch.places_M, device)])
+    first_BD, masked_MD = model(tokens, depth=depth, places_P=positions_P).last_TD.split(
         [len(first_B), len(batch.places_M)]
     )
     # The head takes part even without a masked token: DDP waits for every gradient.
-    terms = {WORDS: sum_cross_entropy(model.predict_words(masked_MD), _place(batch.targets_M, device))}
+    terms = {MLM: sum_cross_entropy(model.predict_words(masked_MD), _to_tensor(batch.targets_M, device))}
     if pair_head is not None and is_paired:
         logits_B2 = model.head(pair_head)(model.pool_first(first_BD))
-        terms[pair_head] = sum_cross_entropy(logits_B2, _place(batch.labels_B, device))
+        terms[pair_head] = sum_cross_entropy(logits_B2, _to_tensor(batch.labels_B, device))
     return terms
 
 
@@ -98,5 +110,158 @@ def sum_cross_entropy(logits_MV: Tensor, targets_M: Tensor) -> LossTerm:
     return LossTerm(total, len(targets_M), num_correct)
 
 
-def _place(array: "np.typing.NDArray[np.int64]", device: torch.device | str) -> Tensor:
+def _to_tensor(array: "np.typing.NDArray[np.int64]", device: torch.device | str) -> Tensor:
     return torch.from_numpy(array).to(device, non_blocking=True)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A mean over `count` predictions, and its standard error, if there was more than one batch."""
+
+    mean: float
+    count: int
+    standard_error: float | None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95% interval, or None."""
+        if self.standard_error is None:
+            return None
+        return self.mean - 1.96 * self.standard_error, self.mean + 1.96 * self.standard_error
+
+
+@dataclass(frozen=True)
+class PassScores:
+    """The scores on examples of one objective; `pair_accuracy` if the model has a sentence head."""
+
+    word_loss: Score
+    word_accuracy: Score
+    pair_accuracy: Score | None
+
+
+@torch.inference_mode()
+def evaluate_pretraining(
+    model: AlbertModel,
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    *,
+    settings: ExampleSettings,
+    num_examples: int,
+    max_tokens: int = 4096,
+    depth: int | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> dict[str, Score]:
+    """Evaluate masked language modeling, and with a sentence head also sentence order and next sentence.
+
+    Next sentence needs a corpus of at least two documents; otherwise it is left out.
+    """
+    model.eval()
+    objectives = ["none"]
+    if _find_pair_head(model) is not None:
+        objectives += ["sop"] + (["nsp"] if corpus.num_documents > 1 else [])
+    scores: dict[str, Score] = {}
+    for objective in objectives:
+        source = build_held_out_source(corpus, tokenizer, settings, objective=objective)
+        found = evaluate_pass(
+            model, source, num_examples=num_examples, max_tokens=max_tokens, depth=depth, advance=advance
+        )
+        if objective == "none":
+            scores |= {"mlm_loss": found.word_loss, "mlm_accuracy": found.word_accuracy}
+        elif found.pair_accuracy is not None:
+            scores[f"{objective}_accuracy"] = found.pair_accuracy
+    return scores
+
+
+def evaluate_pass(
+    model: AlbertModel,
+    source: ExampleSource,
+    *,
+    num_examples: int,
+    max_tokens: int,
+    depth: int | None = None,
+    advance: Callable[[int], None] | None = None,
+    context: DistributedContext | None = None,
+) -> PassScores:
+    """Evaluate on the first examples of a source.
+
+    A sentence head is evaluated on either objective (label 1 is swapped for one, random for the other), as in
+    table 5.
+    """
+    head = _find_pair_head(model)
+    context = context or DistributedContext()
+    losses: list[tuple[float, int]] = []
+    words: list[tuple[float, int]] = []
+    pairs: list[tuple[float, int]] = []
+    for index, batch in enumerate(iter_batches(source, num_examples=num_examples, max_tokens=max_tokens)):
+        if index % context.size != context.rank:
+            continue
+        terms = compute_pretraining_losses(model, batch, pair_head=head, depth=depth)
+        masked = terms[MLM]
+        losses.append((masked.total.item(), masked.count))
+        words.append((masked.num_correct.item(), masked.count))
+        if head is not None and head in terms:
+            pairs.append((terms[head].num_correct.item(), terms[head].count))
+        if advance is not None:
+            advance(len(batch.lengths))
+    losses, words, pairs = (
+        [part for parts in context.gather(mine) for part in parts] for mine in (losses, words, pairs)
+    )
+    if not sum(count for _, count in words):
+        raise InputError(f"{source.corpus.name}: no example to evaluate on; use more text")
+    has_pairs = any(count for _, count in pairs)
+    return PassScores(_average(losses), _average(words), _average(pairs) if has_pairs else None)
+
+
+def _find_pair_head(model: AlbertModel) -> str | None:
+    """Find the sentence head, whichever objective it was trained for."""
+    return next((name for name in PAIR_OBJECTIVES if name in model.heads), None)
+
+
+def build_held_out_source(
+    corpus: Corpus, tokenizer: Tokenizer, settings: ExampleSettings, *, objective: str
+) -> ExampleSource:
+    """Build held-out examples with the settings of training."""
+    changed = settings.model_copy(update={"objective": objective})
+    return build_source(corpus, tokenizer, settings=changed, seed=_EVALUATION_SEED)
+
+
+def iter_batches(source: ExampleSource, *, num_examples: int, max_tokens: int) -> Iterator[PretrainingBatch]:
+    """Yield the first examples of a source in batches of about `max_tokens` at most."""
+    total = min(num_examples, source.num_examples)
+    for start in range(0, total, _EVALUATION_BATCH_SIZE):
+        indices = np.arange(start, min(start + _EVALUATION_BATCH_SIZE, total))
+        batch = source.build(source.order.numbers(indices, epoch=0), epoch=0)
+        yield from cut_batch(batch, max_tokens=max_tokens)
+
+
+def _average(parts: list[tuple[float, int]]) -> Score:
+    """Average totals over counts; the error comes from the differences between batches."""
+    count, number = sum(size for _, size in parts), len(parts)
+    mean = sum(total for total, _ in parts) / count
+    if number < 2:
+        return Score(mean, count, None)
+    squares = sum((total - size * mean) ** 2 for total, size in parts)
+    return Score(mean, count, math.sqrt(squares * number / (number - 1)) / count)
+
+
+def count_held_out(source: ExampleSource, *, num_examples: int) -> int:
+    """Count the examples that are evaluated on; those without two sentences are dropped."""
+    batches = iter_batches(source, num_examples=num_examples, max_tokens=_NO_LIMIT)
+    return sum(len(batch.lengths) for batch in batches)
+
+
+def compute_unigram_loss(corpus: Corpus, source: ExampleSource, *, num_examples: int) -> float:
+    """Compute the loss on `source` of a model that predicts each token by its frequency in a corpus."""
+    counts = np.zeros(corpus.manifest.vocab_size, dtype=np.int64)
+    stride = max(1, corpus.num_pieces // _MAX_COUNTED_TOKENS)  # of a large corpus, parts spread over it
+    for index in range(0, len(corpus.parts), stride):
+        counts += np.bincount(corpus.parts[index].pieces, minlength=len(counts))
+        corpus.let_go(index)
+    log_shares = np.log((counts + 1.0) / (counts.sum() + len(counts)))
+    total, count = 0.0, 0
+    for batch in iter_batches(source, num_examples=num_examples, max_tokens=_NO_LIMIT):
+        total -= float(log_shares[batch.targets_M].sum())
+        count += len(batch.targets_M)
+    if not count:
+        raise InputError(f"{source.corpus.name}: no held-out example to evaluate on; use more text")
+    return total / count

@@ -16,9 +16,8 @@ from albert.model.config import ModelConfig
 from albert.pretrained.folder import save_model
 from albert.text.folder import load_tokenizer
 from albert.training.checkpoints import TENSORS_NAME, Checkpoint, CheckpointFolder
-from albert.training.metrics import MetricsLog, count_cores
-from albert.training.recipes import read_recipe
-from albert.training.run_folder import PretrainMetadata, identify_corpus, write_run
+from albert.training.run_folder import MetricsLog, PretrainMetadata, count_cores, identify_corpus, write_run
+from albert.training.settings import read_recipe
 from tests.conftest import WORDS, write_vocabulary
 
 TINY = ModelConfig(

@@ -4,7 +4,7 @@ import json
 import struct
 from pathlib import Path
 
-from albert.training.metrics import METRICS_NAME
+from albert.training.run_folder import METRICS_NAME
 from tests.cli.doctor.synthetic import UNIGRAM, diagnose, plateau, spoil_tensors
 
 

@@ -9,8 +9,7 @@ import pytest
 from albert.files import hold
 from albert.text.folder import VOCABULARY_FILES
 from albert.training.checkpoints import STATE_NAME, TENSORS_NAME
-from albert.training.metrics import MetricsLog
-from albert.training.run_folder import LOCK_NAME
+from albert.training.run_folder import LOCK_NAME, MetricsLog
 from tests.cli.doctor.synthetic import HEALTHY, UNFINISHED, diagnose, spoil_tensors
 
 DAMAGES = {

@@ -11,7 +11,7 @@ import pytest
 from albert.cli.doctor import checks
 from albert.cli.doctor.run import Finding, load_run
 from albert.tasks.finetune import finetune
-from albert.training.metrics import METRICS_NAME, count_cores, iter_records
+from albert.training.run_folder import METRICS_NAME, count_cores, iter_records
 from tests.tasks.tables import write_tables
 
 WORDS = (

@@ -8,8 +8,8 @@ import pytest
 from albert.cli.doctor.checks import check_learning_rate
 from albert.cli.doctor.checks import diagnose as diagnose_run
 from albert.cli.doctor.run import load_run
-from albert.training.metrics import count_cores
-from albert.training.recipes import RecipeShelf, read_recipe
+from albert.training.run_folder import count_cores
+from albert.training.settings import RecipeFolder, read_recipe
 from tests.cli.doctor.synthetic import EVERY, HEALTHY, UNFINISHED, UNIGRAM, diagnose, plateau
 
 
@@ -216,7 +216,7 @@ def test_an_early_skipped_step_is_ignored(build):
 
 def test_the_learning_rate_of_every_recipe_is_in_range(build):
     run = load_run(build())
-    for name in RecipeShelf("pretrain").list_names():
+    for name in RecipeFolder("pretrain").list_names():
         settings = read_recipe(name)
         assert not list(check_learning_rate(dataclasses.replace(run, settings=settings))), name
 

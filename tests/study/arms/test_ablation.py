@@ -22,7 +22,7 @@ from albert.study.arms.plan import list_ablations
 from albert.study.arms.results import Unit
 from albert.study.asking import Ask
 from albert.study.studies import run_study
-from albert.training.metrics import count_cores
+from albert.training.run_folder import count_cores
 from tests.training.conftest import Listener
 
 TOY = (

@@ -13,7 +13,7 @@ from albert.report.write import write_page
 from albert.settings import build_settings
 from albert.study.layers import study as layers
 from albert.study.layers.study import LayersSettings, read_sequences, run_layers
-from albert.training.recipes import RecipeShelf
+from albert.training.settings import RecipeFolder
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_a_long_line_becomes_several_sequences(tiny_folder):
 
 
 def test_the_recipe_is_the_default():
-    values, source = RecipeShelf("study").read_values("layers")
+    values, source = RecipeFolder("study").read_values("layers")
     assert build_settings(LayersSettings, values=values, source=source) == LayersSettings()
 
 

@@ -44,7 +44,7 @@ def prepare(
     from albert.data.units import PrepareSettings
     from albert.pretrained.hub import find_vocabulary_place
     from albert.settings import build_settings
-    from albert.training.metrics import count_cores
+    from albert.training.run_folder import count_cores
 
     values = {
         "language": language,

@@ -107,7 +107,7 @@ def _report_run(result: "FinetuneResult") -> CommandResult:
 
 
 def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
-    from albert.training.world import is_first_process
+    from albert.training.distributed import is_first_process
 
     if found.stopped is not None:
         return _report_run(found.stopped)

@@ -27,8 +27,7 @@ from albert.cli.doctor.run import (
 from albert.data.paths import is_url
 from albert.errors import AlbertError
 from albert.pretrained.huggingface import CONFIG_NAME
-from albert.training.metrics import count_cores
-from albert.training.run_folder import BEST_DIR, CHECKPOINTS_DIR, MODEL_DIR
+from albert.training.run_folder import BEST_DIR, CHECKPOINTS_DIR, MODEL_DIR, count_cores
 
 _PLATEAU = 0.97  # times the unigram loss; a model above it has learned token frequencies only
 
@@ -123,7 +122,7 @@ def check_end(run: Run) -> Iterator[Finding]:
 
 def check_corpus(run: PretrainRun) -> Iterator[Finding]:
     """Open the corpus as `--resume` would: it may be missing or damaged."""
-    from albert.training.pretrain_job import open_data
+    from albert.training.pretrain import open_data
 
     data = run.facts.data
     if not is_url(data) and not Path(data).is_absolute() and not Path(data).exists():

@@ -10,7 +10,7 @@ from pathlib import Path
 from albert import __version__
 from albert.cli.doctor.run import Finding, Value
 from albert.errors import InputError
-from albert.training.metrics import MEMORY_PATH, count_cores, read_amounts
+from albert.training.run_folder import MEMORY_PATH, count_cores, read_amounts
 
 _QUOTA_PATH = Path("/sys/fs/cgroup/cpu.max")
 _MIN_FREE_GB = 2.0

@@ -14,7 +14,6 @@ from albert.errors import InputError
 from albert.files import is_held, read_json
 from albert.report.content import Chart, Level, Series
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.training.metrics import iter_records
 from albert.training.run_folder import (
     LOCK_NAME,
     RUN_NAME,
@@ -22,6 +21,7 @@ from albert.training.run_folder import (
     PretrainMetadata,
     RunMetadata,
     has_run,
+    iter_records,
     read_pretrain_run,
 )
 from albert.training.settings import LoopSettings, PretrainSettings

@@ -29,7 +29,7 @@ from albert.study.arms.run import drop_checkpoints, run_unit
 from albert.study.arms.settings import bind_plan, bind_questions, list_duplicates, resolve_arm
 from albert.study.asking import Ask, StudyOutcome
 from albert.study.step_costs import Footprint, measure_footprint
-from albert.training.metrics import count_cores, iter_records
+from albert.training.run_folder import count_cores, iter_records
 
 _LOCK_NAME = ".lock"
 _FOOTPRINTS_DIR = "footprints"

@@ -18,9 +18,8 @@ from albert.study.arms.plan import StudySettings
 from albert.study.arms.results import Unit
 from albert.study.arms.settings import list_task_overrides, resolve_arm
 from albert.tasks.finetune_cost import estimate_cost
-from albert.training.pretrain_job import build_pretrain_model, open_data
+from albert.training.pretrain import PretrainJob, build_pretrain_model, open_data
 from albert.training.timing import time_recipe
-from albert.training.world import DistributedContext
 
 _TIMED_SHARE = 0.03  # of the budget goes into timing, over all arms
 _MIN_STEPS = 10
@@ -160,9 +159,8 @@ def _time_arm(
     data = open_data(plan.data, settings.held_out, share=settings.data_share)
     fixed = _FIXED_SECONDS
     with tempfile.TemporaryDirectory() as name:
-        cost = time_recipe(
-            settings, data, Path(name), limit=limit, reporter=reporter, world=DistributedContext()
-        )
+        job = PretrainJob(build_pretrain_model(settings), settings, data)
+        cost = time_recipe(job, Path(name), limit=limit, reporter=reporter)
         model = Path(name) / "untrained"
         save_model(model, build_pretrain_model(settings), tokenizer=data.tokenizer)
         for task in study.tasks:

@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 from albert.errors import InputError, suggest
 from albert.settings import Settings, apply_overrides, build_settings
 from albert.tasks.catalogue import OWN_TASKS, TASKS
-from albert.training.recipes import RecipeShelf
+from albert.training.settings import RecipeFolder
 
-SHELF = RecipeShelf("study")
+SHELF = RecipeFolder("study")
 Dimension = Literal["hidden_size", "embedding_size", "num_hidden_layers"]
 # What is measured of an arm: the title of each figure, and whether more of it is better.
 FIGURES: dict[str, tuple[str, bool]] = {

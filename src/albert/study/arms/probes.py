@@ -15,9 +15,8 @@ from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.model.albert_model import AlbertModel
 from albert.text.tokenizer import Tokenizer
-from albert.training.evaluation import Score, iter_batches
-from albert.training.losses import build_tokens
-from albert.training.pretrain_job import PretrainData
+from albert.training.losses import Score, build_tokens, iter_batches
+from albert.training.pretrain import PretrainData
 
 MAX_TOKENS = 4096
 _SEED = 20_190_927

@@ -22,13 +22,23 @@ from albert.study.arms.probes import MAX_TOKENS, probe_pairs
 from albert.study.arms.results import FAILURE_NAME, PRETRAIN_DIR, RESULT_NAME, ArmResult, CurvePoint, Unit
 from albert.study.arms.settings import list_pretrain_overrides, list_task_overrides
 from albert.tasks.finetune import finetune
-from albert.training.evaluation import Score, build_held_out_source, evaluate_pass, evaluate_pretraining
 from albert.training.loop import StoppedError
-from albert.training.losses import list_heads
-from albert.training.metrics import iter_records, keep_figures, list_records
-from albert.training.pretrain import PretrainResult, pretrain
-from albert.training.pretrain_job import open_data
-from albert.training.run_folder import CHECKPOINTS_DIR, MODEL_DIR, has_run
+from albert.training.losses import (
+    Score,
+    build_held_out_source,
+    evaluate_pass,
+    evaluate_pretraining,
+    list_heads,
+)
+from albert.training.pretrain import PretrainResult, open_data, pretrain
+from albert.training.run_folder import (
+    CHECKPOINTS_DIR,
+    MODEL_DIR,
+    has_run,
+    iter_records,
+    keep_figures,
+    list_records,
+)
 
 TASKS_DIR, SCORE_NAME = "tasks", "score.json"
 

@@ -17,10 +17,9 @@ from albert.study.arms.plan import ArmSettings, Dimension, list_overrides
 from albert.study.arms.results import PRETRAIN_DIR, Unit
 from albert.tasks.assignment import open_assignment
 from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
-from albert.training.pretrain_job import open_data, resolve_model
-from albert.training.recipes import read_recipe
+from albert.training.pretrain import open_data, resolve_model
 from albert.training.run_folder import MODEL_DIR, identify_corpus
-from albert.training.settings import PretrainSettings
+from albert.training.settings import PretrainSettings, read_recipe
 
 # TensorBoard files of many runs would only take room; the records are in metrics.jsonl.
 _QUIET = "has_tensorboard=false"
