@@ -33,7 +33,7 @@ def fail_in_step() -> None:
             raise ZeroDivisionError("a mistake of this process alone")
         return original(job, step)
 
-    PretrainJob.find_options = find_options  # type: ignore[method-assign]
+    PretrainJob.find_options = find_options  # type: ignore[method-assign,assignment]
 
 
 if __name__ == "__main__":

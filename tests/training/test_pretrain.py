@@ -24,8 +24,6 @@ from albert.pretrained.hub import find_vocabulary_place
 from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.training import loop as loop_module
 from albert.training import pretrain as pretrain_module
-from albert.training.checkpoints import CheckpointFolder
-from albert.training.distributed import DistributedContext
 from albert.training.pretrain import PretrainJob, build_pretrain_model, open_data, pretrain, resolve_model
 from albert.training.run_folder import iter_records, list_records, read_pretrain_run
 from albert.training.settings import read_recipe
@@ -317,59 +315,11 @@ def test_evaluations_are_evenly_spread_and_the_last_has_both_objectives(train, t
     assert ["nsp_accuracy" in record for record in records] == [False] * 12 + [True]
 
 
-def test_the_best_step_is_one_whose_checkpoint_was_written(train, monkeypatch):
-    """As with several processes: that step 8 could not be written is known at the next save."""
-    monkeypatch.setattr(PretrainJob, "score", lambda self, figures: scores.pop(0))
-    scores = [3.0, 1.0, 2.0, 2.5, 2.0]
-    save, lost = CheckpointFolder.save, []
-
-    def save_later(self, checkpoint, *, best_step=None):
-        if lost:
-            raise OSError(28, f"no space for step {lost.pop()}")
-        if checkpoint.step == 8:
-            lost.append(8)
-        else:
-            save(self, checkpoint, best_step=best_step)
-
-    monkeypatch.setattr(CheckpointFolder, "save", save_later)
-    listener = Listener()
-    done = train("num_evaluations=5", reporter=listener)
-    assert any("no space for step 8" in line for line in listener.lines)
-    assert done.outcome.progress.best_step == 20
-    assert CheckpointFolder(done.run_dir / "checkpoints").list_steps()[-1] == 20
-
-
-@pytest.fixture
-def build_job(story_corpus, recipe):
-    def build(*overrides, num_processes=1):
-        context = DistributedContext()
-        context.size = num_processes
-        settings = read_recipe(recipe, overrides=overrides)
-        data = open_data(str(story_corpus), settings.held_out)
-        settings = resolve_model(settings, data.tokenizer)
-        return PretrainJob(build_pretrain_model(settings), settings, data, context)
-
-    return build
-
-
-@pytest.mark.parametrize(
-    ("batch_size", "num_processes", "most"), [(1, 1, 500), (4, 4, 500), (64, 1, 20), (1, 2, None)]
-)
-def test_too_many_empty_steps_end_a_run(build_job, monkeypatch, batch_size, num_processes, most):
-    job = build_job(f"batch_size={batch_size}", "num_steps=2000", num_processes=num_processes)
-    steps = [[], ["an example"], *[[]] * 1998]
-    monkeypatch.setattr(pretrain_module, "iter_steps", lambda *_, **__: iter(steps))
-    found = job.iter_batches(0)
-    if most is None:  # of two processes and steps of one sequence, the first has no share of any step
-        assert sum(1 for _ in found) == 2000
-        return
-    assert [next(found) for _ in range(most + 1)] == steps[: most + 1]
-    with pytest.raises(InputError, match=f"{most} steps"):
-        next(found)
-
-
-def test_a_budget_counts_the_held_out_examples_that_exist(build_job, monkeypatch):
-    job = build_job("held_out.num_examples=100000", "num_evaluations=3")
+def test_a_budget_counts_the_held_out_examples_that_exist(story_corpus, recipe, monkeypatch):
+    settings = read_recipe(recipe, overrides=["held_out.num_examples=100000", "num_evaluations=3"])
+    data = open_data(str(story_corpus), settings.held_out)
+    settings = resolve_model(settings, data.tokenizer)
+    job = PretrainJob(build_pretrain_model(settings), settings, data)
     clock = itertools.count()
     monkeypatch.setattr("albert.training.timing.time.perf_counter", lambda: float(next(clock)))
     evaluate = Mock()

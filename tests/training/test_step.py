@@ -18,7 +18,7 @@ from albert.model.config import ModelConfig
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.text.folder import load_tokenizer
 from albert.training.distributed import DistributedContext
-from albert.training.losses import PretrainLosses, compute_pretraining_losses, count_terms
+from albert.training.losses import PretrainLosses, count_terms
 from albert.training.settings import LossSpikeSettings
 from albert.training.step import LossSpikeFilter, Objective, TrainStep
 
@@ -52,7 +52,7 @@ class Recorder(torch.optim.SGD):
         self.found = torch.cat([weight.grad.flatten() for weight in weights])
 
 
-def build_step(model, optimizer, spike_filter=None) -> TrainStep:
+def build_step(model, optimizer, spike_filter=None) -> TrainStep[PretrainingBatch]:
     objective = Objective(("mlm", "sop"), lambda batch: count_terms(batch, pair_head="sop"), lambda: None)
     spike_filter = spike_filter or LossSpikeFilter(LossSpikeSettings())
     network = PretrainLosses(model, pair_head="sop")
@@ -71,8 +71,10 @@ def mean_of_means(model, shares):
     """What many loops do instead: each micro-batch divided by its own counts."""
     model.zero_grad()
     for share in shares:
-        terms = compute_pretraining_losses(model, share, pair_head="sop").values()
-        torch.stack([term.total / term.count / len(shares) for term in terms]).sum().backward()
+        terms = PretrainLosses(model, pair_head="sop")(share)
+        counts = count_terms(share, pair_head="sop")
+        means = [total / counts[name] / len(shares) for name, (total, _) in terms.items()]
+        torch.stack(means).sum().backward()
     return torch.cat([weight.grad.flatten() for weight in model.parameters()])
 
 

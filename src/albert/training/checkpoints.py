@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from albert.errors import AlbertError, FileFormatError, one_line
 from albert.files import atomic_dir, hash_file, read_json, sync, write_json
 from albert.pretrained.weights_file import save_tensors
-from albert.training.distributed import DistributedContext, is_torchrun
+from albert.training.distributed import DistributedContext
 
 TENSORS_NAME = "tensors.safetensors"
 STATE_NAME = "state.json"
@@ -175,13 +175,6 @@ class DistributedCheckpointFolder(CheckpointFolder):
         self._prune(checkpoint.step, best_step=best_step)
 
 
-def open_checkpoints(path: Path, *, num_kept: int, context: DistributedContext) -> CheckpointFolder:
-    """Open the checkpoints of a run; several processes write them together, in the background."""
-    if is_torchrun():
-        return DistributedCheckpointFolder(path, num_kept, context)
-    return CheckpointFolder(path, num_kept)
-
-
 def _write_state(folder: Path, checkpoint: Checkpoint) -> None:
     """Write state.json beside the tensors, with the checksums of all files."""
     files = {path.name: hash_file(path) for path in sorted(folder.iterdir())}
@@ -235,9 +228,7 @@ def restore_tensors(
         if full_name.startswith("optimizer."):
             key, _, name = full_name.removeprefix("optimizer.").partition(".")
             weight = named[name]
-            is_scalar = value.ndim == 0
-            optimizer.state[weight][key] = (
-                value.to(weight.device, copy=True)
-                if is_scalar
-                else context.shard_like(value, reference=weight)
-            )
+            if value.ndim == 0:
+                optimizer.state[weight][key] = value.to(weight.device, copy=True)
+            else:
+                optimizer.state[weight][key] = context.shard_like(value, reference=weight)

@@ -61,11 +61,6 @@ class DistributedContext:
         """Return the context of one micro-batch: gradients are exchanged in the last one only."""
         return nullcontext()
 
-    @property
-    def loss_factor(self) -> float:
-        """The factor that turns the average of gradients over processes into a sum."""
-        return 1.0
-
     def clip_grad_norm(self, network: nn.Module, limit: float) -> float:
         """Clip the norm of the gradient, over all processes, and return what it was."""
         return float(self.full_tensor(torch.nn.utils.clip_grad_norm_(network.parameters(), limit)))
@@ -126,11 +121,6 @@ class TorchrunContext(DistributedContext):
         network.set_requires_gradient_sync(is_last)
         network.set_reshard_after_backward(is_last)  # else the weights would be gathered for each of them
         return nullcontext()
-
-    @property
-    def loss_factor(self) -> float:
-        """Both strategies average gradients; a step is a sum over all processes that is divided once."""
-        return float(self.size)
 
     @contextmanager
     def full_parameters(self, network: Any) -> Iterator[None]:
@@ -261,31 +251,24 @@ def _share_error(error: Exception, store: Store, *, rank: int, size: int) -> Exc
     if isinstance(error, EchoError):
         return error
     is_lost = isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _LOST)
-    lost = InputError(
-        f"process {rank} of {size} lost another process, which was killed or whose machine is gone. Resume "
-        "the run from its newest checkpoint with --resume; torchrun does so by itself with --max-restarts"
-    )
-
-    def is_first(message: str) -> bool:
-        key = hashlib.sha256(message.encode()).hexdigest()
-        return int(store.add(f"albert/reported/{key}", 1)) == 1
-
+    message = f"process {rank} of {size}: {one_line(error) or type(error).__name__}"
+    if is_lost:
+        message = (
+            f"process {rank} of {size} lost another process, which was killed or whose machine is gone. "
+            "Resume the run from its newest checkpoint with --resume (torchrun --max-restarts does so)"
+        )
     try:
-        if is_lost:
-            end = time.monotonic() + _CAUSE_SECONDS
-            while not store.check([_CAUSE]) and time.monotonic() < end:
-                time.sleep(0.1)
-            if store.check([_CAUSE]):
-                return EchoError(store.get(_CAUSE).decode())
-            return lost if is_first("lost") else EchoError("another process was lost")
-        text = one_line(error) or type(error).__name__
-        message = f"process {rank} of {size}: {text}"
-        if store.compare_set(_CAUSE, "", message).decode() == message:  # the first failure of all
-            from torch.distributed.elastic.multiprocessing.errors import ErrorHandler
-
-            ErrorHandler().record_exception(error)  # for torchrun's own report
-        if not is_first(text):  # the same mistake in several processes is reported once
-            return EchoError(message)
-        return InputError(message) if isinstance(error, AlbertError) and rank else error
+        end = time.monotonic() + _CAUSE_SECONDS
+        while is_lost and not store.check([_CAUSE]) and time.monotonic() < end:
+            time.sleep(0.1)
+        cause = store.compare_set(_CAUSE, "", message).decode()  # that of the first process that failed
     except RuntimeError:  # the store is gone with the process that kept it
-        return lost if is_lost else error
+        cause = message
+    if cause != message:
+        return EchoError(cause)
+    if is_lost:
+        return InputError(message)
+    from torch.distributed.elastic.multiprocessing.errors import ErrorHandler
+
+    ErrorHandler().record_exception(error)  # for torchrun's own report
+    return InputError(message) if isinstance(error, AlbertError) and rank else error

@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Generic, NoReturn, TypeVar
@@ -26,13 +26,13 @@ from albert.progress import Reporter, format_seconds
 from albert.training.checkpoints import (
     Checkpoint,
     CheckpointFolder,
+    DistributedCheckpointFolder,
     list_tensors,
-    open_checkpoints,
     restore_tensors,
 )
-from albert.training.distributed import DistributedContext, raise_together
+from albert.training.distributed import DistributedContext, is_torchrun, raise_together
 from albert.training.optimizers import build_optimizer
-from albert.training.run_folder import CHECKPOINTS_DIR, LogWindow, MetricsLog, count_cores
+from albert.training.run_folder import CHECKPOINTS_DIR, MetricsLog, count_cores, format_steps, summarize_steps
 from albert.training.settings import LoopSettings
 from albert.training.step import LossSpikeFilter, Objective, StepPlan, StepReport, TrainStep
 
@@ -224,9 +224,10 @@ class TrainingLoop(Generic[B]):
             self.autocast,
             self.context,
         )
-        self.checkpoints = open_checkpoints(
-            run_dir / CHECKPOINTS_DIR, num_kept=self.settings.num_checkpoints, context=self.context
-        )
+        path, num_kept = run_dir / CHECKPOINTS_DIR, self.settings.num_checkpoints
+        self.checkpoints = CheckpointFolder(path, num_kept)
+        if is_torchrun():
+            self.checkpoints = DistributedCheckpointFolder(path, num_kept, self.context)
         self._saved_step: int | None = None
         self._saved_time = time.monotonic()
 
@@ -269,7 +270,7 @@ class TrainingLoop(Generic[B]):
         return LoopOutcome(self.progress, is_finished, ended_by)
 
     def _train(self, log: MetricsLog, stop: StopRequest) -> None:
-        window = LogWindow()
+        reports: list[StepReport] = []  # since the last record
         self.model.train()
         with closing(self.job.iter_batches(self.progress.step)) as batches:
             while not self._is_finished:
@@ -291,13 +292,13 @@ class TrainingLoop(Generic[B]):
                 seconds = time.perf_counter() - start
                 self.progress.num_tokens += plan.num_tokens
                 self.progress.seconds += seconds
-                window.add(report, num_tokens=plan.num_tokens, waited=waited, seconds=seconds)
+                reports.append(replace(report, waited_seconds=waited, seconds=seconds))
                 if report.skipped is not None:
                     self._report_skipped(report.skipped, log)
                 step, total, number = self.progress.step, self.job.num_steps, self.settings.num_evaluations
                 if step % self.settings.log_every == 0 or step == total:
-                    self._report(window, log)
-                    window = LogWindow()
+                    self._report(reports, log)
+                    reports = []
                 # As many evaluations as set, evenly spread, the last one at the end.
                 if step * number // total > (step - 1) * number // total:
                     self._evaluate(log)
@@ -362,15 +363,15 @@ class TrainingLoop(Generic[B]):
             self._save(log, is_last=True)
             raise
 
-    def _report(self, window: LogWindow, log: MetricsLog) -> None:
+    def _report(self, reports: list[StepReport], log: MetricsLog) -> None:
         """Log the means of the last steps, and estimate the time left."""
         step, total = self.progress.step, self.job.num_steps
-        figures = window.summarize()
+        figures = summarize_steps(reports)
         log.write("train", step, **figures, **self.job.describe(step - 1), tokens=self.progress.num_tokens)
         cost, total_cost = self.job.find_cost(step), self.job.find_cost(total)
-        recent = cost - self.job.find_cost(step - len(window.reports))
-        left = window.seconds * (total_cost - cost) / max(recent, 1e-9)
-        message = f"step {step:,} of {total:,}, {window.format(figures)}, {format_seconds(left)} left"
+        recent = cost - self.job.find_cost(step - len(reports))
+        left = sum(report.seconds for report in reports) * (total_cost - cost) / max(recent, 1e-9)
+        message = f"step {step:,} of {total:,}, {format_steps(figures)}, {format_seconds(left)} left"
         self.reporter.show(self.job.name, message, fraction=cost / total_cost)
 
     def _evaluate(self, log: MetricsLog) -> None:
@@ -381,7 +382,6 @@ class TrainingLoop(Generic[B]):
         self.model.train()
         progress = self.progress
         progress.figures = figures
-        previous = progress.best_step, progress.best_score
         score = self.job.score(figures)
         progress.num_stale += 1
         if progress.best_score is None or score < progress.best_score:
@@ -391,12 +391,10 @@ class TrainingLoop(Generic[B]):
         log.write("evaluate", progress.step, **figures, seconds=round(seconds, 3))
         listed = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
         self.reporter.say(f"step {progress.step:,}, held out: {listed}")
-        if not self._save(log):
-            progress.best_step, progress.best_score = previous
-            self._forget_lost_best()
+        self._save(log)
 
-    def _save(self, log: MetricsLog, *, is_last: bool = False) -> bool:
-        """Write a checkpoint and return whether it worked.
+    def _save(self, log: MetricsLog, *, is_last: bool = False) -> None:
+        """Write a checkpoint.
 
         If the disk is full, training continues and tries again. At its end, it tries a second time (the error
         may be that of the save before, written in the background) and raises.
@@ -408,11 +406,10 @@ class TrainingLoop(Generic[B]):
                     self._write_checkpoint(log)
                 if is_last:
                     self.checkpoints.wait()
-                return True
+                return
             except OSError as error:  # noqa: PERF203 - at most twice
                 failure = error
                 self._saved_step = None
-                self._forget_lost_best()
         assert failure is not None
         steps = self.checkpoints.list_steps()
         kept = f"The newest checkpoint is that of step {steps[-1]}" if steps else "There is no checkpoint yet"
@@ -423,7 +420,6 @@ class TrainingLoop(Generic[B]):
         if is_last:
             raise InputError(f"{message}. Free some space and use --resume") from failure
         self.reporter.say(f"{message}. Training continues and tries to save again later.")
-        return False
 
     def _write_checkpoint(self, log: MetricsLog) -> None:
         start = time.perf_counter()
@@ -434,9 +430,3 @@ class TrainingLoop(Generic[B]):
         self.checkpoints.save(checkpoint, best_step=self.progress.best_step)
         self._saved_step = step
         log.write("save", step, seconds=round(time.perf_counter() - start, 3))
-
-    def _forget_lost_best(self) -> None:
-        """Forget the best step if its checkpoint could not be written."""
-        progress = self.progress
-        if progress.best_step is not None and progress.best_step not in self.checkpoints.list_steps():
-            progress.best_step = progress.best_score = None

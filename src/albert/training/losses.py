@@ -4,7 +4,7 @@ Shapes: T tokens, B sequences, M masked positions, D hidden width, V vocabulary.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,17 +26,7 @@ MLM = "mlm"
 # One seed for every run: all models are evaluated on the same examples.
 _EVALUATION_SEED = 20_190_926
 _EVALUATION_BATCH_SIZE = 64
-_NO_LIMIT = 1 << 30
 _MAX_COUNTED_TOKENS = 20_000_000
-
-
-@dataclass(frozen=True)
-class LossTerm:
-    """The summed loss of one objective over one batch; the step divides it once, by its count."""
-
-    total: Tensor
-    count: int
-    num_correct: Tensor
 
 
 def list_heads(*, pair_head: str | None) -> dict[str, None]:
@@ -64,10 +54,11 @@ def build_tokens(batch: PretrainingBatch, device: torch.device | str = "cpu") ->
 
 def compute_pretraining_losses(
     model: AlbertModel, batch: PretrainingBatch, *, pair_head: str | None, depth: int | None = None
-) -> Mapping[str, LossTerm]:
+) -> dict[str, tuple[Tensor, Tensor]]:
     """Compute the masked language modeling loss and, with a `pair_head`, the sentence loss (section 3.1).
 
-    The loss of a step is the unweighted sum of both means.
+    Each is a sum over the batch, with the number of correct predictions. The loss of a step is the unweighted
+    sum of both means.
     """
     device = model.device
     tokens = build_tokens(batch, device)
@@ -79,10 +70,10 @@ def compute_pretraining_losses(
         [len(first_B), len(batch.places_M)]
     )
     # The head takes part even without a masked token: DDP waits for every gradient.
-    terms = {MLM: sum_cross_entropy(model.predict_words(masked_MD), _to_tensor(batch.targets_M, device))}
+    terms = {MLM: _sum_cross_entropy(model.predict_words(masked_MD), _to_tensor(batch.targets_M, device))}
     if pair_head is not None and is_paired:
         logits_B2 = model.head(pair_head)(model.pool_first(first_BD))
-        terms[pair_head] = sum_cross_entropy(logits_B2, _to_tensor(batch.labels_B, device))
+        terms[pair_head] = _sum_cross_entropy(logits_B2, _to_tensor(batch.labels_B, device))
     return terms
 
 
@@ -97,17 +88,15 @@ class PretrainLosses(nn.Module):
     def forward(
         self, batch: PretrainingBatch, *, depth: int | None = None
     ) -> dict[str, tuple[Tensor, Tensor]]:
-        """Return plain tuples of tensors, in which DDP finds every tensor with a gradient."""
-        terms = compute_pretraining_losses(self.model, batch, pair_head=self.pair_head, depth=depth)
-        return {name: (term.total, term.num_correct) for name, term in terms.items()}
+        return compute_pretraining_losses(self.model, batch, pair_head=self.pair_head, depth=depth)
 
 
-def sum_cross_entropy(logits_MV: Tensor, targets_M: Tensor) -> LossTerm:
-    """Sum the cross-entropy over the rows, in float32."""
+def _sum_cross_entropy(logits_MV: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum the cross-entropy over the rows, in float32, and count the correct predictions."""
     total = F.cross_entropy(logits_MV.float(), targets_M, reduction="sum")
     with torch.no_grad():
         num_correct = (logits_MV.argmax(-1) == targets_M).sum()
-    return LossTerm(total, len(targets_M), num_correct)
+    return total, num_correct
 
 
 def _to_tensor(array: "np.typing.NDArray[np.int64]", device: torch.device | str) -> Tensor:
@@ -189,27 +178,25 @@ def evaluate_pass(
     """
     head = _find_pair_head(model)
     context = context or DistributedContext()
-    losses: list[tuple[float, int]] = []
-    words: list[tuple[float, int]] = []
-    pairs: list[tuple[float, int]] = []
+    sums: list[tuple[dict[str, tuple[float, float]], dict[str, int]]] = []
     for index, batch in enumerate(iter_batches(source, num_examples=num_examples, max_tokens=max_tokens)):
         if index % context.size != context.rank:
             continue
         terms = compute_pretraining_losses(model, batch, pair_head=head, depth=depth)
-        masked = terms[MLM]
-        losses.append((masked.total.item(), masked.count))
-        words.append((masked.num_correct.item(), masked.count))
-        if head is not None and head in terms:
-            pairs.append((terms[head].num_correct.item(), terms[head].count))
+        found = {name: (total.item(), num_correct.item()) for name, (total, num_correct) in terms.items()}
+        sums.append((found, count_terms(batch, pair_head=head)))
         if advance is not None:
             advance(len(batch.lengths))
-    losses, words, pairs = (
-        [part for parts in context.gather(mine) for part in parts] for mine in (losses, words, pairs)
-    )
-    if not sum(count for _, count in words):
+    sums = [each for part in context.gather(sums) for each in part]
+
+    def average(name: str, which: int) -> Score | None:
+        parts = [(terms[name][which], counts[name]) for terms, counts in sums if name in terms]
+        return _average(parts) if any(count for _, count in parts) else None
+
+    word_loss, word_accuracy = average(MLM, 0), average(MLM, 1)
+    if word_loss is None or word_accuracy is None:
         raise InputError(f"{source.corpus.name}: no example to evaluate on; use more text")
-    has_pairs = any(count for _, count in pairs)
-    return PassScores(_average(losses), _average(words), _average(pairs) if has_pairs else None)
+    return PassScores(word_loss, word_accuracy, None if head is None else average(head, 1))
 
 
 def _find_pair_head(model: AlbertModel) -> str | None:
@@ -244,24 +231,22 @@ def _average(parts: list[tuple[float, int]]) -> Score:
     return Score(mean, count, math.sqrt(squares * number / (number - 1)) / count)
 
 
-def count_held_out(source: ExampleSource, *, num_examples: int) -> int:
-    """Count the examples that are evaluated on; those without two sentences are dropped."""
-    batches = iter_batches(source, num_examples=num_examples, max_tokens=_NO_LIMIT)
-    return sum(len(batch.lengths) for batch in batches)
+def measure_held_out(corpus: Corpus, source: ExampleSource, *, num_examples: int) -> tuple[int, float]:
+    """Count the held-out examples (those without two sentences are dropped) and compute their unigram loss.
 
-
-def compute_unigram_loss(corpus: Corpus, source: ExampleSource, *, num_examples: int) -> float:
-    """Compute the loss on `source` of a model that predicts each token by its frequency in a corpus."""
+    That is the loss of a model that predicts each token by its frequency in the corpus.
+    """
     counts = np.zeros(corpus.manifest.vocab_size, dtype=np.int64)
     stride = max(1, corpus.num_pieces // _MAX_COUNTED_TOKENS)  # of a large corpus, parts spread over it
     for index in range(0, len(corpus.parts), stride):
         counts += np.bincount(corpus.parts[index].pieces, minlength=len(counts))
         corpus.let_go(index)
     log_shares = np.log((counts + 1.0) / (counts.sum() + len(counts)))
-    total, count = 0.0, 0
-    for batch in iter_batches(source, num_examples=num_examples, max_tokens=_NO_LIMIT):
+    num_found, total, num_masked = 0, 0.0, 0
+    for batch in iter_batches(source, num_examples=num_examples, max_tokens=1 << 30):
+        num_found += len(batch.lengths)
         total -= float(log_shares[batch.targets_M].sum())
-        count += len(batch.targets_M)
-    if not count:
+        num_masked += len(batch.targets_M)
+    if not num_masked:
         raise InputError(f"{source.corpus.name}: no held-out example to evaluate on; use more text")
-    return total / count
+    return num_found, total / num_masked

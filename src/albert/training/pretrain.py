@@ -4,7 +4,6 @@ In reading order: the command, how a run is started or checked, its data, its mo
 the folders of the trained model.
 """
 
-import math
 import time
 from collections.abc import Generator, Iterable
 from contextlib import ExitStack
@@ -41,11 +40,10 @@ from albert.training.losses import (
     PassScores,
     PretrainLosses,
     build_held_out_source,
-    compute_unigram_loss,
-    count_held_out,
     count_terms,
     evaluate_pass,
     list_heads,
+    measure_held_out,
 )
 from albert.training.run_folder import (
     BEST_DIR,
@@ -75,8 +73,6 @@ _FREE_MODEL_KEYS = frozenset(
 # The keys that are always those of the folder.
 _FOLDER_KEYS = frozenset({"vocab_size", "pad_token_id", "has_embedding_map"})
 _MANY_DROPPED = 0.1
-# Steps and examples in a row without a valid example; some may occur with very small batches.
-_MAX_EMPTY_STEPS, _MAX_EMPTY_EXAMPLES = 20, 500
 
 
 @dataclass(frozen=True)
@@ -200,15 +196,17 @@ def _start_run(
                 f"{dropped:.0%} of the examples are dropped: their documents have a single sentence, and the "
                 f"objective {objective} needs two"
             )
-        source, num_examples = job.build_held_out(objective), settings.held_out.num_examples
+        num_held_out, unigram_loss = measure_held_out(
+            data.train, job.build_held_out(objective), num_examples=settings.held_out.num_examples
+        )
         metadata = PretrainMetadata(
             data=data.corpus.place,
             corpus=identify_corpus(data.corpus),
             held_out=identify_corpus(data.held_out),
             num_pieces=data.train.num_pieces,
             vocabulary=data.tokenizer.fingerprint,
-            num_asked=count_held_out(source, num_examples=num_examples),
-            unigram_loss=compute_unigram_loss(data.train, source, num_examples=num_examples),
+            num_asked=num_held_out,
+            unigram_loss=unigram_loss,
             num_threads=torch.get_num_threads(),
             budget_seconds=seconds,
             recipe_steps=recipe_steps,
@@ -440,35 +438,22 @@ class PretrainJob(Job[PretrainingBatch]):
 
     def iter_batches(self, first_step: int) -> Generator[list[PretrainingBatch], None, None]:
         """Yield the micro-batches of each step, made ahead by other processes."""
-        step, rank, size = first_step, self.context.rank, self.context.size
+        step = first_step
         while step < self.num_steps:
             shape = self.curriculum.find(step)
             end = self.curriculum.find_end(step)
             while end < self.num_steps and self.curriculum.find(end).stage == shape.stage:
                 end = self.curriculum.find_end(end)
-            steps = iter_steps(
+            yield from iter_steps(
                 self._build_source(shape.length),
                 batch_size=shape.batch_size,
                 first_step=step - shape.first_step,
                 num_steps=end - step,
                 num_workers=self.settings.num_workers,
                 max_tokens=self.settings.micro_batch_tokens,
-                rank=rank,
-                world_size=size,
+                rank=self.context.rank,
+                world_size=self.context.size,
             )
-            max_empty = max(_MAX_EMPTY_STEPS, math.ceil(_MAX_EMPTY_EXAMPLES * size / shape.batch_size))
-            # With more processes than sequences in a step, some processes have none of any step.
-            has_share = rank * shape.batch_size // size < (rank + 1) * shape.batch_size // size
-            num_empty = 0
-            for batches in steps:
-                num_empty = 0 if batches or not has_share else num_empty + 1
-                if num_empty == max_empty:
-                    raise InputError(
-                        f"{self.data.corpus.name}: {max_empty} steps in a row had no example of two "
-                        f"sentences, which the objective {self.settings.examples.objective} needs; use "
-                        "examples.objective=none, or longer documents"
-                    )
-                yield batches
             step = end
 
     def _build_source(self, length: int) -> ExampleSource:

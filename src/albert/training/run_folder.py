@@ -11,9 +11,8 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -268,53 +267,36 @@ class MetricsLog:
             self._has_failed = True
 
 
-@dataclass
-class LogWindow:
-    """The steps since the last record."""
+def summarize_steps(reports: "Sequence[StepReport]") -> dict[str, float | None]:
+    """Average losses and accuracies; add up the times; measure the state of the machine."""
+    figures: dict[str, float | None] = {}
+    for name in dict.fromkeys(name for report in reports for name in report.losses):
+        figures[f"{name}_loss"] = _average([report.losses.get(name) for report in reports])
+        figures[f"{name}_accuracy"] = _average([report.accuracies.get(name) for report in reports])
+    seconds = sum(report.seconds for report in reports)
+    return {
+        **figures,
+        "loss": _average([report.loss for report in reports if report.losses]),
+        "grad_norm": _average([report.grad_norm for report in reports]),
+        "learning_rate": reports[-1].learning_rate,
+        "tokens_per_second": round(sum(report.num_tokens for report in reports) / max(seconds, 1e-9), 1),
+        "seconds": round(seconds, 4),
+        "waited_seconds": round(sum(report.waited_seconds for report in reports), 4),
+        "model_seconds": round(sum(report.model_seconds for report in reports), 4),
+        "optimizer_seconds": round(sum(report.optimizer_seconds for report in reports), 4),
+        **measure_machine(),
+    }
 
-    reports: "list[StepReport]" = field(default_factory=list)
-    num_tokens: int = 0
-    waited: float = 0.0
-    seconds: float = 0.0
 
-    def add(self, report: "StepReport", *, num_tokens: int, waited: float, seconds: float) -> None:
-        """Add a step that took `seconds`, of which it `waited` for its batches."""
-        self.reports.append(report)
-        self.num_tokens += num_tokens
-        self.waited += waited
-        self.seconds += seconds
-
-    def summarize(self) -> dict[str, float | None]:
-        """Average losses and accuracies; add up the times; measure the state of the machine."""
-        figures: dict[str, float | None] = {}
-        for name in self._list_names():
-            figures[f"{name}_loss"] = _average([report.losses.get(name) for report in self.reports])
-            figures[f"{name}_accuracy"] = _average([report.accuracies.get(name) for report in self.reports])
-        return {
-            **figures,
-            "loss": _average([report.loss for report in self.reports if report.losses]),
-            "grad_norm": _average([report.grad_norm for report in self.reports]),
-            "learning_rate": self.reports[-1].learning_rate,
-            "tokens_per_second": round(self.num_tokens / max(self.seconds, 1e-9), 1),
-            "seconds": round(self.seconds, 4),
-            "waited_seconds": round(self.waited, 4),
-            "model_seconds": round(sum(report.model_seconds for report in self.reports), 4),
-            "optimizer_seconds": round(sum(report.optimizer_seconds for report in self.reports), 4),
-            **measure_machine(),
-        }
-
-    def format(self, figures: dict[str, float | None]) -> str:
-        """Format losses, accuracies and speed as one line."""
-        parts = []
-        for name in self._list_names():
-            loss, accuracy = figures[f"{name}_loss"], figures[f"{name}_accuracy"]
-            if loss is not None and accuracy is not None:
-                parts.append(f"{name} {loss:.3f} ({accuracy:.1%})")
-        parts.append(f"{self.num_tokens / max(self.seconds, 1e-9):,.0f} tokens/s")
-        return ", ".join(parts)
-
-    def _list_names(self) -> list[str]:
-        return list(dict.fromkeys(name for report in self.reports for name in report.losses))
+def format_steps(figures: Mapping[str, float | None]) -> str:
+    """Format the losses, accuracies and speed of summarized steps as one line."""
+    parts = []
+    for key, loss in figures.items():
+        name = key.removesuffix("_loss")
+        accuracy = figures.get(f"{name}_accuracy")
+        if name != key and loss is not None and accuracy is not None:
+            parts.append(f"{name} {loss:.3f} ({accuracy:.1%})")
+    return ", ".join([*parts, f"{figures['tokens_per_second']:,.0f} tokens/s"])
 
 
 def _average(values: list[float | None]) -> float | None:

@@ -5,7 +5,6 @@ All are pure functions of the step, so that a resumed run follows them.
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -59,28 +58,14 @@ class ScheduleSettings(Settings):
         warmup = self.count_warmup(num_steps)
         if step < warmup:
             return step / warmup
-        return _DECAYS[self.name](step, warmup, num_steps, self.decay_share)
-
-
-def _decay_linearly(step: int, warmup: int, num_steps: int, decay_share: float) -> float:
-    # Published: the line leads from the very first step to 0, so warm-up ends a little below the peak.
-    return 1.0 - step / num_steps
-
-
-def _decay_by_cosine(step: int, warmup: int, num_steps: int, decay_share: float) -> float:
-    return 0.5 * (1.0 + math.cos(math.pi * (step - warmup) / (num_steps - warmup)))
-
-
-def _decay_at_the_end(step: int, warmup: int, num_steps: int, decay_share: float) -> float:
-    return min(1.0, (num_steps - step) / max(1, round(decay_share * num_steps)))
-
-
-_DECAYS: dict[str, Callable[[int, int, int, float], float]] = {
-    "linear": _decay_linearly,
-    "cosine": _decay_by_cosine,
-    "stable": _decay_at_the_end,
-    "constant": lambda *_: 1.0,
-}
+        if self.name == "linear":
+            # Published: the line starts at the very first step, so warm-up ends a little below the peak.
+            return 1.0 - step / num_steps
+        if self.name == "cosine":
+            return 0.5 * (1.0 + math.cos(math.pi * (step - warmup) / (num_steps - warmup)))
+        if self.name == "stable":
+            return min(1.0, (num_steps - step) / max(1, round(self.decay_share * num_steps)))
+        return 1.0
 
 
 class Stage(Settings):

@@ -146,16 +146,12 @@ class PretrainSettings(LoopSettings):
                 f"num_matching_heads {self.num_matching_heads} needs full matrices, and strategy fsdp shards "
                 "them; use strategy ddp, or num_matching_heads 0"
             )
-        if self.model is None:
-            return self
         # What a warm start leaves out is taken from the folder, which is not known yet.
-        named = self.model.model_fields_set if self.init_from is not None else set(ModelConfig.model_fields)
-        if "type_vocab_size" in named and self.model.type_vocab_size < 2:
-            raise ValueError(
-                f"model.type_vocab_size {self.model.type_vocab_size} cannot tell the two segments of an "
-                "example apart; set it to 2"
-            )
-        if "max_position_embeddings" in named and full > self.model.max_position_embeddings:
+        if self.model is None or (
+            self.init_from is not None and "max_position_embeddings" not in self.model.model_fields_set
+        ):
+            return self
+        if full > self.model.max_position_embeddings:
             raise ValueError(
                 f"examples.max_length {full} exceeds model.max_position_embeddings "
                 f"{self.model.max_position_embeddings}; lower the first or raise the second"

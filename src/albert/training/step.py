@@ -34,15 +34,21 @@ class Objective(Generic[B]):
 
 @dataclass(frozen=True)
 class StepReport:
-    """Means over all micro-batches of a step, and the time it took."""
+    """Means over all micro-batches of a step, and the time it took.
+
+    The loop sets `waited_seconds`, in which it waited for the batches, and `seconds`, of everything.
+    """
 
     learning_rate: float
     losses: dict[str, float]
     accuracies: dict[str, float]
     grad_norm: float
     skipped: str | None
-    model_seconds: float
-    optimizer_seconds: float
+    num_tokens: int
+    model_seconds: float = 0.0
+    optimizer_seconds: float = 0.0
+    waited_seconds: float = 0.0
+    seconds: float = 0.0
 
     @property
     def loss(self) -> float:
@@ -117,7 +123,7 @@ class TrainStep(Generic[B]):
         """
         start = time.perf_counter()
         if not plan.num_micro_batches:  # every example was dropped
-            return StepReport(learning_rate, {}, {}, 0.0, None, 0.0, 0.0)
+            return StepReport(learning_rate, {}, {}, 0.0, None, plan.num_tokens)
         losses, accuracies = self._accumulate(batches, plan, options)
         middle = time.perf_counter()
         grad_norm = self.context.clip_grad_norm(self.network, self.max_grad_norm or float("inf"))
@@ -133,6 +139,7 @@ class TrainStep(Generic[B]):
             accuracies=accuracies,
             grad_norm=grad_norm,
             skipped=skipped,
+            num_tokens=plan.num_tokens,
             model_seconds=middle - start,
             optimizer_seconds=time.perf_counter() - middle,
         )
@@ -151,7 +158,8 @@ class TrainStep(Generic[B]):
                     terms = self.network(batch, **options)
                 parts = [total / max(plan.counts[name], 1) for name, (total, _) in terms.items()]
                 if parts:
-                    (torch.stack(parts).sum() * (float(is_real) * self.context.loss_factor)).backward()
+                    # Processes average their gradients; a step is a sum over all of them.
+                    (torch.stack(parts).sum() * (float(is_real) * self.context.size)).backward()
             if is_real:
                 for name, (total, num_correct) in terms.items():
                     totals[name] = totals.get(name, 0.0) + total.detach()
