@@ -52,7 +52,7 @@ class Recorder(torch.optim.SGD):
         self.found = torch.cat([weight.grad.flatten() for weight in weights])
 
 
-def build_step(model, optimizer, spike_filter=None) -> TrainStep[PretrainingBatch]:
+def build_step(model, optimizer, spike_filter=None):
     objective = Objective(("mlm", "sop"), lambda batch: count_terms(batch, pair_head="sop"), lambda: None)
     spike_filter = spike_filter or LossSpikeFilter(LossSpikeSettings())
     network = PretrainLosses(model, pair_head="sop")

@@ -13,7 +13,7 @@ from albert.training.run_folder import LOCK_NAME, MetricsLog
 from tests.cli.doctor.synthetic import HEALTHY, UNFINISHED, diagnose, spoil_tensors
 
 DAMAGES = {
-    "cut": (spoil_tensors, "the checksum does not fit"),
+    "cut": (spoil_tensors, "the checksum does not match"),
     "no tensors": (lambda place: (place / TENSORS_NAME).unlink(), "missing"),
     "no state": (lambda place: (place / STATE_NAME).unlink(), "No such file"),
     "half a state": (lambda place: (place / STATE_NAME).write_text('{"step"'), "not valid JSON"),

@@ -65,5 +65,5 @@ def test_a_damaged_checkpoint_is_passed_over(finetune, data, tmp_path):
     newest.write_bytes(newest.read_bytes()[:-10])
     outcome = finetune("classification", data, "num_evaluations=2", "--resume")
     assert outcome.code == 0, outcome.err
-    assert "step-2/tensors.safetensors: damaged, the checksum does not fit; going back" in outcome.err
+    assert "step-2/tensors.safetensors: damaged" in outcome.err
     assert "Resuming at step 1 of 2" in outcome.err
