@@ -193,6 +193,7 @@ def test_a_corpus_smaller_than_one_batch(run_albert, recipe, story_corpus, tmp_p
         ),
         (["RECIPE", "length_schedule=[{until: 0.5, value: 50}]"], "a stage of 50 tokens"),
         (["RECIPE", "model.preset=albert-bass"], "unknown preset 'albert-bass'; did you mean albert-base?"),
+        (["RECIPE", "num_matching_heads=1", "strategy=fsdp"], "num_matching_heads 1"),
         (["RECIPE", "runtime.device=abacus"], "unknown device 'abacus'"),
         (["RECIPE", "seed=99999999999999999999"], "seed is 99999999999999999999"),
         (["albert-base", "num_steps=1000"], "schedule.warmup_steps 3125 is not less than num_steps 1000"),

@@ -18,7 +18,6 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from albert.data.corpus import open_corpus
 from albert.errors import EchoError
-from albert.examples.randomness import ExampleOrder, share_step
 from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.pretrained.folder import load_model
@@ -269,17 +268,3 @@ def test_shares_of_a_step_add_up_to_the_step(story_corpus, world_size):
             for batches in (whole, chain.from_iterable(shares))
         ]
         assert np.array_equal(*pieces)
-
-
-def test_two_processes_and_then_one_see_the_same_examples_in_the_same_order():
-    order = ExampleOrder(num_examples=100, seed=4)  # thirty steps of nine go through it almost three times
-
-    def list_numbers(step: int, world_size: int) -> list[tuple[int, int]]:
-        parts = order.step(step, batch_size=9)
-        shares = [share_step(parts, rank=rank, world_size=world_size) for rank in range(world_size)]
-        return [(epoch, int(number)) for share in shares for epoch, numbers in share for number in numbers]
-
-    alone = [list_numbers(step, 1) for step in range(30)]
-    assert [list_numbers(step, 2 if step < 15 else 1) for step in range(30)] == alone
-    first_epoch = [number for numbers in alone for epoch, number in numbers if epoch == 0]
-    assert sorted(first_epoch) == list(range(100))

@@ -23,7 +23,6 @@ from albert.pretrained.folder import load_model
 from albert.pretrained.hub import find_vocabulary_place
 from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.training import loop as loop_module
-from albert.training import pretrain as pretrain_module
 from albert.training.pretrain import PretrainJob, build_pretrain_model, open_data, pretrain, resolve_model
 from albert.training.run_folder import iter_records, list_records, read_pretrain_run
 from albert.training.settings import read_recipe
@@ -79,12 +78,6 @@ def test_worker_processes_change_nothing(train, tmp_path):
     assert weights(tmp_path / "without") == weights(tmp_path / "with")
 
 
-def test_another_seed_is_another_model(train, tmp_path):
-    train("seed=0", out="one")
-    train("seed=1", out="other")
-    assert weights(tmp_path / "one") != weights(tmp_path / "other")
-
-
 def test_gradient_checkpointing_changes_nothing(train, tmp_path, monkeypatch):
     counted = Mock(wraps=encoder_module.checkpoint)
     monkeypatch.setattr(encoder_module, "checkpoint", counted)
@@ -136,12 +129,6 @@ def test_the_seconds_of_a_run_are_those_of_its_records(train, tmp_path, monkeypa
     assert progress.seconds == sum(record["seconds"] for record in records)
 
 
-def test_resume_starts_a_run_where_there_is_none(train, tmp_path):
-    assert train(resume=True).outcome.is_finished
-    assert train(out="new").outcome.is_finished
-    assert weights(tmp_path / "run") == weights(tmp_path / "new")
-
-
 def test_tensorboard_events_hold_the_curves(train, tmp_path):
     train("has_tensorboard=true")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -182,19 +169,6 @@ def test_a_resumed_warm_start_does_not_need_its_folder(train, tmp_path, monkeypa
     assert weights(tmp_path / "more") == weights(tmp_path / "undisturbed")
 
 
-def test_a_resumed_run_frees_its_checkpoint(train, monkeypatch):
-    train(reporter=Listener(stop_at=14))
-    found = []
-    load = pretrain_module.load_newest
-    monkeypatch.setattr(
-        pretrain_module,
-        "load_newest",
-        lambda *words, **named: found.append(load(*words, **named)) or found[-1],
-    )
-    assert train(resume=True).outcome.is_finished
-    assert [(checkpoint.step, checkpoint.tensors) for checkpoint in found] == [(14, {})]
-
-
 def test_matching_heads_with_muon_resume_bit_identically(train, tmp_path):
     held = ("num_matching_heads=1", "optimizer.name=muon")
     train(*held, out="undisturbed")
@@ -206,11 +180,6 @@ def test_matching_heads_with_muon_resume_bit_identically(train, tmp_path):
     width = block.query.weight.shape[0] // block.num_heads
     assert torch.equal(block.query.weight[:width], block.key.weight[:width])
     assert not torch.equal(block.query.weight[width:], block.key.weight[width:])
-
-
-def test_matching_heads_reject_fsdp(train):
-    with pytest.raises(SettingsError, match="num_matching_heads 1.*fsdp"):
-        train("num_matching_heads=1", "strategy=fsdp")
 
 
 def test_steps_without_any_example_are_skipped(tmp_path, recipe, story_corpus):
@@ -240,22 +209,6 @@ def test_a_budget_turns_warmup_into_a_share(train, tmp_path):
     assert (settings.schedule.warmup_steps, settings.schedule.warmup_share) == (None, 0.1)
     # Another number of steps is ignored, as without a budget.
     assert train(*words[:2], "num_steps=900", budget="5s", resume=True).outcome.is_finished
-
-
-def test_the_continue_recipe_takes_the_shape_of_the_folder(train, story_corpus, tmp_path):
-    train()
-    small = (
-        "examples.max_length=40",
-        "batch_size=8",
-        "num_steps=4",
-        "num_workers=0",
-        "has_tensorboard=false",
-    )
-    pretrain(
-        "continue", data=story_corpus, out=tmp_path / "more",
-        overrides=[*small, f"init_from={tmp_path / 'run'}", "held_out.num_examples=8"],
-    )  # fmt: skip
-    assert load_model(tmp_path / "more" / "model").config.hidden_size == 16
 
 
 def test_a_warm_start_has_as_many_positions_as_its_folder(train, tmp_path):
