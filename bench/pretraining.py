@@ -21,14 +21,14 @@ from albert.examples.batches import PretrainingBatch, build_source, cut_batch
 from albert.examples.settings import ExampleSettings
 from albert.model.albert_model import build_model
 from albert.model.presets import build_preset
-from albert.study.step_costs import HEADS, PAIR_HEAD, PeakMemory, build_step_taker
+from albert.study.step_costs import HEADS, PAIR_HEAD, PeakMemory, build_train_step
 from albert.training.losses import PretrainLosses
-from albert.training.metrics import list_records
+from albert.training.run_folder import list_records
 from albert.training.optimizers import build_optimizer
 from albert.training.pretrain import pretrain
-from albert.training.pretrain_job import open_data
+from albert.training.pretrain import open_data
 from albert.training.settings import HeldOutSettings, OptimizerSettings
-from albert.training.world import DistributedContext
+from albert.training.distributed import DistributedContext
 from bench.plain_loop import PlainLoop, pad_batches
 from bench.timing import ratio
 
@@ -74,7 +74,7 @@ def build_our_step(preset: str, *, max_tokens: int) -> Step:
     network = PretrainLosses(model, pair_head=PAIR_HEAD)
     # The plain loop's optimiser, whatever a recipe prefers: what is compared is the step.
     optimizer = build_optimizer(model, OptimizerSettings(name="adamw"))
-    taker = build_step_taker(network, optimizer, world=DistributedContext())
+    taker = build_train_step(network, optimizer, world=DistributedContext())
 
     def step(batches: list[PretrainingBatch]) -> None:
         shares = [share for batch in batches for share in cut_batch(batch, max_tokens=max_tokens)]

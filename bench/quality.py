@@ -19,9 +19,9 @@ from albert.files import write_json
 from albert.model.albert_model import AlbertModel
 from albert.model.config import ModelConfig
 from albert.pretrained.folder import load_model
-from albert.training.evaluation import build_held_out_source, evaluate_pass
-from albert.training.pretrain_job import PretrainData, open_data
-from albert.training.recipes import read_recipe
+from albert.training.losses import build_held_out_source, evaluate_pass
+from albert.training.pretrain import PretrainData, open_data
+from albert.training.settings import read_recipe
 from albert.training.timing import parse_duration
 from bench.plain_loop import PlainLoop, pad_batches
 
@@ -88,7 +88,7 @@ def count_plain_steps(args: argparse.Namespace, config: ModelConfig, source: Exa
 def train_ours(args: argparse.Namespace, data: PretrainData) -> dict[str, Any]:
     """`albert pretrain`, as anyone would call it."""
     from albert.cli.command import ProgressDisplay
-    from albert.training.metrics import iter_records
+    from albert.training.run_folder import iter_records
     from albert.training.pretrain import pretrain
 
     with tempfile.TemporaryDirectory() as name:

@@ -29,13 +29,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.model.albert_model import build_model
-from albert.study.step_costs import HEADS, PAIR_HEAD, Family, build_pair, build_random_batch, build_step_taker
+from albert.study.step_costs import HEADS, PAIR_HEAD, Family, build_pair, build_random_batch, build_train_step
 from albert.training.checkpoints import CheckpointFolder, Saver, list_tensors
-from albert.training.distributed import AsyncSaver, join_processes
+from albert.training.distributed import AsyncSaver, open_distributed
 from albert.training.losses import PretrainLosses
 from albert.training.optimizers import build_optimizer
 from albert.training.settings import OptimizerSettings
-from albert.training.world import DistributedContext
+from albert.training.distributed import DistributedContext
 from bench.sockets import count_loopback, count_traffic
 
 Answer = dict[str, Any]
@@ -86,7 +86,7 @@ class Worker:
     def step(self, way: str, count: str) -> Answer:
         """Whole training steps as `albert pretrain` takes them; seconds of each, and the bytes of all."""
         world = self.world if way == "together" else Apart()
-        taker = build_step_taker(self.network, self.optimizer, world=world)
+        taker = build_train_step(self.network, self.optimizer, world=world)
         shares = self._cut(is_whole=way == "alone")
 
         def take() -> Answer:
@@ -178,7 +178,7 @@ def serve(task: Task) -> None:
     """Answer line after line until there are no more."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    with join_processes("fsdp" if task.strategy == "fsdp" else "ddp", "cpu") as world:
+    with open_distributed("fsdp" if task.strategy == "fsdp" else "ddp", "cpu") as world:
         worker = Worker(task, world) if task.shape else None
         verbs: dict[str, Callable[..., Answer]] = {"reduce": reduce_alone}
         if worker is not None:

@@ -91,7 +91,7 @@ SECTIONS = (
             "model.runtime: RuntimeSettings",
             "model.config: ModelConfig",
             "examples.settings: ExampleSettings",
-            "training.settings: LoopSettings OptimizerSettings GuardSettings",
+            "training.settings: LoopSettings OptimizerSettings LossSpikeSettings",
             "training.schedules: ScheduleSettings",
             "training.settings: HeldOutSettings",
             "training.settings: PretrainSettings",

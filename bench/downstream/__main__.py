@@ -15,7 +15,7 @@ from albert.pretrained.hub import resolve_source
 from albert.progress import Reporter
 from albert.tasks.catalogue import find_task
 from albert.training.loop import StoppedError
-from albert.training.recipes import read_recipe
+from albert.training.settings import read_recipe
 from albert.training.timing import parse_duration
 from bench.downstream.ensembles import Ensemble, measure_ensemble
 from bench.downstream.facts import ENSEMBLES, LARGE

@@ -11,7 +11,7 @@ from albert.model.albert_model import AlbertModel
 from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary
 from albert.pretrained.hub import resolve_source
 from albert.text.tokenizer import Tokenizer
-from albert.training.evaluation import Score, evaluate_pretraining
+from albert.training.losses import Score, evaluate_pretraining
 from albert.training.run_folder import has_run, read_pretrain_run
 
 

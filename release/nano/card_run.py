@@ -14,10 +14,14 @@ from albert.model.parameters import count_parameters
 from albert.progress import format_seconds
 from albert.report.content import Cell, Chart, Column, Level, Section, Series, Table
 from albert.training.checkpoints import STATE_NAME, CheckpointFolder
-from albert.training.metrics import iter_records
-from albert.training.recipes import read_recipe
-from albert.training.run_folder import CHECKPOINTS_DIR, FREE_KEYS, PretrainMetadata, read_pretrain_run
-from albert.training.settings import PretrainSettings
+from albert.training.run_folder import (
+    CHECKPOINTS_DIR,
+    FREE_KEYS,
+    PretrainMetadata,
+    iter_records,
+    read_pretrain_run,
+)
+from albert.training.settings import PretrainSettings, read_recipe
 
 _NUM_ROWS = 12
 # What the corpus decides, and what is named as a place.
@@ -49,7 +53,7 @@ def read_finished_run(run_dir: Path) -> Run:
             f"{run_dir}: is at step {steps[-1] if steps else 0} of {settings.num_steps}; a card is written "
             "when the run is finished"
         )
-    progress = read_json(checkpoints.place(steps[-1]) / STATE_NAME)["progress"]
+    progress = read_json(checkpoints.step_dir(steps[-1]) / STATE_NAME)["progress"]
     return Run(settings, facts, list(iter_records(run_dir)), progress["seconds"], progress["num_tokens"])
 
 

@@ -20,7 +20,7 @@ from albert.settings import build_settings
 from albert.tasks.catalogue import TASKS, find_split, find_task
 from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
 from albert.text.train_vocabulary import VocabularyProgress, VocabularySettings, train_sentencepiece
-from albert.training.metrics import count_cores
+from albert.training.run_folder import count_cores
 from release.nano.books import Book, select_books
 
 # The corpora: their folder, the books they are made of, and whether these are cut into passages.

@@ -11,9 +11,8 @@ from albert.pretrained.folder import save_model
 from albert.progress import Reporter
 from albert.text.tokenizer import Tokenizer
 from albert.training.checkpoints import CheckpointFolder
-from albert.training.metrics import list_records
-from albert.training.pretrain_job import build_pretrain_model, open_data
-from albert.training.run_folder import CHECKPOINTS_DIR, has_run, read_pretrain_run
+from albert.training.pretrain import build_pretrain_model, open_data
+from albert.training.run_folder import CHECKPOINTS_DIR, has_run, list_records, read_pretrain_run
 from albert.training.settings import PretrainSettings
 
 PREFIX = "model-"

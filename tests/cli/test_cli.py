@@ -18,7 +18,7 @@ from albert.cli import main as cli
 from albert.cli.command import CommandResult
 from albert.errors import InputError
 from albert.files import open_output
-from albert.training.recipes import RecipeShelf
+from albert.training.settings import RecipeFolder
 
 NAMES = [command.name for command in cli.COMMANDS]
 
@@ -72,7 +72,7 @@ def test_every_command_explains_itself_and_has_the_common_options(name, run_albe
 
 
 def test_help_names_the_recipes_and_shows_brackets(run_albert):
-    help_text, names = run_albert("pretrain", "--help").out, RecipeShelf("pretrain").list_names()
+    help_text, names = run_albert("pretrain", "--help").out, RecipeFolder("pretrain").list_names()
     help_text = "".join(help_text.split())
     assert [name for name in names if name.removesuffix("-v2") not in help_text] == []
     assert "hf:NAME[@CONFIG][:SPLIT]" in run_albert("vocab", "train", "--help").out

@@ -22,8 +22,8 @@ from albert.pretrained.folder import save_model
 from albert.tasks.finetune import finetune
 from albert.text.folder import load_tokenizer
 from albert.training.checkpoints import STATE_NAME, TENSORS_NAME, Checkpoint, CheckpointFolder
-from albert.training.metrics import METRICS_NAME, MetricsLog, count_cores, iter_records
-from albert.training.recipes import read_recipe
+from albert.training.run_folder import METRICS_NAME, MetricsLog, count_cores, iter_records
+from albert.training.settings import read_recipe
 from albert.training.run_folder import LOCK_NAME, PretrainMetadata, identify_corpus, write_run
 from tests.conftest import WORDS, write_vocabulary
 from tests.tasks.tables import write_tables

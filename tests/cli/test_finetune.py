@@ -15,7 +15,7 @@ import pytest
 from albert.pretrained.hub import resolve_source
 from albert.tasks.task_facts import read_facts
 from albert.training.checkpoints import CheckpointFolder
-from albert.training.metrics import iter_records
+from albert.training.run_folder import iter_records
 from tests.conftest import Outcome, RunAlbert
 from tests.hub_cache import put_into_hub_cache
 from tests.tasks.tables import write_tables

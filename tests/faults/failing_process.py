@@ -10,13 +10,13 @@ STEP = 5
 
 
 def fail_in_data() -> None:
-    from albert.training.pretrain_job import PretrainJob
+    from albert.training.pretrain import PretrainJob
 
-    whole = PretrainJob.iter_batches
+    original = PretrainJob.iter_batches
 
     def iter_batches(job: PretrainJob, first_step: int) -> Any:
-        for number, batches in enumerate(whole(job, first_step), start=first_step):
-            if number == STEP:
+        for step, batches in enumerate(original(job, first_step), start=first_step):
+            if step == STEP:
                 raise OSError(5, "the disk does not answer")
             yield batches
 
@@ -24,16 +24,16 @@ def fail_in_data() -> None:
 
 
 def fail_in_step() -> None:
-    from albert.training.step import StepTaker
+    from albert.training.pretrain import PretrainJob
 
-    whole = StepTaker.take
+    original = PretrainJob.find_options
 
-    def take(taker: Any, step: int, *arguments: Any, **options: Any) -> Any:
+    def find_options(job: PretrainJob, step: int) -> Any:
         if step == STEP:
             raise ZeroDivisionError("a mistake of this process alone")
-        return whole(taker, step, *arguments, **options)
+        return original(job, step)
 
-    StepTaker.take = take  # type: ignore[method-assign,assignment]
+    PretrainJob.find_options = find_options  # type: ignore[method-assign,assignment]
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ SEEN = {
     "fine-tune-your-csv": "unhappy",
     "question-answering": "no answer where its odds are above",
     "phonemes-for-speech": "▁ l a ▁ n i ɲ a ▁ e n k o n t ɾ ˈo ▁ e l ▁ k e s o .",
-    "many-machines": "\ngoes on at step ",
+    "many-machines": "\nResuming at step ",
     "bring-a-published-model": "largest difference: ",
     "add-a-task": "levels on average",
 }

@@ -27,7 +27,7 @@ from albert.tasks.kinds.texts import TextKind
 from albert.tasks.readers.published import iter_glue
 from albert.text.folder import load_tokenizer
 from albert.training.loop import TrainingLoop
-from albert.training.metrics import iter_records
+from albert.training.run_folder import iter_records
 from tests.conftest import WORDS
 from tests.real_data import find_vocabulary, unpack
 

@@ -96,7 +96,7 @@ def test_half_the_bits_compute_in_full(half: Path, tiny_folder: Path) -> None:
 
 
 def test_training_goes_on_in_full_precision(half: Path) -> None:
-    from albert.training.pretrain_job import build_pretrain_model
+    from albert.training.pretrain import build_pretrain_model
 
     loaded = load_model(half)
     settings = PretrainSettings(

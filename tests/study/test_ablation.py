@@ -19,7 +19,7 @@ from albert.study.agreement import MinimalPair
 from albert.study.plan import Run
 from albert.study.settings import StudyOptions, list_ablations
 from albert.study.studies import run_study
-from albert.training.metrics import count_cores
+from albert.training.run_folder import count_cores
 from tests.study.conftest import TOY
 from tests.training.conftest import Listener
 

@@ -33,7 +33,7 @@ from albert.study.layers import (
     sum_distances,
 )
 from albert.text.encoding import InputSequence
-from albert.training.recipes import RecipeShelf
+from albert.training.settings import RecipeFolder
 
 LAYERS = np.arange(24)
 SMOOTH, ROUGH = 4 + np.sin(LAYERS / 4), 4 + (-1.0) ** LAYERS
@@ -333,7 +333,7 @@ def test_a_long_line_becomes_several_sequences(tiny_folder):
 
 
 def test_the_recipe_is_the_default():
-    values, source = RecipeShelf("study").read_values("layers")
+    values, source = RecipeFolder("study").read_values("layers")
     assert build_settings(LayersSettings, values=values, source=source) == LayersSettings()
 
 

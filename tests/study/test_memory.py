@@ -26,7 +26,7 @@ from albert.study.memory import (
 )
 from albert.study.results import LOCK_NAME
 from albert.study.step_costs import Footprint
-from albert.training.recipes import RecipeShelf
+from albert.training.settings import RecipeFolder
 from tests.study.conftest import TOY_PAIR, count_by_hand
 
 SETTINGS = MemorySettings(**TOY_PAIR, batch_sizes=(2,), checkpointing=(True,))
@@ -160,7 +160,7 @@ def test_what_did_not_fit_is_tried_again_and_what_did_is_kept(tmp_path, monkeypa
 
 
 def test_the_recipe_is_the_default():
-    values, source = RecipeShelf("study").read_values("memory")
+    values, source = RecipeFolder("study").read_values("memory")
     assert build_settings(MemorySettings, values=values, source=source) == MemorySettings()
 
 

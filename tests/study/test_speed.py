@@ -22,7 +22,7 @@ from albert.study.speed import (
     run_speed,
 )
 from albert.study.step_costs import DoesNotFitError, Footprint, build_pair
-from albert.training.recipes import RecipeShelf
+from albert.training.settings import RecipeFolder
 from tests.study.conftest import TOY_PAIR, count_by_hand
 
 
@@ -167,7 +167,7 @@ def test_a_round_that_did_not_fit_is_tried_again_and_those_before_it_count(monke
 
 
 def test_the_recipe_is_the_default():
-    values, source = RecipeShelf("study").read_values("speed")
+    values, source = RecipeFolder("study").read_values("speed")
     assert build_settings(SpeedSettings, values=values, source=source) == SpeedSettings()
 
 

@@ -208,7 +208,7 @@ def test_a_head_for_other_labels_is_fresh_also_where_they_are_as_many(tiny_folde
 def test_warm_up_that_would_be_all_of_a_run_is_refused(tiny_folder, tmp_path):
     data = write_tables(tmp_path / "data", "classification")
     words = ("num_steps=5", "schedule.warmup_share=null", "schedule.warmup_steps=5")
-    with pytest.raises(AlbertError, match="schedule.warmup_steps 5 is all of num_steps 5; lower it, or"):
+    with pytest.raises(AlbertError, match="warmup_steps 5 .*num_steps 5"):
         teach("classification", tiny_folder, data, tmp_path / "run", *words)
     assert not (tmp_path / "run").exists()
 

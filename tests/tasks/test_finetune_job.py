@@ -13,7 +13,7 @@ from albert.tasks.finetune_job import FinetuneJob, Renaming
 from albert.tasks.kinds.kind import TaskBatch
 from albert.tasks.kinds.texts import TextKind
 from albert.training.loop import LoopOutcome
-from albert.training.metrics import iter_records
+from albert.training.run_folder import iter_records
 from tests.tasks.kinds.learning import finetune
 
 NOUNS, SIZES = ("dog", "man", "house", "ship"), ("big", "small", "old", "new")

@@ -9,9 +9,9 @@ from albert.tasks.examples import TextExample, TokenExample
 from albert.tasks.finetune import complete_facts, count_class_weights
 from albert.tasks.finetune_settings import FinetuneSettings, choose_recipe, read_finetune_recipe
 from albert.tasks.task_facts import TaskConfig
-from albert.training.recipes import RecipeShelf
+from albert.training.settings import RecipeFolder
 
-RECIPES = RecipeShelf("finetune").list_names()
+RECIPES = RecipeFolder("finetune").list_names()
 # Table 14 of the paper, for xxlarge: learning rate, batch size, dropout of the encoder and of the classifier,
 # steps, steps of warm-up, length.
 TABLE_14 = {

@@ -1,4 +1,4 @@
-"""Checkpoints: which stay, and what comes back."""
+"""Checkpoints: which are kept, and what is restored."""
 
 import stat
 
@@ -7,16 +7,16 @@ import torch
 from torch import nn
 
 from albert.training.checkpoints import Checkpoint, CheckpointFolder, list_tensors, restore_tensors
+from albert.training.distributed import DistributedContext
 from albert.training.optimizers import build_optimizer
 from albert.training.settings import OptimizerSettings
-from albert.training.world import DistributedContext
 
 
 def checkpoint(step: int) -> Checkpoint:
     return Checkpoint(step, {"model.weight": torch.full((3,), float(step))}, {"note": "whole"})
 
 
-def test_the_newest_stay_and_the_best(tmp_path):
+def test_the_newest_and_the_best_are_kept(tmp_path):
     folder = CheckpointFolder(tmp_path, num_kept=2)
     for step in (1, 2, 3, 4, 5):
         folder.save(checkpoint(step), best_step=2 if step >= 2 else 1)
@@ -25,7 +25,7 @@ def test_the_newest_stay_and_the_best(tmp_path):
 
 
 @pytest.mark.parametrize("num_kept", [1, 2])
-def test_a_damaged_future_does_not_push_out_the_present(tmp_path, num_kept):
+def test_damaged_later_checkpoints_do_not_replace_good_ones(tmp_path, num_kept):
     folder = CheckpointFolder(tmp_path, num_kept=num_kept)
     for step in (10, 20, 30):
         CheckpointFolder(tmp_path, num_kept=9).save(checkpoint(step))
@@ -39,7 +39,7 @@ def test_a_damaged_future_does_not_push_out_the_present(tmp_path, num_kept):
     assert folder.list_steps() == ([12] if num_kept == 1 else [10, 12])
 
 
-def test_files_are_as_readable_as_others(tmp_path):
+def test_files_have_the_usual_permissions(tmp_path):
     CheckpointFolder(tmp_path).save(checkpoint(1))
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "step-1").iterdir()}
     other = tmp_path / "other"
@@ -48,7 +48,7 @@ def test_files_are_as_readable_as_others(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["lamb", "adamw"])
-def test_weights_and_moments_come_back_by_name(name):
+def test_weights_and_moments_are_restored_by_name(name):
     def build():
         torch.manual_seed(3)
         model = nn.Sequential(nn.Linear(4, 5), nn.LayerNorm(5), nn.Linear(5, 2))

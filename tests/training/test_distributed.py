@@ -1,9 +1,10 @@
-"""Many processes train as one: the same examples, the same steps, the same weights within rounding."""
+"""Several processes train as one: the same examples, the same steps, the same weights within rounding."""
 
 import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 
@@ -11,19 +12,25 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from torch._C._distributed_c10d import HashStore, Store
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from albert.data.corpus import open_corpus
-from albert.examples.batches import build_source
-from albert.examples.randomness import ExampleOrder, share_step
+from albert.errors import EchoError
 from albert.examples.settings import ExampleSettings
+from albert.examples.batches import build_source
 from albert.pretrained.folder import load_model
+from albert.progress import NullReporter
 from albert.text.folder import load_tokenizer
-from albert.training.checkpoints import CheckpointFolder
+from albert.training.checkpoints import Checkpoint, CheckpointFolder
+from albert.training.distributed import DistributedContext, join_rendezvous
+from albert.training.loop import load_newest
+from albert.training.pretrain import open_data, reject_different_copies
+from albert.training.settings import read_recipe
 from tests.training.conftest import TINY, build_torchrun
 
-# Ragged batches of both questions in several micro-batches; no dropout, which draws by process.
+# Ragged batches of both objectives in several micro-batches; no dropout, which differs by process.
 SETTINGS = {
     **TINY,
     "model": {**TINY["model"], "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
@@ -74,11 +81,19 @@ def count_tokens(run_dir: Path) -> int:
 
 
 def count_parts(run_dir: Path) -> int:
-    """In how many parts the most divided tensor of the last checkpoint lies there."""
+    """The largest number of shards of a tensor in the last checkpoint."""
     step = CheckpointFolder(run_dir / "checkpoints").list_steps()[-1]
     metadata = FileSystemReader(run_dir / "checkpoints" / f"step-{step}").read_metadata()
     tensors = metadata.state_dict_metadata.values()
     return max(len(each.chunks) for each in tensors if isinstance(each, TensorStorageMetadata))
+
+
+def go_back(run_dir: Path) -> None:
+    """Remove what was written after the checkpoint of step 15."""
+    for step in CheckpointFolder(run_dir / "checkpoints").list_steps():
+        if step > 15:
+            shutil.rmtree(run_dir / "checkpoints" / f"step-{step}")
+    shutil.rmtree(run_dir / "model")
 
 
 def assert_equal_within_rounding(one: Path, other: Path, *, atol: float = 2e-5) -> None:
@@ -90,22 +105,22 @@ def assert_equal_within_rounding(one: Path, other: Path, *, atol: float = 2e-5) 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_two_processes_equal_one(train, alone, tmp_path, strategy):
     said = train(tmp_path / "run", f"strategy={strategy}", processes=2)
-    assert said.count("step 30, held out") == 1  # one voice
+    assert said.count("step 30, held out") == 1  # one process reports
     assert "Warning" not in said
     assert_equal_within_rounding(tmp_path / "run", alone)
     assert count_tokens(tmp_path / "run") == count_tokens(alone)  # of both processes
-    # Of spread weights each process saves its own part.
+    # Each process saves its own shard.
     assert (count_parts(tmp_path / "run") == 2) == (strategy == "fsdp")
 
 
-def test_layers_that_a_stage_does_not_reach_are_idle(train, tmp_path):
+def test_layers_that_a_stage_does_not_reach_are_unused(train, tmp_path):
     words = ["model.sharing=none", "depth_schedule=[{until: 0.5, value: 1}]", "num_steps=8"]
     train(tmp_path / "alone", *words)
     train(tmp_path / "run", "strategy=ddp", *words, processes=2)
     assert_equal_within_rounding(tmp_path / "run", tmp_path / "alone")
 
 
-def test_one_process_under_torchrun_equals_one_by_itself(train, alone, tmp_path):
+def test_one_process_under_torchrun_equals_one_alone(train, alone, tmp_path):
     train(tmp_path / "run", "strategy=fsdp", processes=1)
     assert_equal_within_rounding(tmp_path / "run", alone)
 
@@ -153,46 +168,93 @@ def test_a_budget_is_measured_by_all_processes_together(train, tmp_path, strateg
     ],
     ids=["two of fsdp, then one", "two of ddp, then one", "fsdp, then ddp", "one, then two of fsdp"],
 )
-def test_a_run_goes_on_with_other_processes(train, alone, tmp_path, first, second):
+def test_a_run_resumes_with_other_processes(train, alone, tmp_path, first, second):
     out = tmp_path / "run"
-    # Ends in the middle: as if its time was up after the checkpoint of step 15.
     train(out, f"strategy={first[1]}", processes=first[0])
-    for step in CheckpointFolder(out / "checkpoints").list_steps():
-        if step > 15:
-            shutil.rmtree(out / "checkpoints" / f"step-{step}")
-    shutil.rmtree(out / "model")
+    go_back(out)
     said = train(out, f"strategy={second[1]}", "--resume", processes=second[0])
-    assert "goes on at step 15 of 30" in said
+    assert "Resuming at step 15 of 30" in said
     assert_equal_within_rounding(out, alone)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_three_processes_go_on_to_the_bit(train, tmp_path, strategy):
-    """Of two numbers the sum has no order; of three it has, and it must not change with a restart."""
+def test_three_processes_resume_bit_identically(train, tmp_path, strategy):
+    """The order of a sum of three numbers matters, and must not change with a restart."""
     out, words = tmp_path / "run", [f"strategy={strategy}"]
     train(out, *words, processes=3)
     undisturbed = (out / "model" / "model.safetensors").read_bytes()
-    for step in CheckpointFolder(out / "checkpoints").list_steps():
-        if step > 15:
-            shutil.rmtree(out / "checkpoints" / f"step-{step}")
-    shutil.rmtree(out / "model")
-    assert "goes on at step 15 of 30" in train(out, *words, "--resume", processes=3)
+    go_back(out)
+    assert "Resuming at step 15 of 30" in train(out, *words, "--resume", processes=3)
     assert (out / "model" / "model.safetensors").read_bytes() == undisturbed
 
 
-def test_a_mistake_is_told_once(recipe, story_corpus, tmp_path):
+def test_a_mistake_is_reported_once(recipe, story_corpus, tmp_path):
     words = ["pretrain", str(recipe), "--data", str(story_corpus), "--out", str(tmp_path / "run")]
     command = build_torchrun(["albert", *words, "batch_size=99999"], processes=2)
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
-    told = [line for line in done.stderr.splitlines() if line.startswith("error:")]
-    assert len(told) == 1, done.stderr  # torchrun's own report names it below
-    assert "are less than one batch of 99999" in told[0]
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1, done.stderr  # besides torchrun's own report
+    assert "99999" in errors[0]
+
+
+class Second(DistributedContext):
+    """The second process of two, with the given values of the first one."""
+
+    rank, size = 1, 2
+
+    def __init__(self, *values):
+        self._values = iter(values)
+
+    def gather(self, value):
+        return [next(self._values), value]
+
+
+def test_the_first_process_chooses_the_checkpoint(tmp_path):
+    folder = CheckpointFolder(tmp_path / "checkpoints")
+    for step in (3, 7):
+        folder.save(Checkpoint(step, {"a": torch.full((2,), float(step))}, {"progress": {}}))
+
+    def load(context):
+        return load_newest(tmp_path, reporter=NullReporter(), context=context)
+
+    assert load(DistributedContext()).step == 7
+    # It has found the newest one damaged and gone back; the second would have read it.
+    assert load(Second(3, None)).step == 3
+    assert load(Second(None, None)) is None
+    shutil.rmtree(folder.step_dir(7))
+    with pytest.raises(EchoError, match="step-7.*process 1"):
+        load(Second(7, None))
+
+
+def test_copies_of_a_corpus_must_be_equal_in_every_process(story_corpus, recipe):
+    data = open_data(str(story_corpus), read_recipe(recipe).held_out)
+    with pytest.raises(EchoError, match="process 1 of 2"):
+        reject_different_copies(data, Second(["an older corpus"], None))
+
+
+def join_all(store: HashStore, size: int) -> list[Store]:
+    """All ranks at once, each in a thread."""
+    with ThreadPoolExecutor(size) as pool:
+        joining = [
+            pool.submit(join_rendezvous, store, rank=rank, size=size) for rank in reversed(range(size))
+        ]
+        return [each.result(timeout=30) for each in reversed(joining)]
+
+
+def test_the_rendezvous_ignores_what_dead_processes_have_left():
+    store = HashStore()
+    store.set("albert/name/1", "a process that died while joining")
+    for size in (3, 3, 2, 4):  # one may be lost for good, others may come
+        stores = join_all(store, size)
+        assert not any(found.check(["address"]) for found in stores)
+        stores[0].set("address", "of this start")
+        assert [found.get("address") for found in stores] == [b"of this start"] * size
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 5])
-def test_the_shares_of_a_step_are_the_step(story_corpus, world_size):
+def test_shares_of_a_step_add_up_to_the_step(story_corpus, world_size):
     tokenizer = load_tokenizer(story_corpus / "vocab")
     source = build_source(open_corpus(story_corpus), tokenizer, settings=ExampleSettings(max_length=40))
     for step in (0, 7, source.num_examples // 9):  # the last goes over the end of an epoch
@@ -206,17 +268,3 @@ def test_the_shares_of_a_step_are_the_step(story_corpus, world_size):
             for batches in (whole, chain.from_iterable(shares))
         ]
         assert np.array_equal(*pieces)
-
-
-def test_two_processes_and_then_one_see_the_same_examples_in_the_same_order():
-    order = ExampleOrder(num_examples=100, seed=4)  # thirty steps of nine go through it almost three times
-
-    def list_numbers(step: int, world_size: int) -> list[tuple[int, int]]:
-        parts = order.step(step, batch_size=9)
-        shares = [share_step(parts, rank=rank, world_size=world_size) for rank in range(world_size)]
-        return [(epoch, int(number)) for share in shares for epoch, numbers in share for number in numbers]
-
-    alone = [list_numbers(step, 1) for step in range(30)]
-    assert [list_numbers(step, 2 if step < 15 else 1) for step in range(30)] == alone
-    first_epoch = [number for numbers in alone for epoch, number in numbers if epoch == 0]
-    assert sorted(first_epoch) == list(range(100))

@@ -1,4 +1,4 @@
-"""A step is one step however it is cut: sums are divided once, by counts that are known first."""
+"""A step is the same however it is cut: sums are divided once, by counts that are known first."""
 
 import dataclasses
 import math
@@ -16,15 +16,15 @@ from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.text.folder import load_tokenizer
-from albert.training.losses import PretrainLosses, compute_pretraining_losses, count_terms
-from albert.training.settings import GuardSettings
-from albert.training.step import Guard, Objective, StepTaker
-from albert.training.world import DistributedContext
+from albert.training.distributed import DistributedContext
+from albert.training.losses import PretrainLosses, count_terms
+from albert.training.settings import LossSpikeSettings
+from albert.training.step import LossSpikeFilter, Objective, TrainStep
 
 
 @pytest.fixture(scope="module")
 def batch(story_corpus) -> PretrainingBatch:
-    """Thirty-two ragged examples with both questions."""
+    """32 ragged examples with both objectives."""
     tokenizer = load_tokenizer(story_corpus / "vocab")
     settings = ExampleSettings(max_length=60, short_share=0.5)
     source = build_source(open_corpus(story_corpus), tokenizer, settings=settings, seed=3)
@@ -44,32 +44,36 @@ def model():
 
 
 class Recorder(torch.optim.SGD):
-    """An optimiser that keeps the gradient it is given, and does not move."""
+    """An optimizer that keeps the gradient and changes no weight."""
 
     def step(self, closure=None):
         weights = [weight for group in self.param_groups for weight in group["params"]]
         self.found = torch.cat([weight.grad.flatten() for weight in weights])
 
 
-def gradients(model, shares):
-    """The gradient of a step that is computed in shares, as the loop takes it."""
-    recorder = Recorder(model.parameters(), lr=1.0)
-    objective = Objective(
-        ("mlm", "sop"), lambda batch: count_terms(batch, pair_head="sop"), lambda: shares[0]
-    )
-    guard = Guard(GuardSettings())
+def build_step(model, optimizer, spike_filter=None):
+    objective = Objective(("mlm", "sop"), lambda batch: count_terms(batch, pair_head="sop"), lambda: None)
+    spike_filter = spike_filter or LossSpikeFilter(LossSpikeSettings())
     network = PretrainLosses(model, pair_head="sop")
-    taker = StepTaker(network, recorder, objective, guard, 0.0, nullcontext, DistributedContext())
-    taker.take(0, shares, taker.plan(shares), learning_rate=1.0, options={})
+    return TrainStep(network, optimizer, objective, spike_filter, 0.0, nullcontext, DistributedContext())
+
+
+def gradients(model, shares):
+    """The gradient of a step that is computed in micro-batches, as in the loop."""
+    recorder = Recorder(model.parameters(), lr=1.0)
+    train_step = build_step(model, recorder)
+    train_step.run(shares, train_step.plan(shares), learning_rate=1.0, options={})
     return recorder.found
 
 
 def mean_of_means(model, shares):
-    """What many loops do instead: each share divided by its own counts."""
+    """What many loops do instead: each micro-batch divided by its own counts."""
     model.zero_grad()
     for share in shares:
-        terms = compute_pretraining_losses(model, share, pair_head="sop").values()
-        torch.stack([term.total / term.count / len(shares) for term in terms]).sum().backward()
+        terms = PretrainLosses(model, pair_head="sop")(share)
+        counts = count_terms(share, pair_head="sop")
+        means = [total / counts[name] / len(shares) for name, (total, _) in terms.items()]
+        torch.stack(means).sum().backward()
     return torch.cat([weight.grad.flatten() for weight in model.parameters()])
 
 
@@ -81,33 +85,23 @@ def four_times_eight(batch) -> list[PretrainingBatch]:
     return [batch.select(rows) for rows in np.split(np.arange(32), 4)]
 
 
-def test_four_times_eight_is_one_times_thirty_two(model, batch):
+def test_four_micro_batches_are_one_batch(model, batch):
     at_once = gradients(model, [batch])
     assert difference(at_once, gradients(model, four_times_eight(batch))) < 1e-5
-    # A mean of means is another gradient: shares have different numbers of masked words.
+    # A mean of means is another gradient: micro-batches have different numbers of masked tokens.
     assert difference(at_once, mean_of_means(model, four_times_eight(batch))) > 1e-3
 
 
-def test_a_step_without_any_example_moves_nothing_and_asks_nobody(model):
+def test_a_step_without_any_example_changes_nothing(model):
     class Untouched(Recorder):
         def step(self, closure=None):
-            raise AssertionError("nothing is to be learned")
+            raise AssertionError("nothing to train on")
 
-    guard = Guard(GuardSettings())
-    objective = Objective(("mlm", "sop"), lambda batch: count_terms(batch, pair_head="sop"), lambda: None)
-    network = PretrainLosses(model, pair_head="sop")
-    taker = StepTaker(
-        network,
-        Untouched(model.parameters(), lr=1.0),
-        objective,
-        guard,
-        0.0,
-        nullcontext,
-        DistributedContext(),
-    )
-    report = taker.take(7, [], taker.plan([]), learning_rate=1.0, options={})
-    assert (report.step, report.losses, report.skipped) == (7, {}, None)
-    assert guard.num_seen == 0
+    spike_filter = LossSpikeFilter(LossSpikeSettings())
+    train_step = build_step(model, Untouched(model.parameters(), lr=1.0), spike_filter)
+    report = train_step.run([], train_step.plan([]), learning_rate=1.0, options={})
+    assert (report.losses, report.skipped) == ({}, None)
+    assert spike_filter.num_seen == 0
 
 
 @pytest.mark.parametrize("max_tokens", [1, 100, 333, 10_000])
@@ -138,8 +132,8 @@ def test_shares_hold_every_sequence_once_with_its_own_answers(batch):
     assert lengths == sorted(lengths)
 
 
-def test_a_batch_without_masked_words_reaches_every_weight(model, batch):
-    """Of many processes, each waits for the gradient of every weight: one that has none would stop all."""
+def test_a_batch_without_masked_tokens_reaches_every_weight(model, batch):
+    """Each process waits for the gradient of every weight: one without would block all."""
     nothing = np.empty(0, dtype=np.int64)
     unmasked = dataclasses.replace(
         batch.select(np.arange(4)), masked_M=nothing, targets_M=nothing, spans=NO_SPANS
@@ -148,46 +142,43 @@ def test_a_batch_without_masked_words_reaches_every_weight(model, batch):
     sum(total for total, _ in terms.values()).backward()
     assert terms["mlm"][0].item() == 0.0
     assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in model.parameters())
-    assert model.encoder.embeddings.word.weight.grad.abs().sum() > 0  # the other question is asked
+    assert model.encoder.embeddings.word.weight.grad.abs().sum() > 0  # by the sentence loss
 
 
-def watch(losses, **settings) -> list[int]:
-    """The places of the losses that are left out."""
-    guard = Guard(GuardSettings(**settings))
-    return [place for place, loss in enumerate(losses) if guard.judge(loss, 1.0) is not None]
+def list_skipped(losses, **settings) -> list[int]:
+    """The indices of the losses that are skipped."""
+    spike_filter = LossSpikeFilter(LossSpikeSettings(**settings))
+    return [index for index, loss in enumerate(losses) if spike_filter.check(loss, 1.0) is not None]
 
 
 def calm(number: int) -> list[float]:
-    return [1.0 + 0.02 * (place % 3 - 1) for place in range(number)]
+    return [1.0 + 0.02 * (index % 3 - 1) for index in range(number)]
 
 
-def test_a_spike_is_left_out_and_the_next_one_too():
-    assert watch([*calm(60), 9.0, *calm(60), 9.0, *calm(5)]) == [60, 121]
+def test_spikes_are_skipped():
+    assert list_skipped([*calm(60), 9.0, *calm(60), 9.0, *calm(5)]) == [60, 121]
 
 
-def test_what_comes_again_and_again_is_taken_in_the_end():
-    losses = [9.0 if place % 5 == 4 else loss for place, loss in enumerate(calm(400))]
-    # From the fiftieth on, when the mean is a measure: by then every fifth has been seen often.
-    assert watch(losses) == []
-    late = [*calm(60), *losses]
-    left_out = watch(late)
-    assert left_out
-    assert max(left_out) < 60 + 150
+def test_repeated_spikes_become_normal():
+    losses = [9.0 if index % 5 == 4 else loss for index, loss in enumerate(calm(400))]
+    # Spikes are looked for from the fiftieth loss on: by then every fifth has been seen often.
+    assert list_skipped(losses) == []
+    skipped = list_skipped([*calm(60), *losses])
+    assert skipped
+    assert max(skipped) < 60 + 150
 
 
-def test_what_is_no_number_is_left_out_and_not_remembered():
-    guard = Guard(GuardSettings())
+def test_losses_that_are_not_finite_are_skipped_and_not_counted():
+    spike_filter = LossSpikeFilter(LossSpikeSettings())
     for loss in calm(60):
-        guard.judge(loss, 1.0)
-    before = guard.state()
+        spike_filter.check(loss, 1.0)
+    before = spike_filter.state()
     for loss, grad_norm in ((math.nan, 1.0), (math.inf, 1.0), (1.0, math.inf)):
-        assert guard.judge(loss, grad_norm) is not None
-    assert (guard.mean, guard.deviation, guard.num_seen) == (before["mean"], before["deviation"], 60)
+        assert spike_filter.check(loss, grad_norm) is not None
+    assert spike_filter.state() == {**before, "num_skipped": 3, "num_in_a_row": 3}
 
 
-def test_fine_tuning_learns_from_a_batch_that_holds_a_rare_class():
-    """Its loss is many times that of the others, which are easy: no mistake, but what is to be learned."""
-    losses = [5.0 if place % 50 == 49 else 0.01 for place in range(1000)]
-    assert watch(losses) != []
-    assert watch(losses, **FinetuneSettings().guard.model_dump()) == []
-    assert watch([*losses, math.nan], **FinetuneSettings().guard.model_dump()) == [1000]
+def test_fine_tuning_does_not_skip_batches_with_a_rare_class():
+    losses = [5.0 if index % 50 == 49 else 0.01 for index in range(1000)]
+    assert list_skipped(losses) != []
+    assert list_skipped([*losses, math.nan], **FinetuneSettings().guard.model_dump()) == [1000]

@@ -24,16 +24,19 @@ from albert.files import is_held, read_json
 from albert.pretrained.huggingface import CONFIG_NAME
 from albert.report.content import Chart, Level, Series
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.training.metrics import MEMORY_PATH, count_cores, iter_records, read_amounts
 from albert.training.run_folder import (
     BEST_DIR,
     CHECKPOINTS_DIR,
     LOCK_NAME,
+    MEMORY_PATH,
     MODEL_DIR,
     RUN_NAME,
     PretrainMetadata,
     RunMetadata,
+    count_cores,
     has_run,
+    iter_records,
+    read_amounts,
     read_pretrain_run,
 )
 from albert.training.settings import LoopSettings, PretrainSettings

@@ -33,7 +33,7 @@ from albert.settings import Settings, find_change
 if TYPE_CHECKING:
     from albert.text.tokenizer import Tokenizer
     from albert.training.loop import LoopOutcome
-    from albert.training.pretrain_job import PretrainData
+    from albert.training.pretrain import PretrainData
 
 T = TypeVar("T")
 
@@ -128,7 +128,7 @@ def run_quickstart(
     from albert.pretrained.folder import load_model
     from albert.study.layers import LayersSettings, run_layers
     from albert.tasks.finetune_settings import read_finetune_recipe
-    from albert.training.recipes import read_recipe
+    from albert.training.settings import read_recipe
 
     began = time.monotonic()
     # Mistakes are reported before anything is written.
@@ -366,9 +366,8 @@ def summarize_run(
     import torch
 
     from albert.model.parameters import count_parameters
-    from albert.training.metrics import keep_figures, list_records
-    from albert.training.pretrain_job import PretrainJob, build_pretrain_model, open_data
-    from albert.training.run_folder import read_pretrain_run
+    from albert.training.pretrain import PretrainJob, build_pretrain_model, open_data
+    from albert.training.run_folder import keep_figures, list_records, read_pretrain_run
 
     settings, metadata = read_pretrain_run(run)
     assert settings.model is not None
@@ -440,8 +439,8 @@ def finetune_models(
     from albert.tasks.catalogue import build_task
     from albert.tasks.data import open_task_data
     from albert.tasks.metrics.intervals import bootstrap_mean
-    from albert.training.recipes import read_recipe
     from albert.training.run_folder import has_run
+    from albert.training.settings import read_recipe
 
     task, train, test = "classification", folder / "train.jsonl", folder / "test.jsonl"
     opened = open_task_data(task, train, dev=test, columns={}, dev_share=0.1)

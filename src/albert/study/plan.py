@@ -36,12 +36,10 @@ from albert.study.settings import SHELF, Dimension, StudySettings, VariantSettin
 from albert.tasks.data import open_task_data
 from albert.tasks.finetune import estimate_cost
 from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
-from albert.training.pretrain_job import build_pretrain_model, open_data, resolve_model
-from albert.training.recipes import read_recipe
+from albert.training.pretrain import PretrainJob, build_pretrain_model, open_data, resolve_model
 from albert.training.run_folder import MODEL_DIR, identify_corpus, list_versions
-from albert.training.settings import PretrainSettings
+from albert.training.settings import PretrainSettings, read_recipe
 from albert.training.timing import time_recipe
-from albert.training.world import DistributedContext
 
 PLAN_NAME = "study.json"
 # Next-sentence scores need two documents; all variants must hold out the same text.
@@ -479,9 +477,8 @@ def _time_run(
     data = open_data(plan.data, settings.held_out, share=settings.data_share)
     fixed = _FIXED_SECONDS
     with tempfile.TemporaryDirectory() as name:
-        cost = time_recipe(
-            settings, data, Path(name), limit=limit, reporter=reporter, world=DistributedContext()
-        )
+        job = PretrainJob(build_pretrain_model(settings), settings, data)
+        cost = time_recipe(job, Path(name), limit=limit, reporter=reporter)
         model = Path(name) / "untrained"
         save_model(model, build_pretrain_model(settings), tokenizer=data.tokenizer)
         for task in study.tasks:

@@ -28,19 +28,18 @@ from albert.study.agreement import score_sample
 from albert.study.plan import Run, StudyPlan, list_pretrain_overrides, list_task_overrides, read_plan
 from albert.tasks.finetune import finetune
 from albert.text.tokenizer import Tokenizer
-from albert.training.evaluation import (
+from albert.training.loop import StoppedError
+from albert.training.losses import (
     Score,
     build_held_out_source,
+    build_tokens,
     evaluate_pass,
     evaluate_pretraining,
     iter_batches,
+    list_heads,
 )
-from albert.training.loop import StoppedError
-from albert.training.losses import build_tokens, list_heads
-from albert.training.metrics import iter_records, keep_figures, list_records
-from albert.training.pretrain import PretrainResult, pretrain
-from albert.training.pretrain_job import PretrainData, open_data
-from albert.training.run_folder import CHECKPOINTS_DIR, has_run
+from albert.training.pretrain import PretrainData, PretrainResult, open_data, pretrain
+from albert.training.run_folder import CHECKPOINTS_DIR, has_run, iter_records, keep_figures, list_records
 
 RESULT_NAME, FAILURE_NAME, SCORE_NAME = "result.json", "failure.json", "score.json"
 _MAX_TOKENS = 4096

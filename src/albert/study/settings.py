@@ -17,9 +17,9 @@ from albert.errors import InputError, suggest
 from albert.report.content import Page
 from albert.settings import Settings, apply_overrides, build_settings
 from albert.tasks.catalogue import list_tasks
-from albert.training.recipes import RecipeShelf
+from albert.training.settings import RecipeFolder
 
-SHELF = RecipeShelf("study")
+SHELF = RecipeFolder("study")
 Dimension = Literal["hidden_size", "embedding_size", "num_hidden_layers"]
 
 

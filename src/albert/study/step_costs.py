@@ -36,12 +36,12 @@ from albert.model.presets import PRESETS
 from albert.model.runtime import autocast
 from albert.settings import Settings, build_settings
 from albert.study.results import format_bytes
+from albert.training.distributed import DistributedContext
 from albert.training.losses import PretrainLosses, build_tokens, count_terms
-from albert.training.metrics import MEMORY_PATH, STATUS_PATH, read_amounts
 from albert.training.optimizers import build_optimizer
-from albert.training.settings import GuardSettings, OptimizerName, OptimizerSettings
-from albert.training.step import Guard, Objective, StepTaker
-from albert.training.world import DistributedContext
+from albert.training.run_folder import MEMORY_PATH, STATUS_PATH, read_amounts
+from albert.training.settings import LossSpikeSettings, OptimizerName, OptimizerSettings
+from albert.training.step import LossSpikeFilter, Objective, TrainStep
 
 Family = Literal["ALBERT", "BERT"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
@@ -271,10 +271,10 @@ def _run_steps(
     """Return the seconds in the model and in the optimizer, for each step."""
     settings = build_settings(OptimizerSettings, values={"name": request.optimizer}, source="request")
     network = PretrainLosses(model.train(), pair_head=PAIR_HEAD)
-    taker = build_step_taker(network, build_optimizer(model, settings), world=DistributedContext())
-    plan = taker.plan(batches)
+    train_step = build_train_step(network, build_optimizer(model, settings), world=DistributedContext())
+    plan = train_step.plan(batches)
     reports = [
-        taker.take(step, batches, plan, learning_rate=_LEARNING_RATE, options={}) for step in range(num_steps)
+        train_step.run(batches, plan, learning_rate=_LEARNING_RATE, options={}) for _ in range(num_steps)
     ]
     return [(report.model_seconds, report.optimizer_seconds) for report in reports]
 
@@ -316,19 +316,19 @@ def build_random_batch(config: ModelConfig, *, num_sequences: int, length: int) 
     )
 
 
-def build_step_taker(
+def build_train_step(
     network: nn.Module, optimizer: torch.optim.Optimizer, *, world: DistributedContext
-) -> StepTaker[PretrainingBatch]:
+) -> TrainStep[PretrainingBatch]:
     """Build the training step of `albert pretrain`: both losses, clipping and update; no step is skipped."""
 
     def build_empty_batch() -> PretrainingBatch:
         raise AssertionError("all processes have the same number of batches")
 
-    return StepTaker(
+    return TrainStep(
         network,
         optimizer,
         Objective(tuple(HEADS), lambda batch: count_terms(batch, pair_head=PAIR_HEAD), build_empty_batch),
-        Guard(GuardSettings(spike_factor=0.0)),
+        LossSpikeFilter(LossSpikeSettings(spike_factor=0.0)),
         1.0,
         lambda: autocast(torch.device("cpu")),
         world,

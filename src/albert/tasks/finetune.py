@@ -32,6 +32,7 @@ from albert.tasks.models import load_own_vocabulary, predict_items, save_finetun
 from albert.tasks.splits import identify_examples
 from albert.tasks.task import AnyTask, Example, Item, TaskConfig
 from albert.text.tokenizer import Tokenizer
+from albert.training.distributed import DistributedContext, is_first_process, open_distributed, run_on_main
 from albert.training.loop import LoopOutcome, fetch_weights, load_best, load_newest, run_job
 from albert.training.run_folder import (
     FREE_KEYS,
@@ -44,7 +45,6 @@ from albert.training.run_folder import (
     reject_changes,
     write_run,
 )
-from albert.training.world import DistributedContext, is_first_process, open_world, run_on_main
 
 RESULT_NAME = "result.json"
 SEEDS_NAME = "seeds.json"
@@ -157,7 +157,7 @@ def finetune(
     name = str(recipe or choose_recipe(task.lower(), hidden_size=model_config.hidden_size))
     settings = read_finetune_recipe(name, overrides=overrides)
     build_autocast(settings.runtime)  # reject an unsupported precision
-    with open_world(settings.strategy, settings.runtime.device) as world, ExitStack() as held:
+    with open_distributed(settings.strategy, settings.runtime.device) as world, ExitStack() as held:
         reporter = reporter if reporter is not None and world.is_main else NullReporter()
         run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume)))
         opened = open_task_data(task, data, dev=dev, columns=settings.columns, dev_share=settings.dev_share)
@@ -187,8 +187,8 @@ def finetune(
         job = _build_job(opened, network, config, settings, tokenizer, reporter=reporter, world=world)
         # Only now: examples that are rejected leave nothing behind.
         run_on_main(world, lambda: _start_run(run_dir, job, metadata, opened))
-        newest = load_newest(run_dir, reporter=reporter, world=world)
-        outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, world=world)
+        newest = load_newest(run_dir, reporter=reporter, context=world)
+        outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, context=world)
         if not outcome.is_finished:
             return FinetuneResult(run_dir, settings, outcome, job.num_steps, None, None, world.is_main)
         state = fetch_weights(network, world)

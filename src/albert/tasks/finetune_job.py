@@ -6,7 +6,6 @@ from functools import cache, cached_property
 from typing import Any, Generic
 
 import numpy as np
-import torch
 from torch import nn
 
 from albert.examples.randomness import ExampleOrder, share_step
@@ -16,9 +15,9 @@ from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.models import predict_items
 from albert.tasks.task import AnswerT, ExampleT, Ints, ItemT, LabelsT, Losses, Task, TaskBatch
 from albert.text.tokenizer import Tokenizer
-from albert.training.optimizers import build_optimizer
+from albert.training.distributed import DistributedContext
+from albert.training.loop import Job
 from albert.training.step import Objective
-from albert.training.world import DistributedContext
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class TaskLosses(nn.Module, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
 
 
 @dataclass(frozen=True)
-class FinetuneJob(Generic[ExampleT, ItemT, LabelsT, AnswerT]):
+class FinetuneJob(Job[TaskBatch[LabelsT]], Generic[ExampleT, ItemT, LabelsT, AnswerT]):
     """A pretrained model that is trained on the items `train` and evaluated on the items `dev`."""
 
     model: AlbertModel
@@ -116,20 +115,8 @@ class FinetuneJob(Generic[ExampleT, ItemT, LabelsT, AnswerT]):
                 batches = [self.replacement.apply(batch, step=step) for batch in batches]
             yield batches
 
-    def count_tokens(self, batch: TaskBatch[LabelsT]) -> int:
-        return len(batch.ids_T)
-
-    def build_optimizer(self) -> torch.optim.Optimizer:
-        return build_optimizer(self.model, self.settings.optimizer)
-
     def find_options(self, step: int) -> dict[str, Any]:
         return {"depth": None}
-
-    def is_new_stage(self, step: int) -> bool:
-        return False
-
-    def find_cost(self, step: int) -> float:
-        return float(step)
 
     def describe(self, step: int) -> dict[str, float]:
         return {"epoch": round((step + 1) * self.settings.batch_size / len(self.train), 3)}

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from albert.settings import apply_overrides, build_settings
-from albert.training.recipes import RecipeShelf
 from albert.training.schedules import ScheduleSettings
-from albert.training.settings import GuardSettings, LoopSettings, OptimizerSettings
+from albert.training.settings import LoopSettings, LossSpikeSettings, OptimizerSettings, RecipeFolder
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 # The paper's rates are those of wide models; narrower ones learn with higher ones, the narrowest with Muon.
@@ -61,7 +60,7 @@ class FinetuneSettings(LoopSettings):
     optimizer: OptimizerSettings = OptimizerSettings(name="adamw", learning_rate=1e-4)
     schedule: ScheduleSettings = ScheduleSettings(name="linear", warmup_share=0.1)
     # No loss-spike filter: a batch with a rare class is a spike, and is what there is to learn.
-    guard: GuardSettings = GuardSettings(spike_factor=0.0)
+    guard: LossSpikeSettings = LossSpikeSettings(spike_factor=0.0)
     num_evaluations: Annotated[int, Field(ge=1)] = 6
 
 
@@ -106,4 +105,4 @@ def _fit_length(values: dict[str, Any], changed: Container[str]) -> dict[str, An
     return fitted
 
 
-_SHELF = RecipeShelf("finetune", fit=_fit_length)
+_SHELF = RecipeFolder("finetune", fit=_fit_length)

@@ -31,7 +31,7 @@ from albert.tasks.task import (
 )
 from albert.text.folder import JSON_NAME
 from albert.text.tokenizer import Tokenizer
-from albert.training.world import DistributedContext
+from albert.training.distributed import DistributedContext
 
 MAX_BATCH_TOKENS = 4096
 _CHUNK = 2048  # examples that are encoded at a time

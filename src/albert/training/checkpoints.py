@@ -1,26 +1,29 @@
-"""Checkpoints: the state of a run after a step, written whole or not at all, and checked when it is read.
+"""Checkpoints: the state of a run after a step, written completely or not at all, and checked when read.
 
 `step-N/tensors.safetensors` holds the weights and the optimizer's moments by name, `step-N/state.json` the
-rest and the checksums. Several processes write torch's distributed format instead (`distributed.py`).
+rest and the checksums. Several processes write torch's distributed format instead, in the background.
 """
 
 import hashlib
 import json
+import os
 import shutil
+import warnings
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+import torch.distributed as dist
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from albert.errors import AlbertError, FileFormatError
-from albert.files import atomic_dir, hash_file, read_json, write_json
+from albert.errors import AlbertError, FileFormatError, one_line
+from albert.files import atomic_dir, hash_file, read_json, sync, write_json
 from albert.pretrained.weights_file import save_tensors
-from albert.training.world import DistributedContext, is_launched
+from albert.training.distributed import DistributedContext
 
 TENSORS_NAME = "tensors.safetensors"
 STATE_NAME = "state.json"
@@ -36,15 +39,13 @@ class Checkpoint:
     state: dict[str, Any]
 
 
-@dataclass(frozen=True)
 class CheckpointFolder:
     """The checkpoints of a run; the newest `num_kept` and the best are kept."""
 
-    path: Path
-    num_kept: int = 2
+    def __init__(self, path: Path, num_kept: int = 2) -> None:
+        self.path, self.num_kept = path, num_kept
 
-    def place(self, step: int) -> Path:
-        """The folder of the checkpoint of a step."""
+    def step_dir(self, step: int) -> Path:
         return self.path / f"{_PREFIX}{step}"
 
     def list_steps(self) -> list[int]:
@@ -54,19 +55,32 @@ class CheckpointFolder:
 
     def save(self, checkpoint: Checkpoint, *, best_step: int | None = None) -> None:
         """Write a checkpoint, then remove those that are no longer needed."""
-        with atomic_dir(self.place(checkpoint.step)) as aside:
-            save_tensors(aside / TENSORS_NAME, checkpoint.tensors)
-            write_state(aside, checkpoint.step, checkpoint.state)
-        self.prune(checkpoint.step, best_step=best_step)
+        tensors = {name: tensor.cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
+        with atomic_dir(self.step_dir(checkpoint.step)) as temporary:
+            save_tensors(temporary / TENSORS_NAME, tensors)
+            _write_state(temporary, checkpoint)
+        self._prune(checkpoint.step, best_step=best_step)
 
-    def prune(self, step: int, *, best_step: int | None) -> None:
-        """Remove the checkpoints that are no longer needed after `step` was saved."""
-        steps = self.list_steps()
-        # Later ones were damaged, and the run started again before them.
-        kept = {*[other for other in steps if other <= step][-self.num_kept :], best_step}
-        for other in steps:
-            if other not in kept:
-                shutil.rmtree(self.place(other), ignore_errors=True)
+    def wait(self) -> None:
+        """Wait until everything is written."""
+
+    def load(self, step: int) -> Checkpoint:
+        """Load the checkpoint of a step.
+
+        Raises:
+            FileFormatError: If a file is missing, truncated or changed.
+        """
+        folder = self.step_dir(step)
+        state = read_json(folder / STATE_NAME)
+        if not isinstance(state, dict) or state.pop("state_sha256", "") != _hash_state(state):
+            raise FileFormatError(f"{folder / STATE_NAME}: damaged, the checksum does not match")
+        for name, digest in state["files"].items():
+            if not (folder / name).exists():
+                raise FileFormatError(f"{folder / name}: missing")
+            if hash_file(folder / name) != digest:
+                raise FileFormatError(f"{folder / name}: damaged, the checksum does not match")
+        path = folder / TENSORS_NAME
+        return Checkpoint(step, load_file(path) if path.exists() else _read_distributed(folder), state)
 
     def load_newest(self, *, say: Callable[[str], None]) -> Checkpoint | None:
         """Load the newest undamaged checkpoint; report damaged ones. Return None if there is none."""
@@ -74,76 +88,124 @@ class CheckpointFolder:
             try:
                 return self.load(step)
             except AlbertError as error:  # noqa: PERF203 - there are few, and each may fail
-                say(f"{error}; going back to the checkpoint before it")
+                say(f"{error}. Trying the checkpoint before it.")
         return None
 
-    def load(self, step: int) -> Checkpoint:
-        """Load the checkpoint of a step.
+    def _prune(self, step: int, *, best_step: int | None) -> None:
+        steps = self.list_steps()
+        # Later ones were damaged, and the run started again before them.
+        kept = {*[other for other in steps if other <= step][-self.num_kept :], best_step}
+        for other in steps:
+            if other not in kept:
+                shutil.rmtree(self.step_dir(other), ignore_errors=True)
 
-        Raises:
-            FileFormatError: If a file is missing, cut short or changed.
+
+class DistributedCheckpointFolder(CheckpointFolder):
+    """Copies the state; a thread of each process writes it, and that of the first process renames the folder.
+
+    The threads use a process group of their own, apart from the messages of training.
+    """
+
+    def __init__(self, path: Path, num_kept: int, context: DistributedContext) -> None:
+        super().__init__(path, num_kept)
+        self._context = context
+        self._group = dist.new_group(backend="gloo")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._pending: Future[None] | None = None
+        self._temporary: Path | None = None
+
+    def save(self, checkpoint: Checkpoint, *, best_step: int | None = None) -> None:
+        """Start to write the state after a step, once the one before it is written.
+
+        Every process calls this at the same time. Raises an OSError if the checkpoint before could not be
+        written.
         """
-        place = self.place(step)
-        state = read_json(place / STATE_NAME)
-        if not isinstance(state, dict) or state.pop("state_sha256", "") != _hash_state(state):
-            raise FileFormatError(f"{place / STATE_NAME}: damaged, the checksum does not fit")
-        for name, digest in state["files"].items():
-            if not (place / name).exists():
-                raise FileFormatError(f"{place / name}: missing")
-            if hash_file(place / name) != digest:
-                raise FileFormatError(f"{place / name}: damaged, the checksum does not fit")
-        if state.get("step") != step:
-            raise FileFormatError(f"{place}: is of step {state.get('step')}")
-        path = place / TENSORS_NAME
-        if not path.exists():  # written by several processes
-            from albert.training.distributed import read_spread_tensors
+        from torch.distributed.checkpoint.state_dict_saver import async_save
 
-            return Checkpoint(step, read_spread_tensors(place), state)
-        try:
-            return Checkpoint(step, load_file(path), state)
-        except SafetensorError as error:
-            raise FileFormatError(f"{path}: damaged ({error})") from error
+        self.wait()
+        temporary = self._temporary = self.path / f".step-{checkpoint.step}.writing"
+        failure = None
+        if self._context.is_main:
+            try:
+                shutil.rmtree(temporary, ignore_errors=True)
+                temporary.mkdir(parents=True)
+            except OSError as error:
+                failure = str(error)
+        self._raise_together(failure)
+        writing = async_save(dict(checkpoint.tensors), checkpoint_id=temporary, process_group=self._group)
+        assert isinstance(writing, Future)
+        self._pending = self._thread.submit(self._finish, writing, checkpoint, temporary, best_step)
+
+    def wait(self) -> None:
+        """Wait until everything is written; raise an OSError in every process if one of them failed."""
+        from torch.distributed.checkpoint.api import CheckpointException
+
+        failure = None
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            try:
+                pending.result()
+            except CheckpointException as error:
+                # The error and the traceback of each process that failed.
+                failure = "; ".join(str(found) for found, _ in error.failures.values())
+            except OSError as error:
+                failure = str(error)
+        self._raise_together(failure)
+
+    def _raise_together(self, failure: str | None) -> None:
+        failures = [found for found in self._context.gather(failure) if found is not None]
+        if failures:
+            if self._context.is_main and self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)  # an incomplete checkpoint fills the disk
+            raise OSError(one_line(failures[0]))
+
+    def _finish(
+        self, writing: "Future[Any]", checkpoint: Checkpoint, temporary: Path, best_step: int | None
+    ) -> None:
+        writing.result()  # in the first process, done only when those of all others are
+        if not self._context.is_main:
+            return
+        _write_state(temporary, checkpoint)
+        for path in temporary.iterdir():
+            sync(path)
+        folder = self.step_dir(checkpoint.step)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(temporary, folder)
+        sync(self.path)
+        self._prune(checkpoint.step, best_step=best_step)
 
 
-def write_state(place: Path, step: int, state: dict[str, Any]) -> None:
+def _write_state(folder: Path, checkpoint: Checkpoint) -> None:
     """Write state.json beside the tensors, with the checksums of all files."""
-    files = {path.name: hash_file(path) for path in sorted(place.iterdir())}
-    content = {**state, "step": step, "files": files}
-    write_json(place / STATE_NAME, {**content, "state_sha256": _hash_state(content)})
+    files = {path.name: hash_file(path) for path in sorted(folder.iterdir())}
+    content = {**checkpoint.state, "step": checkpoint.step, "files": files}
+    write_json(folder / STATE_NAME, {**content, "state_sha256": _hash_state(content)})
 
 
 def _hash_state(state: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-class Saver:
-    """Writes checkpoints while training waits."""
+def _read_distributed(folder: Path) -> dict[str, Tensor]:
+    """Read all tensors of a distributed checkpoint in this process alone."""
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+    from torch.distributed.checkpoint.state_dict_loader import load
 
-    def __init__(self, folder: CheckpointFolder) -> None:
-        self.folder = folder
-
-    def save(
-        self, step: int, tensors: dict[str, Tensor], state: dict[str, Any], *, best_step: int | None
-    ) -> None:
-        """Write the state after a step; raise an OSError where there is no room."""
-        whole = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-        self.folder.save(Checkpoint(step, whole, state), best_step=best_step)
-
-    def wait(self) -> None:
-        """Wait until everything is written."""
-
-
-def open_saver(world: DistributedContext, folder: CheckpointFolder) -> Saver:
-    """Return the saver of a world: several processes write together, in the background."""
-    if not is_launched():
-        return Saver(folder)
-    from albert.training.distributed import AsyncSaver
-
-    return AsyncSaver(folder, world)
+    metadata = FileSystemReader(folder).read_metadata()
+    tensors = {
+        name: torch.empty(entry.size, dtype=entry.properties.dtype)
+        for name, entry in metadata.state_dict_metadata.items()
+        if isinstance(entry, TensorStorageMetadata)
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about reading in a single process
+        load(dict(tensors), checkpoint_id=folder, no_dist=True)
+    return tensors
 
 
 def list_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """List weights and moments by name, sharded or whole as they are."""
+    """List weights and moments by name, sharded or full as they are."""
     tensors = {f"model.{name}": weight.detach() for name, weight in model.state_dict().items()}
     for name, weight in model.named_parameters():
         for key, value in optimizer.state.get(weight, {}).items():
@@ -153,16 +215,20 @@ def list_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str
 
 @torch.no_grad()
 def restore_tensors(
-    tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer, world: DistributedContext
+    tensors: dict[str, Tensor],
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    context: DistributedContext,
 ) -> None:
-    """Copy whole weights and moments into a model and its optimizer, sharded as they are now."""
+    """Copy full weights and moments into a model and its optimizer, sharded as they are now."""
     for name, weight in model.state_dict().items():
-        weight.copy_(world.place(tensors[f"model.{name}"], like=weight))
+        weight.copy_(context.shard_like(tensors[f"model.{name}"], reference=weight))
     named = dict(model.named_parameters())
     for full_name, value in tensors.items():
         if full_name.startswith("optimizer."):
             key, _, name = full_name.removeprefix("optimizer.").partition(".")
             weight = named[name]
-            optimizer.state[weight][key] = (
-                value.to(weight.device, copy=True) if value.ndim == 0 else world.place(value, like=weight)
-            )
+            if value.ndim == 0:
+                optimizer.state[weight][key] = value.to(weight.device, copy=True)
+            else:
+                optimizer.state[weight][key] = context.shard_like(value, reference=weight)

@@ -1,9 +1,10 @@
-"""The pretraining losses: sums over a batch, with their counts.
+"""The pretraining objectives: losses of a batch as sums with their counts, and scores on held-out text.
 
 Shapes: T tokens, B sequences, M masked positions, D hidden width, V vocabulary.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,30 +12,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from albert.examples.batches import PretrainingBatch
+from albert.data.corpus import Corpus
+from albert.errors import InputError
+from albert.examples.batches import ExampleSource, PretrainingBatch, build_source, cut_batch
+from albert.examples.settings import PAIR_OBJECTIVES, ExampleSettings
 from albert.model.albert_model import AlbertModel
 from albert.model.tokens import Tokens
+from albert.text.tokenizer import Tokenizer
+from albert.training.distributed import DistributedContext
 
-WORDS = "mlm"
-
-
-@dataclass(frozen=True)
-class LossTerm:
-    """The summed loss of one objective over one batch; the step divides it once, by its count."""
-
-    total: Tensor
-    count: int
-    num_correct: Tensor
+MLM = "mlm"
+# One seed for every run: all models are evaluated on the same examples.
+_EVALUATION_SEED = 20_190_926
+_EVALUATION_BATCH_SIZE = 64
+_MAX_COUNTED_TOKENS = 20_000_000
 
 
 def list_heads(*, pair_head: str | None) -> dict[str, None]:
     """List the heads that a model is pretrained with."""
-    return {WORDS: None} if pair_head is None else {WORDS: None, pair_head: None}
+    return {MLM: None} if pair_head is None else {MLM: None, pair_head: None}
 
 
 def count_terms(batch: PretrainingBatch, *, pair_head: str | None) -> dict[str, int]:
     """Count the predictions of each objective in a batch, before the model has run."""
-    counts = {WORDS: len(batch.masked_M)}
+    counts = {MLM: len(batch.masked_M)}
     if pair_head is not None and batch.has_labels:
         counts[pair_head] = len(batch.lengths)
     return counts
@@ -43,34 +44,35 @@ def count_terms(batch: PretrainingBatch, *, pair_head: str | None) -> dict[str, 
 def build_tokens(batch: PretrainingBatch, device: torch.device | str = "cpu") -> Tokens:
     """Convert a batch to tensors on a device."""
     return Tokens(
-        ids_T=_place(batch.ids_T, device),
-        positions_T=_place(batch.positions_T, device),
-        segments_T=_place(batch.segments_T, device),
+        ids_T=_to_tensor(batch.ids_T, device),
+        positions_T=_to_tensor(batch.positions_T, device),
+        segments_T=_to_tensor(batch.segments_T, device),
         lengths=tuple(batch.lengths.tolist()),
     )
 
 
 def compute_pretraining_losses(
     model: AlbertModel, batch: PretrainingBatch, *, pair_head: str | None, depth: int | None = None
-) -> Mapping[str, LossTerm]:
+) -> dict[str, tuple[Tensor, Tensor]]:
     """Compute the masked language modeling loss and, with a `pair_head`, the sentence loss (section 3.1).
 
-    The loss of a step is the unweighted sum of both means.
+    Each is a sum over the batch, with the number of correct predictions. The loss of a step is the unweighted
+    sum of both means.
     """
     device = model.device
     tokens = build_tokens(batch, device)
     is_paired = pair_head is not None and batch.has_labels
     # The last layer is computed at these positions only; [CLS] is never masked, so none is repeated.
     first_B = tokens.first_B if is_paired else tokens.first_B[:0]
-    places_P = torch.cat([first_B, _place(batch.masked_M, device)])
-    first_BD, masked_MD = model(tokens, depth=depth, places_P=places_P).last_TD.split(
+    positions_P = torch.cat([first_B, _to_tensor(batch.masked_M, device)])
+    first_BD, masked_MD = model(tokens, depth=depth, places_P=positions_P).last_TD.split(
         [len(first_B), len(batch.masked_M)]
     )
     # The head takes part even without a masked token: DDP waits for every gradient.
-    terms = {WORDS: sum_cross_entropy(model.predict_words(masked_MD), _place(batch.targets_M, device))}
+    terms = {MLM: _sum_cross_entropy(model.predict_words(masked_MD), _to_tensor(batch.targets_M, device))}
     if pair_head is not None and is_paired:
         logits_B2 = model.head(pair_head)(model.pool_first(first_BD))
-        terms[pair_head] = sum_cross_entropy(logits_B2, _place(batch.labels_B, device))
+        terms[pair_head] = _sum_cross_entropy(logits_B2, _to_tensor(batch.labels_B, device))
     return terms
 
 
@@ -85,18 +87,165 @@ class PretrainLosses(nn.Module):
     def forward(
         self, batch: PretrainingBatch, *, depth: int | None = None
     ) -> dict[str, tuple[Tensor, Tensor]]:
-        """Return plain tuples of tensors, in which DDP finds every tensor with a gradient."""
-        terms = compute_pretraining_losses(self.model, batch, pair_head=self.pair_head, depth=depth)
-        return {name: (term.total, term.num_correct) for name, term in terms.items()}
+        return compute_pretraining_losses(self.model, batch, pair_head=self.pair_head, depth=depth)
 
 
-def sum_cross_entropy(logits_MV: Tensor, targets_M: Tensor) -> LossTerm:
-    """Sum the cross-entropy over the rows, in float32."""
+def _sum_cross_entropy(logits_MV: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum the cross-entropy over the rows, in float32, and count the correct predictions."""
     total = F.cross_entropy(logits_MV.float(), targets_M, reduction="sum")
     with torch.no_grad():
         num_correct = (logits_MV.argmax(-1) == targets_M).sum()
-    return LossTerm(total, len(targets_M), num_correct)
+    return total, num_correct
 
 
-def _place(array: "np.typing.NDArray[np.int64]", device: torch.device | str) -> Tensor:
+def _to_tensor(array: "np.typing.NDArray[np.int64]", device: torch.device | str) -> Tensor:
     return torch.from_numpy(array).to(device, non_blocking=True)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A mean over `count` predictions, and its standard error, if there was more than one batch."""
+
+    mean: float
+    count: int
+    standard_error: float | None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95% interval, or None."""
+        if self.standard_error is None:
+            return None
+        return self.mean - 1.96 * self.standard_error, self.mean + 1.96 * self.standard_error
+
+
+@dataclass(frozen=True)
+class PassScores:
+    """The scores on examples of one objective; `pair_accuracy` if the model has a sentence head."""
+
+    word_loss: Score
+    word_accuracy: Score
+    pair_accuracy: Score | None
+
+
+@torch.inference_mode()
+def evaluate_pretraining(
+    model: AlbertModel,
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    *,
+    settings: ExampleSettings,
+    num_examples: int,
+    max_tokens: int = 4096,
+    depth: int | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> dict[str, Score]:
+    """Evaluate masked language modeling, and with a sentence head also sentence order and next sentence.
+
+    Next sentence needs a corpus of at least two documents; otherwise it is left out.
+    """
+    model.eval()
+    objectives = ["none"]
+    if _find_pair_head(model) is not None:
+        objectives += ["sop"] + (["nsp"] if corpus.num_documents > 1 else [])
+    scores: dict[str, Score] = {}
+    for objective in objectives:
+        source = build_held_out_source(corpus, tokenizer, settings, objective=objective)
+        found = evaluate_pass(
+            model, source, num_examples=num_examples, max_tokens=max_tokens, depth=depth, advance=advance
+        )
+        if objective == "none":
+            scores |= {"mlm_loss": found.word_loss, "mlm_accuracy": found.word_accuracy}
+        elif found.pair_accuracy is not None:
+            scores[f"{objective}_accuracy"] = found.pair_accuracy
+    return scores
+
+
+def evaluate_pass(
+    model: AlbertModel,
+    source: ExampleSource,
+    *,
+    num_examples: int,
+    max_tokens: int,
+    depth: int | None = None,
+    advance: Callable[[int], None] | None = None,
+    context: DistributedContext | None = None,
+) -> PassScores:
+    """Evaluate on the first examples of a source.
+
+    A sentence head is evaluated on either objective (label 1 is swapped for one, random for the other), as in
+    table 5.
+    """
+    head = _find_pair_head(model)
+    context = context or DistributedContext()
+    sums: list[tuple[dict[str, tuple[float, float]], dict[str, int]]] = []
+    for index, batch in enumerate(iter_batches(source, num_examples=num_examples, max_tokens=max_tokens)):
+        if index % context.size != context.rank:
+            continue
+        terms = compute_pretraining_losses(model, batch, pair_head=head, depth=depth)
+        found = {name: (total.item(), num_correct.item()) for name, (total, num_correct) in terms.items()}
+        sums.append((found, count_terms(batch, pair_head=head)))
+        if advance is not None:
+            advance(len(batch.lengths))
+    sums = [each for part in context.gather(sums) for each in part]
+
+    def average(name: str, which: int) -> Score | None:
+        parts = [(terms[name][which], counts[name]) for terms, counts in sums if name in terms]
+        return _average(parts) if any(count for _, count in parts) else None
+
+    word_loss, word_accuracy = average(MLM, 0), average(MLM, 1)
+    if word_loss is None or word_accuracy is None:
+        raise InputError(f"{source.corpus.name}: no example to evaluate on; use more text")
+    return PassScores(word_loss, word_accuracy, None if head is None else average(head, 1))
+
+
+def _find_pair_head(model: AlbertModel) -> str | None:
+    """Find the sentence head, whichever objective it was trained for."""
+    return next((name for name in PAIR_OBJECTIVES if name in model.heads), None)
+
+
+def build_held_out_source(
+    corpus: Corpus, tokenizer: Tokenizer, settings: ExampleSettings, *, objective: str
+) -> ExampleSource:
+    """Build held-out examples with the settings of training."""
+    changed = settings.model_copy(update={"objective": objective})
+    return build_source(corpus, tokenizer, settings=changed, seed=_EVALUATION_SEED)
+
+
+def iter_batches(source: ExampleSource, *, num_examples: int, max_tokens: int) -> Iterator[PretrainingBatch]:
+    """Yield the first examples of a source in batches of about `max_tokens` at most."""
+    total = min(num_examples, source.num_examples)
+    for start in range(0, total, _EVALUATION_BATCH_SIZE):
+        indices = np.arange(start, min(start + _EVALUATION_BATCH_SIZE, total))
+        batch = source.build(source.order.numbers(indices, epoch=0), epoch=0)
+        yield from cut_batch(batch, max_tokens=max_tokens)
+
+
+def _average(parts: list[tuple[float, int]]) -> Score:
+    """Average totals over counts; the error comes from the differences between batches."""
+    count, number = sum(size for _, size in parts), len(parts)
+    mean = sum(total for total, _ in parts) / count
+    if number < 2:
+        return Score(mean, count, None)
+    squares = sum((total - size * mean) ** 2 for total, size in parts)
+    return Score(mean, count, math.sqrt(squares * number / (number - 1)) / count)
+
+
+def measure_held_out(corpus: Corpus, source: ExampleSource, *, num_examples: int) -> tuple[int, float]:
+    """Count the held-out examples (those without two sentences are dropped) and compute their unigram loss.
+
+    That is the loss of a model that predicts each token by its frequency in the corpus.
+    """
+    counts = np.zeros(corpus.manifest.vocab_size, dtype=np.int64)
+    stride = max(1, corpus.num_tokens // _MAX_COUNTED_TOKENS)  # of a large corpus, parts spread over it
+    for index in range(0, len(corpus.parts), stride):
+        counts += np.bincount(corpus.parts[index].tokens, minlength=len(counts))
+        corpus.release(index)
+    log_shares = np.log((counts + 1.0) / (counts.sum() + len(counts)))
+    num_found, total, num_masked = 0, 0.0, 0
+    for batch in iter_batches(source, num_examples=num_examples, max_tokens=1 << 30):
+        num_found += len(batch.lengths)
+        total -= float(log_shares[batch.targets_M].sum())
+        num_masked += len(batch.targets_M)
+    if not num_masked:
+        raise InputError(f"{source.corpus.name}: no held-out example to evaluate on; use more text")
+    return num_found, total / num_masked

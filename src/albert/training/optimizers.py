@@ -11,7 +11,7 @@ from albert.training.settings import OptimizerSettings
 
 MOMENTUM = 0.95
 NUM_ITERATIONS = 5
-# Keller Jordan's quintic: steep at 0, and all that is not tiny lands between 0.7 and 1.2.
+# Keller Jordan's quintic: steep at 0; it maps all singular values that are not tiny to 0.7 to 1.2.
 QUINTIC = (3.4445, -4.7750, 2.0315)
 # An orthogonal A × B matrix has entries of about 1 / √max(A, B); AdamW moves each by about 0.2 of its rate.
 ADAM_SIZE = 0.2
@@ -20,19 +20,17 @@ SMALLEST_MAP = 32
 
 def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
     """Build the optimizer over all trainable weights of a model."""
-    betas = (settings.beta1, settings.beta2)
+    options: dict[str, Any] = {
+        "lr": settings.learning_rate,
+        "betas": (settings.beta1, settings.beta2),
+        "eps": settings.eps,
+    }
     if settings.name == "muon":
-        return Muon(
-            model,
-            lr=settings.learning_rate,
-            betas=betas,
-            eps=settings.eps,
-            weight_decay=settings.weight_decay,
-        )
+        return Muon(model, weight_decay=settings.weight_decay, **options)
     groups = group_parameters(model, weight_decay=settings.weight_decay)
     if settings.name == "lamb":
-        return Lamb(groups, lr=settings.learning_rate, betas=betas, eps=settings.eps)
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=betas, eps=settings.eps, fused=True)
+        return Lamb(groups, **options)
+    return torch.optim.AdamW(groups, fused=True, **options)
 
 
 def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
@@ -69,7 +67,7 @@ class Lamb(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        assert closure is None, "a loss that is computed again is for line searches"
+        assert closure is None, "closures are not supported"
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight.grad is not None]
             if weights:
@@ -78,7 +76,12 @@ class Lamb(torch.optim.Optimizer):
     def _update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         # Lists of tensors at once: one kernel launch for many small ones.
         grads = [weight.grad for weight in weights if weight.grad is not None]
-        means, squares = self._moments(weights)
+        for weight in weights:
+            if not self.state[weight]:
+                for name in ("exp_avg", "exp_avg_sq"):
+                    self.state[weight][name] = torch.zeros_like(weight)
+        means = [self.state[weight]["exp_avg"] for weight in weights]
+        squares = [self.state[weight]["exp_avg_sq"] for weight in weights]
         beta1, beta2 = group["betas"]
         torch._foreach_lerp_(means, grads, 1.0 - beta1)
         torch._foreach_mul_(squares, beta2)
@@ -93,19 +96,9 @@ class Lamb(torch.optim.Optimizer):
             torch._foreach_mul_(updates, _find_trust_ratios(weights, updates))
         torch._foreach_add_(weights, updates, alpha=-group["lr"])
 
-    def _moments(self, weights: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        for weight in weights:
-            if not self.state[weight]:
-                self.state[weight] = {
-                    "exp_avg": torch.zeros_like(weight),
-                    "exp_avg_sq": torch.zeros_like(weight),
-                }
-        states = [self.state[weight] for weight in weights]
-        return [state["exp_avg"] for state in states], [state["exp_avg_sq"] for state in states]
-
 
 def _find_trust_ratios(weights: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
-    """‖w‖ / ‖update‖ of each pair, and 1 where either is 0."""
+    """Compute ‖w‖ / ‖update‖ of each pair, and 1 where either is 0."""
     sizes = torch.stack(torch._foreach_norm(weights))
     steps = torch.stack(torch._foreach_norm(updates))
     ratios = torch.where((sizes > 0) & (steps > 0), sizes / steps, torch.ones_like(sizes))
@@ -115,9 +108,9 @@ def _find_trust_ratios(weights: list[Tensor], updates: list[Tensor]) -> list[Ten
 class Muon(torch.optim.AdamW):
     """Muon (Jordan et al., 2024) for the maps between hidden states, AdamW for all other weights.
 
-    The running mean of a map's gradients is replaced by the nearest orthogonal matrix, so that no direction
-    is learned sooner than another; it is scaled to the size of AdamW's steps, so that its learning rates fit.
-    torch's own Muon knows nothing but maps and computes in bf16, which a CPU without bf16 emulates slowly.
+    The running mean of a map's gradients is replaced by the nearest orthogonal matrix, so that all directions
+    are learned equally fast; it is scaled to the size of AdamW's steps, so that its learning rates fit.
+    torch's own Muon supports only maps and computes in bf16, which a CPU without bf16 emulates slowly.
     """
 
     def __init__(
@@ -126,7 +119,7 @@ class Muon(torch.optim.AdamW):
         # Weights that map states to states; a head with a few outputs is not such a map.
         linears = (module for module in model.modules() if isinstance(module, nn.Linear))
         maps = {id(each.weight) for each in linears if min(each.weight.shape) >= SMALLEST_MAP}
-        # Places that a curriculum of lengths has not come to yet would fade before they are first used.
+        # Positions that a curriculum of lengths has not reached yet would decay before they are first used.
         kept = {id(part.position.weight) for part in model.modules() if isinstance(part, Embeddings)}
         trained = [weight for weight in model.parameters() if weight.requires_grad]
         vectors = [weight for weight in trained if weight.ndim <= 1 or id(weight) in kept]
@@ -140,7 +133,7 @@ class Muon(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        assert closure is None, "a loss that is computed again is for line searches"
+        assert closure is None, "closures are not supported"
         *others, maps = self.param_groups
         self.param_groups = others
         try:
@@ -149,20 +142,20 @@ class Muon(torch.optim.AdamW):
             self.param_groups = [*others, maps]
         for weight in maps["params"]:
             if weight.grad is not None:
-                self._turn(weight, weight.grad, maps["lr"], maps["weight_decay"])
+                self._update_map(weight, weight.grad, maps["lr"], maps["weight_decay"])
 
-    def _turn(self, weight: Tensor, grad: Tensor, lr: float, weight_decay: float) -> None:
+    def _update_map(self, weight: Tensor, grad: Tensor, lr: float, weight_decay: float) -> None:
         state = self.state[weight]
         if not state:
             state["momentum_buffer"] = torch.zeros_like(weight)
         mean = state["momentum_buffer"].lerp_(grad, 1.0 - MOMENTUM)
-        turned = orthogonalize(grad.lerp(mean, MOMENTUM))  # Nesterov: looks one step ahead
+        update = orthogonalize(grad.lerp(mean, MOMENTUM))  # Nesterov momentum
         weight.mul_(1.0 - lr * weight_decay)
-        weight.add_(turned, alpha=-lr * ADAM_SIZE * max(weight.shape) ** 0.5)
+        weight.add_(update, alpha=-lr * ADAM_SIZE * max(weight.shape) ** 0.5)
 
 
 def orthogonalize(matrix: Tensor) -> Tensor:
-    """About U Vᵀ of a matrix U S Vᵀ, by Newton-Schulz iterations: products only, no decomposition."""
+    """Approximate U Vᵀ of a matrix U S Vᵀ by Newton-Schulz iterations: products only, no decomposition."""
     is_tall = matrix.shape[0] > matrix.shape[1]
     near = matrix.T if is_tall else matrix
     near = near / near.norm().clamp(min=1e-7)
@@ -179,7 +172,7 @@ def _iterate(near: Tensor) -> Tensor:
 
 
 def _iterate_on_square(near: Tensor) -> Tensor:
-    """The same for a wide matrix in 0.6 of the time: only its square is iterated on, all factors gathered."""
+    """Do the same for a wide matrix in 0.6 of the time: iterate on its square, and multiply the factors."""
     linear, cubic, quintic = QUINTIC
     gram = near @ near.T
     factors = torch.eye(len(near), dtype=near.dtype, device=near.device)

@@ -1,31 +1,55 @@
-"""Pretraining: train a model by a recipe on a prepared corpus, in a run folder that can be resumed."""
+"""Pretraining: train a model by a recipe on a prepared corpus, in a run folder that can be resumed.
+
+In reading order: the command, how a run is started or checked, its data, its model, the job of the loop, and
+the folders of the trained model.
+"""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from albert.errors import EchoError, InputError
-from albert.files import writing_to
-from albert.model.albert_model import AlbertModel
-from albert.model.runtime import RuntimeSettings, build_autocast
-from albert.pretrained.folder import format_card, format_rows, save_model
-from albert.progress import NullReporter, Reporter, format_seconds
-from albert.training.evaluation import count_asked, find_unigram_loss
-from albert.training.loop import LoopOutcome, Progress, fetch_weights, load_best, load_newest, run_job
-from albert.training.pretrain_job import (
-    PretrainData,
-    PretrainJob,
-    build_pretrain_model,
-    change_shape,
-    open_data,
-    resolve_model,
+from albert.data.corpus import Corpus, hold_out, keep_beginning, open_corpus
+from albert.data.shards import VOCAB_DIR, reject_other_vocabulary
+from albert.data.storage import PathOrUrl
+from albert.errors import InputError
+from albert.examples.batches import (
+    ExampleSource,
+    PretrainingBatch,
+    build_placeholder,
+    build_source,
+    iter_steps,
 )
-from albert.training.recipes import read_recipe
+from albert.examples.masking import build_token_table
+from albert.files import writing_to
+from albert.model.albert_model import AlbertModel, build_model
+from albert.model.config import ModelConfig
+from albert.model.runtime import RuntimeSettings, build_autocast, select_device
+from albert.model.word_matching import WordMatching
+from albert.pretrained.folder import format_card, format_rows, load_model, load_vocabulary, save_model
+from albert.pretrained.hub import resolve_source
+from albert.progress import NullReporter, Reporter, format_seconds
+from albert.settings import build_settings
+from albert.text.folder import load_tokenizer
+from albert.text.tokenizer import Tokenizer
+from albert.training.distributed import DistributedContext, open_distributed, raise_together, run_on_main
+from albert.training.loop import Job, LoopOutcome, Progress, fetch_weights, load_best, load_newest, run_job
+from albert.training.losses import (
+    MLM,
+    PassScores,
+    PretrainLosses,
+    build_held_out_source,
+    count_terms,
+    evaluate_pass,
+    list_heads,
+    measure_held_out,
+)
 from albert.training.run_folder import (
     BEST_DIR,
     FREE_KEYS,
@@ -39,12 +63,20 @@ from albert.training.run_folder import (
     reject_changes,
     write_run,
 )
-from albert.training.settings import PretrainSettings
-from albert.training.timing import freeze_steps, parse_duration, share_warmup
-from albert.training.world import DistributedContext, open_world, run_on_main
+from albert.training.schedules import Curriculum
+from albert.training.settings import HeldOutSettings, PretrainSettings, read_recipe
+from albert.training.step import Objective
+from albert.training.timing import freeze_steps, parse_duration
 
 # What may change when a run is resumed. The number of steps is ignored.
 _FREE = FREE_KEYS | {"num_steps", "num_workers"}
+# The keys of the model that a warm start may change: no weight has their shape.
+_FREE_MODEL_KEYS = frozenset(
+    {"num_hidden_layers", "hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob",
+     "initializer_range"}
+)  # fmt: skip
+# The keys that are always those of the folder.
+_FOLDER_KEYS = frozenset({"vocab_size", "pad_token_id", "has_embedding_map"})
 _MANY_DROPPED = 0.1
 
 
@@ -93,13 +125,13 @@ def pretrain(
     >>> print(done.outcome.progress.figures["mlm_loss"])
     >>> model = albert.load("run")
     """
-    began = time.monotonic()
+    start = time.monotonic()
     settings = read_recipe(recipe, overrides=overrides, batch_size=batch_size)
-    build_autocast(settings.runtime)  # raises now, if at all
+    build_autocast(settings.runtime)  # rejects an unsupported precision
     run_dir = Path(out)
-    with open_world(settings.strategy, settings.runtime.device) as world, ExitStack() as held:
-        reporter = reporter if reporter is not None and world.is_main else NullReporter()
-        run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume)))
+    with open_distributed(settings.strategy, settings.runtime.device) as context, ExitStack() as held:
+        reporter = reporter if reporter is not None and context.is_main else NullReporter()
+        run_on_main(context, lambda: held.enter_context(claim_run(run_dir, resume=resume)))
         found = open_data(
             data,
             settings.held_out,
@@ -107,139 +139,133 @@ def pretrain(
             share=settings.data_share,
             reporter=reporter,
         )
-        start_run(run_dir, settings, found, budget=budget, began=began, reporter=reporter, world=world)
+        reject_different_copies(found, context)
+        # Only the first process looks: on a network file system, others would cache that nothing was there.
+        if context.gather(has_run(run_dir) if context.is_main else None)[0]:
+            run_on_main(context, lambda: _check_run(run_dir, settings, found, budget, reporter))
+        else:
+            _start_run(run_dir, settings, found, budget, start=start, reporter=reporter, context=context)
         # Read by the first process, which wrote it: on a network file system others may not see it yet.
-        begun, facts = world.gather(read_pretrain_run(run_dir) if world.is_main else None)[0]
-        # The settings of the run, with those of now that change no weight.
+        started, metadata = context.gather(read_pretrain_run(run_dir) if context.is_main else None)[0]
+        # The settings of the run, with the current ones that change no weight.
         free = {key: getattr(settings, key) for key in _FREE if key != "num_steps"}
-        settings = _move_held_out(begun, settings).model_copy(update=free)
-        newest = load_newest(run_dir, reporter=reporter, world=world)
+        settings = _move_held_out(started, settings).model_copy(update=free)
+        newest = load_newest(run_dir, reporter=reporter, context=context)
         model = build_pretrain_model(settings, is_resumed=newest is not None)
-        job = PretrainJob(model, settings, found, world)
-        outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, world=world)
+        job = PretrainJob(model, settings, found, context)
+        outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, context=context)
         if not outcome.is_finished:
-            return PretrainResult(run_dir, settings, outcome, None, world.is_main)
-        state = fetch_weights(model, world)
-        run_on_main(world, lambda: _write_models(run_dir, state, settings, facts, found, outcome, reporter))
-        return PretrainResult(run_dir, settings, outcome, run_dir / MODEL_DIR, world.is_main)
+            return PretrainResult(run_dir, settings, outcome, None, context.is_main)
+        weights = fetch_weights(model, context)
+        run_on_main(
+            context, lambda: _write_models(run_dir, weights, settings, metadata, found, outcome, reporter)
+        )
+        return PretrainResult(run_dir, settings, outcome, run_dir / MODEL_DIR, context.is_main)
 
 
-def start_run(
+def reject_different_copies(data: "PretrainData", context: DistributedContext) -> None:
+    """Raise an InputError if the machines have different copies of the corpus on their disks."""
+    mine = [identify_corpus(corpus) for corpus in (data.corpus, data.held_out)]
+    failure = None
+    if mine != context.gather(mine)[0]:
+        failure = (
+            f"{data.corpus.name}: process {context.rank} of {context.size} has another corpus than the first "
+            "process; give all of them the same one"
+        )
+    raise_together(context, failure)
+
+
+def _start_run(
     run_dir: Path,
     settings: PretrainSettings,
-    data: PretrainData,
-    *,
+    data: "PretrainData",
     budget: str | None,
-    began: float,
+    *,
+    start: float,
     reporter: Reporter,
-    world: DistributedContext,
+    context: DistributedContext,
 ) -> None:
-    """Start a new run, or check that the one in the folder fits; every process calls this."""
-    # Each machine may have a copy of the corpus on its own disk.
-    found = world.gather((identify_corpus(data.whole), identify_corpus(data.held_out)))
-    for rank, copies in enumerate(found):
-        for corpus, other, first in zip((data.whole, data.held_out), copies, found[0], strict=True):
-            if other != first:
-                told = (
-                    f"{corpus.name}: process {rank} of {world.size} has another corpus there than the first; "
-                    "give all of them the same one"
-                )
-                raise InputError(told) if world.is_main else EchoError(told)
-    # Only the first process looks: on a network file system, others would cache that nothing was there.
-    if world.gather(has_run(run_dir) if world.is_main else None)[0]:
-        run_on_main(world, lambda: _check_run(run_dir, settings, data, budget=budget, reporter=reporter))
-        return
+    """Choose the number of steps, check everything, then write settings and metadata."""
     seconds = None if budget is None else parse_duration(budget)
     settings = resolve_model(_resolve_path(settings), data.tokenizer)
     recipe_steps = settings.num_steps
     if seconds is not None:
-        settings = freeze_steps(
-            settings, data, run_dir, seconds=seconds, began=began, reporter=reporter, world=world
-        )
-    run_on_main(
-        world,
-        lambda: _begin_run(
-            run_dir, settings, data, seconds=seconds, recipe_steps=recipe_steps, reporter=reporter
-        ),
-    )
+        timed = PretrainJob(build_pretrain_model(settings), settings, data, context)
+        settings = freeze_steps(timed, run_dir, seconds=seconds, start=start, reporter=reporter)
 
-
-def _begin_run(
-    run_dir: Path,
-    settings: PretrainSettings,
-    data: PretrainData,
-    *,
-    seconds: float | None,
-    recipe_steps: int,
-    reporter: Reporter,
-) -> None:
-    """Check everything, then write settings and metadata."""
-    job = PretrainJob(build_pretrain_model(settings), settings, data)
-    dropped = job.check()
-    if dropped > _MANY_DROPPED:
-        reporter.say(
-            f"{dropped:.0%} of the examples are left out: their documents are of a single sentence, and the "
-            f"objective {settings.examples.objective} needs two"
+    def check_and_write() -> None:
+        job = PretrainJob(build_pretrain_model(settings), settings, data)
+        dropped, objective = job.check(), settings.examples.objective
+        if dropped > _MANY_DROPPED:
+            reporter.say(
+                f"{dropped:.0%} of the examples are dropped: their documents have a single sentence, and the "
+                f"objective {objective} needs two"
+            )
+        num_held_out, unigram_loss = measure_held_out(
+            data.train, job.build_held_out(objective), num_examples=settings.held_out.num_examples
         )
-    source = job.build_held_out(settings.examples.objective)
-    facts = PretrainMetadata(
-        data=data.whole.location,
-        corpus=identify_corpus(data.whole),
-        held_out=identify_corpus(data.held_out),
-        num_pieces=data.train.num_tokens,
-        vocabulary=data.tokenizer.fingerprint,
-        num_asked=count_asked(source, num_examples=settings.held_out.num_examples),
-        unigram_loss=find_unigram_loss(data.train, source, num_examples=settings.held_out.num_examples),
-        num_threads=torch.get_num_threads(),
-        budget_seconds=seconds,
-        recipe_steps=recipe_steps,
-    )
-    write_run(run_dir, settings, facts)
+        metadata = PretrainMetadata(
+            data=data.corpus.location,
+            corpus=identify_corpus(data.corpus),
+            held_out=identify_corpus(data.held_out),
+            num_pieces=data.train.num_tokens,
+            vocabulary=data.tokenizer.fingerprint,
+            num_asked=num_held_out,
+            unigram_loss=unigram_loss,
+            num_threads=torch.get_num_threads(),
+            budget_seconds=seconds,
+            recipe_steps=recipe_steps,
+        )
+        write_run(run_dir, settings, metadata)
+
+    run_on_main(context, check_and_write)
 
 
 def _check_run(
-    run_dir: Path, asked: PretrainSettings, data: PretrainData, *, budget: str | None, reporter: Reporter
+    run_dir: Path, given: PretrainSettings, data: "PretrainData", budget: str | None, reporter: Reporter
 ) -> None:
     """Raise an InputError if other settings or another corpus are given than the run was started with."""
-    settings, facts = read_pretrain_run(run_dir)
+    settings, metadata = read_pretrain_run(run_dir)
     model_dir = run_dir / MODEL_DIR
-    other = f"with init_from={model_dir}" if model_dir.exists() else "in another --out"
     reject_changes(
         run_dir,
         settings,
-        asked=_resolve_like(settings, asked, facts, data),
+        asked=_resolve_like(settings, given, metadata, data),
         free=_FREE,
-        hint=f"start a new run {other}",
+        hint=f"start a new run {f'with init_from={model_dir}' if model_dir.exists() else 'in another --out'}",
     )
-    for corpus, known in ((data.whole, facts.corpus), (data.held_out, facts.held_out)):
+    for corpus, known in ((data.corpus, metadata.corpus), (data.held_out, metadata.held_out)):
         if identify_corpus(corpus) != known:
             raise InputError(
-                f"{corpus.name}: is not the corpus that this run began with ({facts.data}); give that one"
+                f"{corpus.name}: is not the corpus that this run was started with; give {metadata.data}"
             )
-    if budget is not None or (facts.budget_seconds is None and asked.num_steps != settings.num_steps):
-        reporter.say(f"the run was begun with {settings.num_steps:,} steps and keeps them")
+    if budget is not None or (metadata.budget_seconds is None and given.num_steps != settings.num_steps):
+        reporter.say(f"The run was started with {settings.num_steps:,} steps and keeps this number")
 
 
 def _resolve_like(
-    settings: PretrainSettings, asked: PretrainSettings, facts: PretrainMetadata, data: PretrainData
+    settings: PretrainSettings, given: PretrainSettings, metadata: PretrainMetadata, data: "PretrainData"
 ) -> PretrainSettings:
-    """Resolve what is asked for now as the settings of the run were resolved."""
-    asked = _move_held_out(asked, settings)
-    if facts.budget_seconds is not None:
+    """Resolve the given settings as those of the run were resolved."""
+    given = _move_held_out(given, settings)
+    if metadata.budget_seconds is not None:
         # Warm-up is a share of the steps that the recipe had then.
-        num_steps = facts.recipe_steps or asked.num_steps
-        asked = share_warmup(asked.model_copy(update={"num_steps": num_steps}))
-    if asked.init_from is None:
-        return resolve_model(asked, data.tokenizer)
+        num_steps = metadata.recipe_steps or given.num_steps
+        given = given.model_copy(update={"num_steps": num_steps}).with_warmup_share()
+    if given.init_from is None:
+        return resolve_model(given, data.tokenizer)
     # The folder may be gone by now: the run has its own weights.
-    is_same = str(Path(asked.init_from).resolve()) == settings.init_from
-    asked = asked.model_copy(update={"init_from": settings.init_from}) if is_same else _resolve_path(asked)
-    assert settings.model is not None, "a begun run knows its shape"
-    return asked.model_copy(update={"model": change_shape(settings.model, asked.model)})
+    is_same = str(Path(given.init_from).resolve()) == settings.init_from
+    given = given.model_copy(update={"init_from": settings.init_from}) if is_same else _resolve_path(given)
+    assert settings.model is not None, "the model of a started run is resolved"
+    if given.model is None:
+        return given.model_copy(update={"model": settings.model})
+    changes = given.model.model_dump(include=given.model.model_fields_set - _FOLDER_KEYS)
+    return given.model_copy(update={"model": settings.model.model_copy(update=changes)})
 
 
 def _resolve_path(settings: PretrainSettings) -> PretrainSettings:
-    """Make `init_from` absolute, where it is a path."""
+    """Make `init_from` absolute, if it is a path."""
     source = settings.init_from
     if source is None or not Path(source).exists():
         return settings
@@ -254,11 +280,254 @@ def _move_held_out(settings: PretrainSettings, other: PretrainSettings) -> Pretr
     return settings.model_copy(update={"held_out": moved})
 
 
+@dataclass(frozen=True)
+class PretrainData:
+    """The full corpus, the part to train on, the held-out part, and the tokenizer."""
+
+    corpus: Corpus
+    train: Corpus
+    held_out: Corpus
+    tokenizer: Tokenizer
+
+
+def open_data(
+    path: PathOrUrl,
+    settings: HeldOutSettings,
+    *,
+    objective: str = "sop",
+    share: float = 1.0,
+    reporter: Reporter | None = None,
+) -> PretrainData:
+    """Open a prepared corpus and its held-out corpus, or hold out its last documents.
+
+    The first `share` of the rest is trained on. `nsp` draws random sentences from another document, so it
+    needs two held-out documents.
+    """
+    corpus = open_corpus(path, reporter=reporter)
+    tokenizer = load_tokenizer(corpus.folder / VOCAB_DIR)
+    reject_other_vocabulary(corpus.manifest, corpus.name, tokenizer.fingerprint)
+    if settings.data is not None:
+        train = corpus
+        held_out = open_corpus(settings.data, fingerprint=tokenizer.fingerprint, reporter=reporter)
+    else:
+        min_documents = max(settings.min_documents, 2 if objective == "nsp" else 1)
+        split = hold_out(
+            corpus, share=settings.share, max_tokens=settings.max_pieces, min_documents=min_documents
+        )
+        train, held_out = split.train, split.held_out
+    if share != 1.0:
+        train = keep_beginning(corpus, train, share=share)
+    return PretrainData(corpus, train, held_out, tokenizer)
+
+
+def resolve_model(settings: PretrainSettings, tokenizer: Tokenizer) -> PretrainSettings:
+    """Complete the model's config: the vocabulary is that of the corpus.
+
+    With `init_from` the config is that of the folder, except for the keys that `model` names.
+    """
+    model = settings.model
+    if settings.init_from is not None:
+        model = _resolve_warm_start(settings.init_from, model, tokenizer)
+    elif model is None:
+        raise InputError("the recipe has no model; set model.preset, as in model.preset=nano, or init_from")
+    else:
+        model = model.model_copy(
+            update={"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.pad_id}
+        )
+    # Built again, so that all combinations are validated.
+    values = {**settings.model_dump(mode="json"), "model": model.model_dump(mode="json")}
+    return build_settings(PretrainSettings, values=values)
+
+
+def _resolve_warm_start(source: str, given: ModelConfig | None, tokenizer: Tokenizer) -> ModelConfig:
+    path = resolve_source(source)
+    if load_vocabulary(path).fingerprint != tokenizer.fingerprint:
+        raise InputError(
+            f"{source}: has another vocabulary than the corpus; prepare the corpus with --vocab {source}"
+        )
+    config = load_model(path, heads={MLM: None}).config
+    if given is None:
+        return config
+    named = given.model_dump(include=given.model_fields_set)
+    for key, value in named.items():
+        if key not in _FREE_MODEL_KEYS | _FOLDER_KEYS and value != getattr(config, key):
+            raise InputError(
+                f"{source}: has {key} {getattr(config, key)} and the recipe {value}; a warm start keeps the "
+                "shape: set model=null to take that of the folder, or train from scratch without init_from"
+            )
+    changes = {key: value for key, value in named.items() if key in _FREE_MODEL_KEYS}
+    depth = changes.get("num_hidden_layers", config.num_hidden_layers)
+    if depth != config.num_hidden_layers and not config.is_fully_shared:
+        raise InputError(
+            f"{source}: has {config.num_hidden_layers} layers that are not shared and cannot start a model "
+            f"of {depth}; only a fully shared model can change its depth"
+        )
+    return config.model_copy(update=changes)
+
+
+def build_pretrain_model(settings: PretrainSettings, *, is_resumed: bool = False) -> AlbertModel:
+    """Build the model with the heads of its objectives, on its device, compiled if set.
+
+    The weights are initialized from the seed, or those of `init_from`, unless a checkpoint is loaded
+    afterwards.
+    """
+    assert settings.model is not None, "resolve_model comes first"
+    heads = list_heads(pair_head=settings.examples.pair_objective)
+    checkpointing = settings.gradient_checkpointing
+    model = build_model(settings.model, heads=heads, seed=settings.seed, gradient_checkpointing=checkpointing)
+    settings.fresh_start.apply(model)
+    if settings.init_from is not None and not is_resumed:
+        start = load_model(settings.init_from, heads=heads, seed=settings.seed).model
+        model.load_state_dict(start.state_dict())
+    model.to(select_device(settings.runtime.device))
+    if settings.is_compiled:
+        model.encoder.compile(dynamic=True)
+    return model
+
+
+@dataclass(frozen=True)
+class PretrainJob(Job[PretrainingBatch]):
+    """Masked language modeling and, unless the objective is none, sentence order or next sentence."""
+
+    model: AlbertModel
+    settings: PretrainSettings
+    data: PretrainData
+    context: DistributedContext = field(default_factory=DistributedContext)
+    name: str = "pretrain"
+
+    @property
+    def num_steps(self) -> int:
+        return self.settings.num_steps
+
+    @property
+    def pair_head(self) -> str | None:
+        return self.settings.examples.pair_objective
+
+    @cached_property
+    def curriculum(self) -> Curriculum:
+        return self.settings.build_curriculum(self.model.config)
+
+    @cached_property
+    def objective(self) -> Objective[PretrainingBatch]:
+        table = build_token_table(self.data.tokenizer)
+        return Objective(
+            names=tuple(list_heads(pair_head=self.pair_head)),
+            count=lambda batch: count_terms(batch, pair_head=self.pair_head),
+            placeholder=cache(lambda: build_placeholder(table, has_labels=self.pair_head is not None)),
+        )
+
+    def check(self) -> float:
+        """Check that the corpus fills one batch; return the share of examples that are dropped."""
+        for shape, _ in self.curriculum.list_shapes():
+            found = self._build_source(shape.length).num_examples
+            if found < shape.batch_size:
+                most = max(1, found * shape.length // self.settings.examples.max_length)
+                raise InputError(
+                    f"{self.data.corpus.name}: {found} examples of {shape.length} tokens are less than one "
+                    f"batch of {shape.batch_size}; use a batch_size of at most {most}, or more text"
+                )
+        first = self.curriculum.find(0)
+        batches = self._build_source(first.length).build_step(0, batch_size=first.batch_size)
+        return sum(batch.num_dropped for batch in batches) / first.batch_size
+
+    def build_network(self) -> PretrainLosses:
+        return PretrainLosses(self.model, pair_head=self.pair_head)
+
+    def build_optimizer(self) -> torch.optim.Optimizer:
+        """Build the optimizer of the recipe; it keeps the matching heads as they are."""
+        optimizer = super().build_optimizer()
+        if self.settings.num_matching_heads:
+            matching = WordMatching(self.model.encoder, num_heads=self.settings.num_matching_heads)
+            matching.hold(optimizer)
+        return optimizer
+
+    def iter_batches(self, first_step: int) -> Generator[list[PretrainingBatch], None, None]:
+        """Yield the micro-batches of each step, made ahead by other processes."""
+        step = first_step
+        while step < self.num_steps:
+            shape = self.curriculum.find(step)
+            end = self.curriculum.find_end(step)
+            while end < self.num_steps and self.curriculum.find(end).stage == shape.stage:
+                end = self.curriculum.find_end(end)
+            yield from iter_steps(
+                self._build_source(shape.length),
+                batch_size=shape.batch_size,
+                first_step=step - shape.first_step,
+                num_steps=end - step,
+                num_workers=self.settings.num_workers,
+                max_tokens=self.settings.micro_batch_tokens,
+                rank=self.context.rank,
+                world_size=self.context.size,
+            )
+            step = end
+
+    def _build_source(self, length: int) -> ExampleSource:
+        examples = self.settings.examples.model_copy(update={"max_length": length})
+        return build_source(self.data.train, self.data.tokenizer, settings=examples, seed=self.settings.seed)
+
+    def find_options(self, step: int) -> dict[str, Any]:
+        return {"depth": self.curriculum.find(step).depth}
+
+    def is_new_stage(self, step: int) -> bool:
+        return step > 0 and self.curriculum.find_end(step - 1) == step
+
+    def find_cost(self, step: int) -> float:
+        """Estimate the work before a step.
+
+        All steps have about as many tokens, but the last layer is computed for few of them, and attention
+        costs more on longer sequences (rates measured at nano, within 20%).
+        """
+        return sum(
+            max(0, min(steps.stop, step) - steps.start) * (shape.depth - 0.35) * (1.0 + shape.length / 512)
+            for shape, steps in self.curriculum.list_shapes()
+        )
+
+    def describe(self, step: int) -> dict[str, float]:
+        shape = self.curriculum.find(step)
+        return {"depth": shape.depth, "length": shape.length, "batch_size": shape.batch_size}
+
+    def evaluate(self, step: int) -> dict[str, float]:
+        """Evaluate on held-out documents at full length, with the depth that was trained last."""
+        depth = self.curriculum.find(max(step, 1) - 1).depth
+        found = self.evaluate_objective(self.settings.examples.objective, depth=depth)
+        figures = {f"{MLM}_loss": found.word_loss.mean, f"{MLM}_accuracy": found.word_accuracy.mean}
+        if found.pair_accuracy is not None:
+            figures[f"{self.pair_head}_accuracy"] = found.pair_accuracy.mean
+        other = {"sop": "nsp", "nsp": "sop"}.get(self.pair_head or "")
+        has_both = self.settings.held_out.asks_both or step == self.num_steps
+        if other is not None and has_both and (other == "sop" or self.data.held_out.num_documents > 1):
+            pairs = self.evaluate_objective(other, depth=depth).pair_accuracy
+            figures |= {} if pairs is None else {f"{other}_accuracy": pairs.mean}
+        return figures
+
+    def evaluate_objective(
+        self, objective: str, *, depth: int, num_examples: int | None = None
+    ) -> PassScores:
+        """Evaluate on held-out examples with a sentence objective."""
+        return evaluate_pass(
+            self.model,
+            self.build_held_out(objective),
+            num_examples=num_examples or self.settings.held_out.num_examples,
+            max_tokens=self.settings.micro_batch_tokens,
+            depth=depth,
+            context=self.context,
+        )
+
+    def build_held_out(self, objective: str) -> ExampleSource:
+        """Build the held-out examples with a sentence objective."""
+        return build_held_out_source(
+            self.data.held_out, self.data.tokenizer, self.settings.examples, objective=objective
+        )
+
+    def score(self, figures: dict[str, float]) -> float:
+        return figures[f"{MLM}_loss"]
+
+
 def _write_models(
     run_dir: Path,
-    state: dict[str, Tensor],
+    weights: dict[str, Tensor],
     settings: PretrainSettings,
-    facts: PretrainMetadata,
+    metadata: PretrainMetadata,
     data: PretrainData,
     outcome: LoopOutcome,
     reporter: Reporter,
@@ -266,32 +535,33 @@ def _write_models(
     """Write the model of the last step, and that of the best step if it is another one."""
     plain = settings.model_copy(update={"runtime": RuntimeSettings(device="cpu"), "is_compiled": False})
     model = build_pretrain_model(plain, is_resumed=True).eval()
-    model.load_state_dict(state)
-    card = _format_card(model, settings, facts, outcome.progress)
-    with writing_to(run_dir / MODEL_DIR, hint=STEPS_ARE_SAVED):
-        save_model(run_dir / MODEL_DIR, model, tokenizer=data.tokenizer, card=card)
-    best = outcome.progress.best_step
-    if best is None or best == outcome.progress.step:
-        return
-    weights = load_best(run_dir, best, names=state, reporter=reporter)
-    if weights is not None:
-        model.load_state_dict(weights)
-        with writing_to(run_dir / BEST_DIR, hint=STEPS_ARE_SAVED):
-            save_model(run_dir / BEST_DIR, model, tokenizer=data.tokenizer, card=card)
+    card = _format_card(model, settings, metadata, outcome.progress)
+
+    def write(folder: Path, content: dict[str, Tensor]) -> None:
+        model.load_state_dict(content)
+        with writing_to(folder, hint=STEPS_ARE_SAVED):
+            save_model(folder, model, tokenizer=data.tokenizer, card=card)
+
+    write(run_dir / MODEL_DIR, weights)
+    best_step = outcome.progress.best_step
+    if best_step is not None and best_step != outcome.progress.step:
+        best = load_best(run_dir, best_step, names=weights, reporter=reporter)
+        if best is not None:
+            write(run_dir / BEST_DIR, best)
 
 
 def _format_card(
-    model: AlbertModel, settings: PretrainSettings, facts: PretrainMetadata, progress: Progress
+    model: AlbertModel, settings: PretrainSettings, metadata: PretrainMetadata, progress: Progress
 ) -> str:
-    """The model card with a section about training."""
+    """Format the model card with a section about training."""
     optimizer = settings.optimizer
     rows = {
-        "steps": f"{progress.step:,} of {settings.batch_size} × {settings.examples.max_length} pieces",
-        "pieces seen": f"{progress.num_tokens:,}, of a corpus of {facts.num_pieces:,}",
-        "objectives": f"masked words, sentence objective {settings.examples.objective}",
-        "optimiser": f"{optimizer.name}, {settings.schedule.name}, peak {optimizer.learning_rate:.3g}",
-        "time": f"{format_seconds(progress.seconds)} on {facts.num_threads} threads",
-        "versions": ", ".join(f"{name} {version}" for name, version in facts.versions.items()),
+        "steps": f"{progress.step:,} of {settings.batch_size} × {settings.examples.max_length} tokens",
+        "tokens seen": f"{progress.num_tokens:,}, of a corpus of {metadata.num_pieces:,}",
+        "objectives": f"masked language modeling, sentence objective {settings.examples.objective}",
+        "optimizer": f"{optimizer.name}, {settings.schedule.name}, peak {optimizer.learning_rate:.3g}",
+        "time": f"{format_seconds(progress.seconds)} on {metadata.num_threads} threads",
+        "versions": ", ".join(f"{name} {version}" for name, version in metadata.versions.items()),
     }
     scores = {name.replace("_", " "): f"{value:.4f}" for name, value in progress.figures.items()}
     return f"""{format_card(model).rstrip()}
@@ -300,7 +570,7 @@ def _format_card(
 
 {format_rows(rows)}
 
-On held-out documents, where the mere frequency of pieces gives a loss of {facts.unigram_loss:.4f}:
+On held-out documents, on which the unigram baseline has a loss of {metadata.unigram_loss:.4f}:
 
 {format_rows(scores)}
 """

@@ -1,15 +1,21 @@
-"""The folder of a run: its settings, its metadata, and the lock that keeps other processes out."""
+"""The files of a run: settings, metadata, the lock that keeps other processes out, and the log of metrics.
+
+Everything here is read without torch. `checkpoints.py` has the state, `pretrained.folder` the model.
+"""
 
 import hashlib
+import json
+import math
+import os
 import platform
 import shutil
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -20,21 +26,33 @@ from albert.files import hold, read_json, reject_foreign, require_folder, write_
 from albert.settings import Settings, build_settings, find_change, read_settings
 from albert.training.settings import PretrainSettings
 
+if TYPE_CHECKING:
+    from albert.training.step import StepReport
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
 SETTINGS_NAME = "settings.yaml"
 RUN_NAME = "run.json"
 LOCK_NAME = "lock"
+METRICS_NAME = "metrics.jsonl"
+TENSORBOARD_DIR = "tensorboard"
 CHECKPOINTS_DIR = "checkpoints"
 MODEL_DIR = "model"
 BEST_DIR = "best"
-# What to do where there is no room for the model at a run's end.
-STEPS_ARE_SAVED = "all steps are saved: mend that and go on with --resume"
+# The hint if there is no space for the model at the end of a run.
+STEPS_ARE_SAVED = "all steps are saved: free some space and use --resume"
 # Settings that may change when a run is resumed: they change no weight.
 FREE_KEYS = frozenset({"strategy", "log_every", "save_minutes", "num_checkpoints", "has_tensorboard"})
+STATUS_PATH = Path("/proc/self/status")  # memory of this process
+MEMORY_PATH = Path("/proc/meminfo")  # memory of the system
 _PACKAGES = ("torch", "numpy", "pyarrow", "sentencepiece", "tokenizers", "safetensors")
 
 
 class RunMetadata(Settings):
-    """The metadata of a run: what it was started with besides its settings. Never changed afterwards."""
+    """What a run was started with besides its settings. Never changed afterwards."""
 
     job: str
     data: str
@@ -47,9 +65,8 @@ class RunMetadata(Settings):
 class PretrainMetadata(RunMetadata):
     """The metadata of a pretraining run.
 
-    `num_asked` is the number of held-out examples; it may be lower than the settings ask for, because
-    documents of a single sentence make no pair. `recipe_steps` is the recipe's number of steps, where a
-    budget changed it.
+    `num_asked` is the number of held-out examples; it may be lower than in the settings, because documents of
+    a single sentence make no pair. `recipe_steps` is the recipe's number of steps, where a budget changed it.
     """
 
     job: Literal["pretrain"] = "pretrain"
@@ -63,7 +80,7 @@ class PretrainMetadata(RunMetadata):
 
 
 S = TypeVar("S", bound=Settings)
-F = TypeVar("F", bound=RunMetadata)
+M = TypeVar("M", bound=RunMetadata)
 
 
 def has_run(run_dir: Path) -> bool:
@@ -75,7 +92,7 @@ def has_run(run_dir: Path) -> bool:
 def claim_run(run_dir: Path, *, resume: bool) -> Iterator[None]:
     """Lock the folder of a run while the block lasts.
 
-    Where no run has started when the block ends, what was put there is removed again.
+    If no run has started when the block ends, what was created is removed again.
 
     Raises:
         InputError: If the folder holds other files, a run without `resume`, or is used by another process.
@@ -88,7 +105,7 @@ def claim_run(run_dir: Path, *, resume: bool) -> Iterator[None]:
         reject_foreign(run_dir, others, what="run")
     elif not resume:
         raise InputError(
-            f"{run_dir}: holds a run already; add --resume to go on with it, or choose another --out"
+            f"{run_dir}: holds a run already; add --resume to continue it, or choose another --out"
         )
     busy = f"{run_dir}: another process is training there; wait for it, or choose another --out"
     created = [path for path in (run_dir, *run_dir.parents) if not path.exists()]
@@ -106,37 +123,35 @@ def claim_run(run_dir: Path, *, resume: bool) -> Iterator[None]:
                         folder.rmdir()
 
 
-def write_run(run_dir: Path, settings: Settings, facts: RunMetadata) -> None:
+def write_run(run_dir: Path, settings: Settings, run_metadata: RunMetadata) -> None:
     """Write the settings and the metadata of a new run; from then on `has_run` is true."""
     write_text(run_dir / SETTINGS_NAME, settings.to_yaml())
-    stamped = facts.model_copy(
-        update={"versions": list_versions(), "started": time.strftime("%Y-%m-%d %H:%M:%S %z")}
-    )
-    write_json(run_dir / RUN_NAME, stamped.model_dump(mode="json"))
+    stamp = {"versions": list_versions(), "started": time.strftime("%Y-%m-%d %H:%M:%S %z")}
+    write_json(run_dir / RUN_NAME, run_metadata.model_copy(update=stamp).model_dump(mode="json"))
 
 
 def list_versions() -> dict[str, str]:
-    """The versions of albert, Python and the libraries that influence the result."""
+    """List the versions of albert, Python and the libraries that influence the result."""
     found = {name: metadata.version(name) for name in _PACKAGES}
     return {"albert": __version__, "python": platform.python_version(), "system": sys.platform, **found}
 
 
-def read_run(run_dir: Path, settings_type: type[S], facts_type: type[F]) -> tuple[S, F]:
+def read_run(run_dir: Path, settings_type: type[S], metadata_type: type[M]) -> tuple[S, M]:
     """Read the settings and the metadata of a run.
 
     Raises:
         InputError: If the folder holds no run, or one of another command.
     """
-    if not has_run(run_dir):
-        raise InputError(f"{run_dir}: no {RUN_NAME}; it is no folder of a run")
     path = run_dir / RUN_NAME
+    if not path.exists():
+        raise InputError(f"{run_dir}: is not the folder of a run, it has no {RUN_NAME}")
     values = read_json(path)
-    wanted = facts_type.model_fields["job"].default
-    job = values.get("job", wanted) if isinstance(values, dict) else wanted
-    if job != wanted:
-        raise InputError(f"{run_dir}: is a run of albert {job}, and one of albert {wanted} is needed")
+    expected = metadata_type.model_fields["job"].default
+    job = values.get("job", expected) if isinstance(values, dict) else expected
+    if job != expected:
+        raise InputError(f"{run_dir}: is a run of albert {job}; give one of albert {expected}")
     settings = read_settings(settings_type, run_dir / SETTINGS_NAME)
-    return settings, build_settings(facts_type, values=values, source=str(path))
+    return settings, build_settings(metadata_type, values=values, source=str(path))
 
 
 def read_pretrain_run(run_dir: Path) -> tuple[PretrainSettings, PretrainMetadata]:
@@ -160,4 +175,164 @@ def reject_changes(
     )
     change = find_change(before, after)
     if change is not None:
-        raise InputError(f"{run_dir}: {change}; a run goes on as it began. Leave the change out, or {hint}")
+        raise InputError(
+            f"{run_dir}: {change}; a run is resumed with its own settings. Leave the change out, or {hint}"
+        )
+
+
+def iter_records(run_dir: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of a run's metrics in order; skip lines that were cut short or damaged."""
+    path = run_dir / METRICS_NAME
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict) and isinstance(record.get("step"), int):
+                yield record
+
+
+def list_records(run_dir: Path, kind: str) -> list[dict[str, Any]]:
+    """List the records of one kind in order."""
+    return [record for record in iter_records(run_dir) if record.get("kind") == kind]
+
+
+def keep_figures(record: Mapping[str, Any]) -> dict[str, float]:
+    """Select the losses and accuracies of a record."""
+    kept = {name: value for name, value in record.items() if name.endswith(("_loss", "_accuracy"))}
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+class MetricsLog:
+    """Appends records to metrics.jsonl and TensorBoard; records after `first_step` are dropped at the start.
+
+    A failed write is reported once and does not stop training. Only the main process writes.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        *,
+        first_step: int,
+        say: Callable[[str], None],
+        has_tensorboard: bool = True,
+        is_main: bool = True,
+    ) -> None:
+        self._path = run_dir / METRICS_NAME
+        self._say = say
+        self._has_failed = False
+        self._file: Any = None
+        self._board: Any = None
+        if not is_main:
+            return
+        with self._reporting_failure():
+            kept = [record for record in iter_records(run_dir) if record["step"] <= first_step]
+            write_text(self._path, "".join(json.dumps(record) + "\n" for record in kept))
+            self._file = self._path.open("a", encoding="utf-8")
+        if has_tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
+
+            with self._reporting_failure():
+                purge_step = first_step + 1 if first_step else None
+                self._board = SummaryWriter(str(run_dir / TENSORBOARD_DIR), purge_step=purge_step)
+
+    def write(self, kind: str, step: int, **values: Any) -> None:
+        """Write a record of a kind (train, evaluate, skip, save, start, end)."""
+        with self._reporting_failure():
+            if self._file is not None:
+                self._file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
+                self._file.flush()
+        if self._board is not None and kind in ("train", "evaluate"):
+            with self._reporting_failure():
+                for name, value in values.items():
+                    if isinstance(value, int | float) and not isinstance(value, bool):
+                        self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def close(self) -> None:
+        for held in (self._file, self._board):
+            with self._reporting_failure():
+                if held is not None:
+                    held.close()
+
+    @contextmanager
+    def _reporting_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not self._has_failed:
+                self._say(f"{self._path}: cannot be written ({error.strerror or error}); training continues")
+            self._has_failed = True
+
+
+def summarize_steps(reports: "Sequence[StepReport]") -> dict[str, float | None]:
+    """Average losses and accuracies; add up the times; measure the state of the machine."""
+    figures: dict[str, float | None] = {}
+    for name in dict.fromkeys(name for report in reports for name in report.losses):
+        figures[f"{name}_loss"] = _average([report.losses.get(name) for report in reports])
+        figures[f"{name}_accuracy"] = _average([report.accuracies.get(name) for report in reports])
+    seconds = sum(report.seconds for report in reports)
+    return {
+        **figures,
+        "loss": _average([report.loss for report in reports if report.losses]),
+        "grad_norm": _average([report.grad_norm for report in reports]),
+        "learning_rate": reports[-1].learning_rate,
+        "tokens_per_second": round(sum(report.num_tokens for report in reports) / max(seconds, 1e-9), 1),
+        "seconds": round(seconds, 4),
+        "waited_seconds": round(sum(report.waited_seconds for report in reports), 4),
+        "model_seconds": round(sum(report.model_seconds for report in reports), 4),
+        "optimizer_seconds": round(sum(report.optimizer_seconds for report in reports), 4),
+        **measure_machine(),
+    }
+
+
+def format_steps(figures: Mapping[str, float | None]) -> str:
+    """Format the losses, accuracies and speed of summarized steps as one line."""
+    parts = []
+    for key, loss in figures.items():
+        name = key.removesuffix("_loss")
+        accuracy = figures.get(f"{name}_accuracy")
+        if name != key and loss is not None and accuracy is not None:
+            parts.append(f"{name} {loss:.3f} ({accuracy:.1%})")
+    return ", ".join([*parts, f"{figures['tokens_per_second']:,.0f} tokens/s"])
+
+
+def _average(values: list[float | None]) -> float | None:
+    found = [value for value in values if value is not None and math.isfinite(value)]
+    return round(sum(found) / len(found), 6) if found else None
+
+
+def count_cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def measure_machine() -> dict[str, float]:
+    """Measure peak and swapped memory in megabytes, major page faults, and the system's load."""
+    found: dict[str, float] = {}
+    status = read_amounts(STATUS_PATH)
+    if resource is not None:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        found["major_faults"] = usage.ru_majflt
+        # The peak of getrusage may be that of the parent process.
+        own = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        found["peak_mb"] = round(status.get("VmHWM", own) / 1024**2, 1)
+    if hasattr(os, "getloadavg"):
+        found["load"] = round(os.getloadavg()[0], 2)
+    if "VmSwap" in status:
+        found["swap_mb"] = round(status["VmSwap"] / 1024**2, 1)
+    return found
+
+
+def read_amounts(path: Path) -> dict[str, int]:
+    """Read the `Name: N kB` lines of a file of Linux, in bytes; return nothing if it does not exist."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    rows = [line.split() for line in lines if line.endswith(" kB")]
+    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[1].isdecimal()}

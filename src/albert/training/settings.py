@@ -1,19 +1,29 @@
-"""The settings of training: optimizer, loop, evaluation, and the recipe of a pretraining run."""
+"""The settings of training, and the recipes that hold them.
 
-from typing import Annotated, Literal
+A recipe is a YAML file, by name or path, merged with the recipe that it is based on and with overrides.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
+from albert.errors import InputError, SettingsError, suggest
 from albert.examples.settings import ExampleSettings
+from albert.files import read_text
 from albert.model.config import FreshStart, ModelConfig
+from albert.model.presets import ALIASES, PRESETS, build_preset
 from albert.model.runtime import RuntimeSettings
-from albert.settings import Settings
-from albert.training.curriculum import Curriculum, Stages
-from albert.training.schedules import ScheduleSettings
+from albert.settings import Settings, apply_overrides, build_settings, parse_yaml
+from albert.training.schedules import Curriculum, ScheduleSettings, Stages
 
 Strategy = Literal["ddp", "fsdp"]
 OptimizerName = Literal["lamb", "adamw", "muon"]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+_PRESET = "preset"
 
 
 class OptimizerSettings(Settings):
@@ -32,7 +42,7 @@ class OptimizerSettings(Settings):
     max_grad_norm: Annotated[float, Field(ge=0.0)] = 1.0
 
 
-class GuardSettings(Settings):
+class LossSpikeSettings(Settings):
     """Which steps are skipped: those with a loss or gradient that is not finite, or with a loss spike.
 
     A spike exceeds the running mean by `spike_factor` mean deviations and by half; 0 disables the check.
@@ -48,13 +58,13 @@ class LoopSettings(Settings):
 
     A checkpoint is written after each evaluation and every `save_minutes`. Training stops after `patience`
     evaluations in a row without a better score; with None it stops at its last step. `strategy` says whether
-    each of several processes holds the whole model (ddp) or a part of it (fsdp). `is_compiled` compiles the
+    each of several processes holds the full model (ddp) or a shard of it (fsdp). `is_compiled` compiles the
     encoder with torch.compile, which takes a minute.
     """
 
     optimizer: OptimizerSettings = OptimizerSettings()
     schedule: ScheduleSettings = ScheduleSettings()
-    guard: GuardSettings = GuardSettings()
+    guard: LossSpikeSettings = LossSpikeSettings()
     log_every: Annotated[int, Field(ge=1)] = 10
     num_evaluations: Annotated[int, Field(ge=1)] = 20
     patience: Annotated[int, Field(ge=1)] | None = None
@@ -71,8 +81,8 @@ class LoopSettings(Settings):
     def _check_strategy(self) -> "LoopSettings":
         if self.strategy == "fsdp" and self.optimizer.name == "muon":
             raise ValueError(
-                "optimizer.name muon needs whole matrices, and strategy fsdp gives each process a part of "
-                "them; take strategy ddp, or optimizer.name adamw"
+                "optimizer.name muon needs full matrices, and strategy fsdp shards them; use strategy ddp, "
+                "or optimizer.name adamw"
             )
         return self
 
@@ -128,24 +138,20 @@ class PretrainSettings(LoopSettings):
         for stage in self.length_schedule:
             if not 8 <= stage.value <= full:
                 raise ValueError(
-                    f"length_schedule has a stage of {stage.value} pieces; from 8 to examples.max_length "
-                    f"{full} are possible"
+                    f"length_schedule has a stage of {stage.value} tokens; the range is 8 to "
+                    f"examples.max_length {full}"
                 )
         if self.num_matching_heads and self.strategy == "fsdp":
             raise ValueError(
-                f"num_matching_heads {self.num_matching_heads} needs whole matrices, and strategy fsdp gives "
-                "each process a part of them; take strategy ddp, or num_matching_heads 0"
+                f"num_matching_heads {self.num_matching_heads} needs full matrices, and strategy fsdp shards "
+                "them; use strategy ddp, or num_matching_heads 0"
             )
-        if self.model is None:
-            return self
         # What a warm start leaves out is taken from the folder, which is not known yet.
-        named = self.model.model_fields_set if self.init_from is not None else set(ModelConfig.model_fields)
-        if "type_vocab_size" in named and self.model.type_vocab_size < 2:
-            raise ValueError(
-                f"model.type_vocab_size {self.model.type_vocab_size} cannot tell the two segments of an "
-                "example apart; set it to 2"
-            )
-        if "max_position_embeddings" in named and full > self.model.max_position_embeddings:
+        if self.model is None or (
+            self.init_from is not None and "max_position_embeddings" not in self.model.model_fields_set
+        ):
+            return self
+        if full > self.model.max_position_embeddings:
             raise ValueError(
                 f"examples.max_length {full} exceeds model.max_position_embeddings "
                 f"{self.model.max_position_embeddings}; lower the first or raise the second"
@@ -158,6 +164,14 @@ class PretrainSettings(LoopSettings):
         has_waves = self.position_init == "sinusoidal"
         return FreshStart(has_waves=has_waves, num_matching_heads=self.num_matching_heads)
 
+    def with_warmup_share(self) -> "PretrainSettings":
+        """Express warm-up as a share of the steps."""
+        if self.schedule.warmup_steps is None:
+            return self
+        share = self.schedule.warmup_steps / self.num_steps
+        schedule = self.schedule.model_copy(update={"warmup_steps": None, "warmup_share": share})
+        return self.model_copy(update={"schedule": schedule})
+
     def build_curriculum(self, model: ModelConfig) -> Curriculum:
         """Resolve the stages of depth and length for a model."""
         return Curriculum(
@@ -168,3 +182,100 @@ class PretrainSettings(LoopSettings):
             depths=self.depth_schedule,
             lengths=self.length_schedule,
         )
+
+
+def read_recipe(
+    recipe: str | Path, *, overrides: Iterable[str] = (), batch_size: int | None = None
+) -> PretrainSettings:
+    """Read a pretraining recipe and apply the overrides.
+
+    `batch_size` replaces the recipe's: the learning rate is multiplied by √(B/B₀), the steps by B₀/B, and
+    warm-up keeps its share; overrides are applied afterwards. `model.preset` names a shape that the other
+    keys of `model` change; `based_on` names the recipe that this one changes.
+    """
+    values, source = RecipeFolder("pretrain").read_values(recipe)
+    if batch_size is not None:
+        settings = build_settings(PretrainSettings, values=_expand_model(values), source=source)
+        values = _merge(values, _rescale(settings, batch_size))
+    overrides = list(overrides)
+    if any(override.startswith(f"model.{_PRESET}=") for override in overrides):
+        values.pop("model", None)
+    values = apply_overrides(values, overrides)
+    return build_settings(PretrainSettings, values=_expand_model(values), source=source)
+
+
+def _rescale(settings: PretrainSettings, batch_size: int) -> dict[str, Any]:
+    if batch_size < 1:
+        raise InputError(f"a batch size of {batch_size} is too small; at least 1")
+    factor, warmup = batch_size / settings.batch_size, settings.schedule.warmup_steps
+    return {
+        "batch_size": batch_size,
+        "num_steps": max(1, round(settings.num_steps / factor)),
+        "optimizer": {"learning_rate": settings.optimizer.learning_rate * math.sqrt(factor)},
+        "schedule": {"warmup_steps": None if warmup is None else round(warmup / factor)},
+    }
+
+
+def _expand_model(values: dict[str, Any]) -> dict[str, Any]:
+    model = values.get("model")
+    if not isinstance(model, dict) or _PRESET not in model:
+        return values
+    changes, preset = dict(model), str(model[_PRESET])
+    del changes[_PRESET]
+    if preset not in {**PRESETS, **ALIASES}:
+        build_preset(preset)  # raises with a suggestion
+    return {**values, "model": {**PRESETS[ALIASES.get(preset, preset)], **changes}}
+
+
+@dataclass(frozen=True)
+class RecipeFolder:
+    """The recipes of the package for one job: `pretrain`, `finetune`, `study`.
+
+    `fit` may change the recipe that another one is based on so that it fits the values above it.
+    """
+
+    job: str
+    fit: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = lambda below, _: below
+
+    def list_names(self) -> list[str]:
+        names = [entry.name for entry in self._folder.iterdir()]
+        return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
+
+    def read_values(self, recipe: str | Path, *, above: tuple[str, ...] = ()) -> tuple[dict[str, Any], str]:
+        """Read a recipe over the one it is based on; return the values and where they are from."""
+        name, known = str(recipe), self.list_names()
+        if name in above:
+            raise SettingsError(f"{name}: is based on itself ({' → '.join((*above, name))})")
+        if name in known:
+            text, source = (self._folder / f"{name}.yaml").read_text("utf-8"), f"recipe {name}"
+        elif Path(recipe).is_file():
+            text, source = read_text(Path(recipe)), name
+        else:
+            raise InputError(f"no recipe {name!r}; {suggest(name, known, more=', or give a file')}")
+        values = parse_yaml(text, source=source)
+        if not isinstance(values, dict):
+            raise SettingsError(f"{source}: holds a {type(values).__name__}, not `key: value` lines")
+        based_on = values.pop("based_on", None)
+        if based_on is None:
+            return values, source
+        if not isinstance(based_on, str):
+            raise SettingsError(f"{source}: based_on is {based_on!r}; give the name of a recipe")
+        below, _ = self.read_values(based_on, above=(*above, name))
+        return _merge(self.fit(below, values), values), source
+
+    @property
+    def _folder(self) -> Path:
+        return Path(__file__).parents[1] / "recipes" / self.job
+
+
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two levels of values; sections are merged, other values of `above` win.
+
+    A section that names a `preset` replaces the one below it.
+    """
+    merged = {} if _PRESET in above else dict(below)
+    for key, value in above.items():
+        inner = merged.get(key)
+        both = isinstance(inner, dict) and isinstance(value, dict)
+        merged[key] = _merge(inner, value) if both else value  # type: ignore[arg-type]
+    return merged

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from albert.errors import AlbertError
-from albert.training.settings import GuardSettings
-from albert.training.world import DistributedContext
+from albert.training.distributed import DistributedContext
+from albert.training.settings import LossSpikeSettings
 
 B = TypeVar("B")
 _MEMORY = 0.98  # of the running mean of losses: about the last fifty steps
@@ -34,16 +34,21 @@ class Objective(Generic[B]):
 
 @dataclass(frozen=True)
 class StepReport:
-    """Means over all micro-batches of a step, and the time it took."""
+    """Means over all micro-batches of a step, and the time it took.
 
-    step: int
+    The loop sets `waited_seconds`, in which it waited for the batches, and `seconds`, of everything.
+    """
+
     learning_rate: float
     losses: dict[str, float]
     accuracies: dict[str, float]
     grad_norm: float
     skipped: str | None
-    model_seconds: float
-    optimizer_seconds: float
+    num_tokens: int
+    model_seconds: float = 0.0
+    optimizer_seconds: float = 0.0
+    waited_seconds: float = 0.0
+    seconds: float = 0.0
 
     @property
     def loss(self) -> float:
@@ -62,22 +67,128 @@ class StepPlan:
     is_saved: bool
 
 
+@dataclass(frozen=True)
+class TrainStep(Generic[B]):
+    """Runs training steps.
+
+    `network` maps a batch to the summed loss and the number of correct predictions of each objective.
+    """
+
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+    objective: Objective[B]
+    spike_filter: "LossSpikeFilter"
+    max_grad_norm: float
+    autocast: Callable[[], AbstractContextManager[Any]]
+    context: DistributedContext
+
+    def plan(
+        self,
+        batches: Sequence[B],
+        *,
+        num_tokens: int = 0,
+        is_stopped: bool = False,
+        is_failed: bool = False,
+        is_saved: bool = False,
+    ) -> StepPlan:
+        """Add up the counts and the tokens of all micro-batches of all processes.
+
+        If one process was told to stop, or has no data, all stop. The clock of the first process decides
+        whether a checkpoint follows the step.
+        """
+        names = self.objective.names
+        mine = dict.fromkeys(names, 0)
+        for batch in batches:
+            for name, count in self.objective.count(batch).items():
+                mine[name] += count
+        flags = [float(is_stopped), float(is_failed), float(is_saved)]
+        rows = self.context.gather_floats([*(mine[name] for name in names), len(batches), num_tokens, *flags])
+        *counts, sizes, tokens, stops, failures, saves = zip(*rows, strict=True)
+        return StepPlan(
+            counts={name: int(sum(column)) for name, column in zip(names, counts, strict=True)},
+            num_micro_batches=int(max(sizes)),
+            num_tokens=int(sum(tokens)),
+            is_stopped=any(stops),
+            is_failed=any(failures),
+            is_saved=bool(saves[0]),
+        )
+
+    def run(
+        self, batches: Sequence[B], plan: StepPlan, *, learning_rate: float, options: Mapping[str, Any]
+    ) -> StepReport:
+        """Accumulate the gradients of all micro-batches and update the weights, unless the step is skipped.
+
+        The counts of the whole step are known first, and each sum is divided by them once: how a step is cut
+        into micro-batches and over processes changes nothing but rounding (and dropout masks).
+        """
+        start = time.perf_counter()
+        if not plan.num_micro_batches:  # every example was dropped
+            return StepReport(learning_rate, {}, {}, 0.0, None, plan.num_tokens)
+        losses, accuracies = self._accumulate(batches, plan, options)
+        middle = time.perf_counter()
+        grad_norm = self.context.clip_grad_norm(self.network, self.max_grad_norm or float("inf"))
+        skipped = self.spike_filter.check(sum(losses.values()), grad_norm)
+        if skipped is None:
+            for group in self.optimizer.param_groups:
+                group["lr"] = learning_rate
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return StepReport(
+            learning_rate=learning_rate,
+            losses=losses,
+            accuracies=accuracies,
+            grad_norm=grad_norm,
+            skipped=skipped,
+            num_tokens=plan.num_tokens,
+            model_seconds=middle - start,
+            optimizer_seconds=time.perf_counter() - middle,
+        )
+
+    def _accumulate(
+        self, batches: Sequence[B], plan: StepPlan, options: Mapping[str, Any]
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Run all micro-batches forward and backward; return mean losses and accuracies."""
+        totals: dict[str, Tensor] = {}
+        correct: dict[str, Tensor] = {}
+        for index in range(plan.num_micro_batches):
+            is_real = index < len(batches)
+            batch = batches[index] if is_real else self.objective.placeholder()
+            with self.context.accumulate(self.network, is_last=index == plan.num_micro_batches - 1):
+                with self.autocast():
+                    terms = self.network(batch, **options)
+                parts = [total / max(plan.counts[name], 1) for name, (total, _) in terms.items()]
+                if parts:
+                    # Processes average their gradients; a step is a sum over all of them.
+                    (torch.stack(parts).sum() * (float(is_real) * self.context.size)).backward()
+            if is_real:
+                for name, (total, num_correct) in terms.items():
+                    totals[name] = totals.get(name, 0.0) + total.detach()
+                    correct[name] = correct.get(name, 0) + num_correct
+        names = self.objective.names
+        mine = [float(found.get(name, 0.0)) for found in (totals, correct) for name in names]
+        sums = [sum(column) for column in zip(*self.context.gather_floats(mine), strict=True)]
+        counted = [(index, name) for index, name in enumerate(names) if plan.counts[name]]
+        losses = {name: sums[index] / plan.counts[name] for index, name in counted}
+        accuracies = {name: sums[len(names) + index] / plan.counts[name] for index, name in counted}
+        return losses, accuracies
+
+
 class TrainingStoppedError(AlbertError):
     """Too many steps in a row were skipped; the weights before them are kept."""
 
 
 @dataclass
-class Guard:
-    """A filter for steps whose loss is not finite or a spike; its state is part of a checkpoint."""
+class LossSpikeFilter:
+    """Skips steps whose loss is a spike or not finite; its state is part of a checkpoint."""
 
-    settings: GuardSettings
+    settings: LossSpikeSettings
     mean: float = 0.0
     deviation: float = 0.0
     num_seen: int = 0
     num_skipped: int = 0
     num_in_a_row: int = 0
 
-    def judge(self, loss: float, grad_norm: float) -> str | None:
+    def check(self, loss: float, grad_norm: float) -> str | None:
         """Return why a step must be skipped, or None."""
         limit = max(self.mean + self.settings.spike_factor * self.deviation, 1.5 * self.mean)
         reason = None
@@ -94,24 +205,20 @@ class Guard:
             if self.num_seen > 1:
                 self.deviation += weight * (abs(loss - self.mean) - self.deviation)
             self.mean += weight * (loss - self.mean)
-        if reason is None:
-            self.num_in_a_row = 0
-            return None
-        self.num_skipped += 1
-        self.num_in_a_row += 1
+        self.num_skipped += reason is not None
+        self.num_in_a_row = 0 if reason is None else self.num_in_a_row + 1
         return reason
 
-    def check(self, step: int, reason: str, *, learning_rate: float) -> None:
+    def raise_if_stuck(self, step: int, reason: str, *, learning_rate: float) -> None:
         """Raise a TrainingStoppedError after too many skipped steps in a row."""
-        if self.num_in_a_row < self.settings.max_skipped:
-            return
-        raise TrainingStoppedError(
-            f"stopped at step {step}: {self.num_in_a_row} steps in a row were left out, the last because "
-            f"{reason}; the weights before them are saved. Start a new run with half the learning rate "
-            f"({learning_rate:.2g} now) or a longer warm-up; `albert doctor` on this run shows the curve"
-        )
+        if self.num_in_a_row >= self.settings.max_skipped:
+            raise TrainingStoppedError(
+                f"Stopped at step {step}: {self.num_in_a_row} steps in a row were skipped, the last because "
+                f"{reason}. The weights before them are saved. Start a new run with half the learning rate "
+                f"({learning_rate:.2g} now) or a longer warm-up; `albert doctor` on this run shows the curve"
+            )
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Start the running mean again, as at a new stage with another normal loss."""
         self.mean = self.deviation = 0.0
         self.num_seen = 0
@@ -126,114 +233,3 @@ class Guard:
             setattr(self, key, value)
         if self.num_in_a_row >= self.settings.max_skipped:  # it stopped the run, which is now resumed
             self.num_in_a_row = 0
-
-
-@dataclass(frozen=True)
-class StepTaker(Generic[B]):
-    """Runs training steps.
-
-    `network` maps a batch to the summed loss and the number of correct predictions of each objective.
-    """
-
-    network: nn.Module
-    optimizer: torch.optim.Optimizer
-    objective: Objective[B]
-    guard: Guard
-    max_grad_norm: float
-    autocast: Callable[[], AbstractContextManager[Any]]
-    world: DistributedContext
-
-    def plan(
-        self,
-        batches: Sequence[B],
-        *,
-        num_tokens: int = 0,
-        is_stopped: bool = False,
-        is_failed: bool = False,
-        is_saved: bool = False,
-    ) -> StepPlan:
-        """Add up the counts and the tokens of all micro-batches of all processes.
-
-        One process that was told to stop, or that has no data, stops all. The clock of the first process
-        decides whether a checkpoint follows the step.
-        """
-        names = self.objective.names
-        mine = dict.fromkeys(names, 0)
-        for batch in batches:
-            for name, count in self.objective.count(batch).items():
-                mine[name] += count
-        flags = [float(is_stopped), float(is_failed), float(is_saved)]
-        rows = self.world.exchange([*(mine[name] for name in names), len(batches), num_tokens, *flags])
-        *counts, sizes, tokens, stops, failures, saves = zip(*rows, strict=True)
-        return StepPlan(
-            counts={name: int(sum(column)) for name, column in zip(names, counts, strict=True)},
-            num_micro_batches=int(max(sizes)),
-            num_tokens=int(sum(tokens)),
-            is_stopped=any(stops),
-            is_failed=any(failures),
-            is_saved=bool(saves[0]),
-        )
-
-    def take(
-        self,
-        step: int,
-        batches: Sequence[B],
-        plan: StepPlan,
-        *,
-        learning_rate: float,
-        options: Mapping[str, Any],
-    ) -> StepReport:
-        """Accumulate the gradients of all micro-batches and update the weights, unless the step is skipped.
-
-        The counts of the whole step are known first, and each sum is divided by them once: how a step is cut
-        into micro-batches and over processes changes nothing but rounding (and what dropout draws).
-        """
-        began = time.perf_counter()
-        if not plan.num_micro_batches:  # every example was dropped
-            return StepReport(step, learning_rate, {}, {}, 0.0, None, 0.0, 0.0)
-        losses, accuracies = self._accumulate(batches, plan, options)
-        between = time.perf_counter()
-        grad_norm = self.world.clip(self.network, self.max_grad_norm or float("inf"))
-        skipped = self.guard.judge(sum(losses.values()), grad_norm)
-        if skipped is None:
-            for group in self.optimizer.param_groups:
-                group["lr"] = learning_rate
-            self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return StepReport(
-            step=step,
-            learning_rate=learning_rate,
-            losses=losses,
-            accuracies=accuracies,
-            grad_norm=grad_norm,
-            skipped=skipped,
-            model_seconds=between - began,
-            optimizer_seconds=time.perf_counter() - between,
-        )
-
-    def _accumulate(
-        self, batches: Sequence[B], plan: StepPlan, options: Mapping[str, Any]
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """Run all micro-batches forward and backward; return mean losses and accuracies."""
-        totals: dict[str, Tensor] = {}
-        correct: dict[str, Tensor] = {}
-        for number in range(plan.num_micro_batches):
-            is_real = number < len(batches)
-            batch = batches[number] if is_real else self.objective.placeholder()
-            with self.world.accumulate(self.network, is_last=number == plan.num_micro_batches - 1):
-                with self.autocast():
-                    terms = self.network(batch, **options)
-                parts = [total / max(plan.counts[name], 1) for name, (total, _) in terms.items()]
-                if parts:
-                    (torch.stack(parts).sum() * (float(is_real) * self.world.loss_factor)).backward()
-            if is_real:
-                for name, (total, num_correct) in terms.items():
-                    totals[name] = totals.get(name, 0.0) + total.detach()
-                    correct[name] = correct.get(name, 0) + num_correct
-        names = self.objective.names
-        mine = [float(found[name]) if name in found else 0.0 for found in (totals, correct) for name in names]
-        sums = [sum(column) for column in zip(*self.world.exchange(mine), strict=True)]
-        counted = [name for name in names if plan.counts[name]]
-        losses = {name: sums[names.index(name)] / plan.counts[name] for name in counted}
-        accuracies = {name: sums[len(names) + names.index(name)] / plan.counts[name] for name in counted}
-        return losses, accuracies

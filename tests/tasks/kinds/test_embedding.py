@@ -22,8 +22,8 @@ from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.kinds.embedding import EmbeddingKind, PairVectors, check_dropout
 from albert.tasks.task_facts import TaskConfig, build_kind
+from albert.training.distributed import DistributedContext
 from albert.training.loop import TrainingLoop
-from albert.training.world import DistributedContext
 
 NOUNS = ("dog", "man", "woman", "child", "house", "ship", "river", "road", "town")
 SIZES = ("big", "small", "old", "new", "cold", "warm")

@@ -47,7 +47,7 @@ def prepare(
     from albert.data.prepare import PrepareSettings, prepare_corpus
     from albert.pretrained.hub import find_vocabulary_place
     from albert.settings import build_settings
-    from albert.training.metrics import count_cores
+    from albert.training.run_folder import count_cores
 
     values = {
         "language": language,
@@ -121,30 +121,30 @@ def show(
 
     def render(console: Any) -> None:
         console.print(
-            f"{found.num_documents:,} documents, {found.num_sentences:,} sentences, {found.num_pieces:,} "
-            f"tokens ({found.unknown_share:.3%} unknown), {found.num_characters:,} characters",
+            f"{found['num_documents']:,} documents, {found['num_sentences']:,} sentences, {found['num_pieces']:,} "
+            f"tokens ({found['unknown_share']:.3%} unknown), {found['num_characters']:,} characters",
             soft_wrap=True,
         )
         lengths = {
-            "tokens in a sentence": found.sentence_pieces,
-            "sentences in a document": found.document_sentences,
-            "tokens in a document": found.document_pieces,
+            "tokens in a sentence": found["sentence_pieces"],
+            "sentences in a document": found["document_sentences"],
+            "tokens in a document": found["document_pieces"],
         }
         rows = [
-            (name, f"{each.mean:,.1f}", *(f"{length:,}" for length in each.at.values()))
+            (name, f"{each['mean']:,.1f}", *(f"{length:,}" for length in each["at"].values()))
             for name, each in lengths.items()
         ]
-        print_table(console, ("", "mean>", *(f"{name}>" for name in found.sentence_pieces.at)), rows)
-        console.print(f"dropped or fixed: {_format_counts(found.dropped) or 'nothing'}", soft_wrap=True)
-        console.print(f"{found.num_sources:,} sources, {found.num_source_bytes / 1e6:,.1f} MB:")
-        for layout, number in sorted(found.layouts.items()):
+        print_table(console, ("", "mean>", *(f"{name}>" for name in found["sentence_pieces"]["at"])), rows)
+        console.print(f"dropped or fixed: {_format_counts(found['dropped']) or 'nothing'}", soft_wrap=True)
+        console.print(f"{found['num_sources']:,} sources, {found['num_source_bytes'] / 1e6:,.1f} MB:")
+        for layout, number in sorted(found["layouts"].items()):
             console.print(f"  {number:,} × {LAYOUTS.get(layout, layout)}", soft_wrap=True)
         console.print(
-            f"{found.num_shards:,} shards, {found.num_shard_bytes / 1e6:,.1f} MB, "
-            f"vocabulary {found.vocabulary[:12]}… of {found.vocab_size:,} tokens"
+            f"{found['num_shards']:,} shards, {found['num_shard_bytes'] / 1e6:,.1f} MB, "
+            f"vocabulary {found['vocabulary'][:12]}… of {found['vocab_size']:,} tokens"
         )
 
-    return CommandResult(dataclasses.asdict(found), render)
+    return CommandResult(found, render)
 
 
 def _show_example(folder: str, number: int, *, epoch: int, seed: int, overrides: list[str]) -> CommandResult:

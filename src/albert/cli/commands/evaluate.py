@@ -268,8 +268,8 @@ def _evaluate_pretraining(
     from albert.model.runtime import select_device
     from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary
     from albert.settings import build_settings
-    from albert.training.evaluation import evaluate_pretraining
-    from albert.training.pretrain_job import open_data
+    from albert.training.losses import evaluate_pretraining
+    from albert.training.pretrain import open_data
     from albert.training.run_folder import has_run, read_pretrain_run
     from albert.training.settings import HeldOutSettings
 

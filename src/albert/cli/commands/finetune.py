@@ -84,7 +84,7 @@ def _report_one(result: "FinetuneResult") -> CommandResult:
 
 def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
     from albert.tasks.metrics.scores import format_score
-    from albert.training.world import is_first_process
+    from albert.training.distributed import is_first_process
 
     summary, model = found.summary, out / f"seed-{found.best_seed}" / "model"
     assert summary is not None

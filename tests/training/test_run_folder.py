@@ -1,15 +1,15 @@
-"""The records of a run, read again: by their kind, and what of them was learned."""
+"""The records of a run, and the state of the machine."""
 
 import json
 import os
 
-from albert.training.metrics import (
+from albert.training.run_folder import (
     METRICS_NAME,
     STATUS_PATH,
     count_cores,
     keep_figures,
     list_records,
-    measure_health,
+    measure_machine,
     read_amounts,
 )
 
@@ -21,7 +21,7 @@ RECORDS = (
 )
 
 
-def test_the_records_of_a_kind_are_listed_in_order_without_lines_that_are_none(tmp_path):
+def test_records_of_a_kind_without_damaged_lines(tmp_path):
     lines = [*map(json.dumps, RECORDS), '{"step": 25}', '{"kind": "train", "st']
     (tmp_path / METRICS_NAME).write_text("\n".join(lines))
     assert [record["step"] for record in list_records(tmp_path, "train")] == [10, 20]
@@ -29,20 +29,17 @@ def test_the_records_of_a_kind_are_listed_in_order_without_lines_that_are_none(t
     assert list_records(tmp_path / "nowhere", "train") == []
 
 
-def test_figures_are_losses_and_accuracies_that_are_numbers():
+def test_figures_are_losses_and_accuracies():
     assert keep_figures(RECORDS[2]) == {"mlm_loss": 6.0, "sop_accuracy": 0.5}
     assert keep_figures(RECORDS[3]) == {}
 
 
-def test_amounts_of_memory_are_bytes_and_what_is_none_is_passed_over(tmp_path):
+def test_memory_amounts_are_bytes(tmp_path):
     path = tmp_path / "status"
     path.write_text("Name:\tpython\nUmask:\t0022\nVmHWM:\t    2048 kB\nHugePages_Total:  0\nVmSwap: ? kB\n")
     assert read_amounts(path) == {"VmHWM": 2048 * 1024}
     assert read_amounts(tmp_path / "nothing") == {}
-
-
-def test_the_peak_of_this_process_is_told_in_megabytes():
-    found = measure_health()
+    found = measure_machine()
     assert found["peak_mb"] > 10
     if STATUS_PATH.exists():
         assert found["peak_mb"] >= round(read_amounts(STATUS_PATH)["VmRSS"] / 1024**2, 1)
