@@ -18,7 +18,7 @@ import torch
 
 from albert.examples.randomness import ExampleOrder
 from albert.model.albert_model import build_model
-from albert.model.presets import build_preset
+from albert.model.config import build_preset
 from albert.progress import NullReporter
 from albert.tasks.encoding.sequence import EncodedText, TaskSequence
 from albert.tasks.examples import TextExample

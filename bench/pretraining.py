@@ -21,7 +21,7 @@ from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.examples.settings import ExampleSettings
 from albert.examples.source import build_source
 from albert.model.albert_model import build_model
-from albert.model.presets import build_preset
+from albert.model.config import build_preset
 from albert.study.step_child import HEADS, PAIR_HEAD, PeakMemory, build_step_taker
 from albert.training.losses import PretrainLosses
 from albert.training.metrics import list_records

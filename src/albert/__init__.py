@@ -1,6 +1,6 @@
-"""albert: ALBERT, complete, for little hardware.
+"""ALBERT (A Lite BERT): pretraining, fine-tuning and inference.
 
-The names below are loaded when they are first used, so that `import albert` costs nothing.
+The names below are loaded on first use, so that `import albert` is fast.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ __all__ = [
     "pretrain",
 ]
 
-_HOMES = {
+_MODULES = {
     "load": "albert.tasks.task_predictor",
     "TaskPredictor": "albert.tasks.task_predictor",
     "Predictor": "albert.inference.predictor",
@@ -39,11 +39,11 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'albert' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -182,7 +182,7 @@ def test_a_missing_tensor_is_listed(tmp_path):
     tensors = load_file(tmp_path / "model.safetensors")
     del tensors["albert.encoder.albert_layer_groups.0.albert_layers.0.ffn.weight"]
     save_file(tensors, tmp_path / "model.safetensors")
-    with pytest.raises(WeightsError, match=r"lacks encoder\.ffn\.0\.inner\.weight"):
+    with pytest.raises(WeightsError, match=r"has no encoder\.ffn\.0\.inner\.weight"):
         load_model(tmp_path)
 
 
@@ -199,7 +199,7 @@ def test_a_tensor_of_another_shape_is_named_with_both_shapes(tmp_path):
     save_model(tmp_path, build({}))
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "intermediate_size": 64}))
-    with pytest.raises(WeightsError, match=r"is \[32, 16\] and config.json asks for \[64, 16\]"):
+    with pytest.raises(WeightsError, match=r"inner\.weight .*\[32, 16\].*\[64, 16\]"):
         load_model(tmp_path)
 
 
@@ -275,14 +275,14 @@ def test_labels_must_be_as_many_as_outputs(tmp_path):
 
 def test_a_vocabulary_that_does_not_fit_is_refused_before_anything_is_written(tmp_path):
     tokenizer = write_vocab(tmp_path)
-    with pytest.raises(WeightsError, match="30 pieces and the embedding table 29 rows"):
+    with pytest.raises(WeightsError, match="30 tokens and the embedding table 29 rows"):
         save_model(tmp_path / "m", build({"vocab_size": 29}), tokenizer=tokenizer)
     assert not (tmp_path / "m").exists()
 
 
 def test_a_folder_that_holds_anything_else_is_never_replaced(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match=r"holds thesis\.tex, which saving a model there would remove"):
+    with pytest.raises(InputError, match=r"holds thesis\.tex"):
         save_model(tmp_path, build({}))
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
@@ -325,19 +325,8 @@ def test_heads_without_named_labels_open_in_transformers_too(num_labels, tmp_pat
     assert theirs.config.num_labels == num_labels
 
 
-def test_a_pooler_that_nothing_reads_stays_behind(tmp_path):
-    save_model(tmp_path, build({}))
-    assert load_model(tmp_path, heads={"mlm": None}).model.pooler is None
-    assert load_model(tmp_path, heads={"mlm": None, "sop": None}).model.pooler is not None
-
-
 def test_a_pair_head_of_the_other_family_is_declared_as_masked_words_only(tmp_path):
     """AlbertForPreTraining would draw the sentence-order head that this folder lacks."""
     save_model(tmp_path, build({}, heads={"mlm": None, "nsp": None}))
     assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["AlbertForMaskedLM"]
     assert list(load_model(tmp_path).model.heads) == ["mlm", "nsp"]
-
-
-def test_checkpointing_is_a_setting_of_loading(tmp_path):
-    save_model(tmp_path, build({}))
-    assert load_model(tmp_path, gradient_checkpointing=True).model.encoder.gradient_checkpointing

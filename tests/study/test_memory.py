@@ -10,7 +10,7 @@ import pytest
 
 from albert.errors import AlbertError
 from albert.files import hold
-from albert.model.parameters import count_parameters
+from albert.model.config import count_parameters
 from albert.progress import NullReporter
 from albert.report.write import write_page
 from albert.settings import build_settings
@@ -129,7 +129,7 @@ def test_the_page_says_what_is_left_of_fewer_parameters(tmp_path):
 
 
 def presets():
-    from albert.model.presets import build_preset
+    from albert.model.config import build_preset
 
     return build_preset("albert-large"), build_preset("bert-large")
 

@@ -8,8 +8,7 @@ from dataclasses import asdict
 import pytest
 
 from albert.errors import InputError
-from albert.model.config import ModelConfig
-from albert.model.parameters import count_parameters
+from albert.model.config import ModelConfig, count_parameters
 from albert.study import step_costs
 from albert.study.step_costs import (
     CHILD,

@@ -17,7 +17,7 @@ from albert.examples.settings import Objective
 from albert.model import encoder as encoder_module
 from albert.model.blocks import AttentionBlock
 from albert.pretrained.folder import load_model, load_vocabulary
-from albert.pretrained.hub import find_released, find_vocabulary_place
+from albert.pretrained.hub import find_released, find_vocabulary_path
 from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.training import loop as loop_module
 from albert.training import pretrain as pretrain_module
@@ -59,7 +59,7 @@ def test_it_learns_the_stories(train, tmp_path):
 def test_a_finished_run_is_a_model_that_answers(train, tmp_path):
     train()
     predictor = albert.load(tmp_path / "run")  # a run folder stands for its model
-    assert find_vocabulary_place(str(tmp_path / "run")) == tmp_path / "run" / "model"  # and its vocabulary
+    assert find_vocabulary_path(str(tmp_path / "run")) == tmp_path / "run" / "model"  # and its vocabulary
     assert len(predictor.fill_mask(["the [MASK] went to the sea ."])[0][0]) == 5
     assert {"mlm", "sop"} == set(load_model(tmp_path / "run" / "model").model.heads)
     card = (tmp_path / "run" / "model" / "README.md").read_text()

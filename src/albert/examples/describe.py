@@ -56,7 +56,7 @@ def describe_example(
     for index, (start, end) in enumerate(zip(batch.spans.start, batch.spans.end, strict=True), start=1):
         span_of[start:end] = index
     pieces = [
-        PieceView(tokenizer.piece(shown), tokenizer.piece(original), span)
+        PieceView(tokenizer.token(shown), tokenizer.token(original), span)
         for shown, original, span in zip(
             batch.ids_T.tolist(), originals.tolist(), span_of.tolist(), strict=True
         )

@@ -8,9 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from albert.model.config import ModelConfig
-from albert.model.parameters import count_parameters
-from albert.model.presets import build_preset
+from albert.model.config import ModelConfig, build_preset, count_parameters
 from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Finding, Page, Section, Series, Table, Verdict
 from albert.study.cells import (

@@ -18,10 +18,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveInt
 
 from albert.errors import InputError
-from albert.fresh_process import build_command
-from albert.model.config import ModelConfig
-from albert.model.parameters import ParameterCount, count_parameters
-from albert.model.presets import PRESETS
+from albert.model.config import PRESETS, ModelConfig, ParameterCount, count_parameters
+from albert.progress import build_command
 from albert.settings import Settings, build_settings
 from albert.study.cells import format_bytes
 from albert.training.metrics import MEMORY_PATH, read_amounts

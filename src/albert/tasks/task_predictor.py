@@ -12,7 +12,7 @@ from albert.model.runtime import RuntimeSettings, build_runtime
 from albert.pretrained.folder import load_model, load_vocabulary, read_card, save_model
 from albert.pretrained.sentence_transformers import (
     find_other_modules,
-    is_normalising,
+    is_normalizing,
     read_max_length,
     read_pooling,
     read_sentence_files,
@@ -39,8 +39,7 @@ from albert.tasks.task_facts import (
     read_facts,
 )
 from albert.tasks.task_folder import guess_facts, save_finetuned
-from albert.text.encoding import Encoding, InputSequence
-from albert.text.tokenizer import Tokenizer
+from albert.text.tokenizer import Encoding, InputSequence, Tokenizer
 
 # Not any sequence of texts: one text is such a sequence, too.
 Texts = list[str] | tuple[str, ...]
@@ -275,7 +274,7 @@ def load(
         facts=facts,
         max_text=read_max_length(path),
         pooling=read_pooling(path),
-        is_normalised=is_normalising(path),
+        is_normalised=is_normalizing(path),
         sentence_files=read_sentence_files(path),
         card=read_card(path),
         labels=loaded.folder_config.labels,

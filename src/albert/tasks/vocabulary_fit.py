@@ -35,7 +35,7 @@ def load_own_vocabulary(path: Path, config: ModelConfig) -> Tokenizer:
         if isinstance(vocab, dict):
             others = sorted(vocab, key=vocab.__getitem__)
         number = min(len(others), tokenizer.vocab_size)
-        num_others = sum(tokenizer.piece(place) != others[place] for place in range(number))
+        num_others = sum(tokenizer.token(place) != others[place] for place in range(number))
         if num_others > _MAX_OTHERS * number:
             raise WeightsError(
                 f"{folder}: {num_others:,} of {number:,} pieces in {tokenizer.vocab_name} are others than in "

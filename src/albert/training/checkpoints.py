@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from albert.errors import AlbertError, FileFormatError
 from albert.files import atomic_dir, hash_file, read_json, write_json
-from albert.pretrained.weights_file import save_tensors
+from albert.pretrained.folder import save_tensors
 from albert.training.world import DistributedContext, is_launched
 
 TENSORS_NAME = "tensors.safetensors"

@@ -17,8 +17,8 @@ from albert.examples.loader import iter_steps
 from albert.examples.source import ExampleSource, build_piece_table, build_source
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import ModelConfig
+from albert.model.initialization import WordMatching
 from albert.model.runtime import select_device
-from albert.model.word_matching import WordMatching
 from albert.pretrained.folder import load_model, load_vocabulary
 from albert.pretrained.hub import resolve_source
 from albert.progress import Reporter

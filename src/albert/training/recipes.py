@@ -9,7 +9,7 @@ from typing import Any
 
 from albert.errors import InputError, SettingsError, suggest
 from albert.files import read_text
-from albert.model.presets import ALIASES, PRESETS, build_preset
+from albert.model.config import ALIASES, PRESETS, build_preset
 from albert.settings import apply_overrides, build_settings, parse_yaml
 from albert.training.settings import PretrainSettings
 

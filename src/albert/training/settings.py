@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from albert.examples.settings import ExampleSettings
-from albert.model.config import FreshStart, ModelConfig
+from albert.model.config import Initialization, ModelConfig
 from albert.model.runtime import RuntimeSettings
 from albert.settings import Settings
 from albert.training.curriculum import Curriculum, Stages
@@ -153,10 +153,10 @@ class PretrainSettings(LoopSettings):
         return self
 
     @property
-    def fresh_start(self) -> FreshStart:
+    def fresh_start(self) -> Initialization:
         """How the weights are initialized."""
         has_waves = self.position_init == "sinusoidal"
-        return FreshStart(has_waves=has_waves, num_matching_heads=self.num_matching_heads)
+        return Initialization(has_waves=has_waves, num_matching_heads=self.num_matching_heads)
 
     def build_curriculum(self, model: ModelConfig) -> Curriculum:
         """Resolve the stages of depth and length for a model."""

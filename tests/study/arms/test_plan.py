@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from albert.errors import AlbertError, InputError
-from albert.model.parameters import count_parameters
+from albert.model.config import count_parameters
 from albert.study.arms import settings as arm_settings
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import list_ablations, list_overrides, read_study

@@ -9,7 +9,7 @@ from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.model.tokens import Tokens
 from albert.study.layers.states import compare_states, draw_curve, sum_distances
-from albert.text.encoding import InputSequence
+from albert.text.tokenizer import InputSequence
 
 CONFIG = ModelConfig(
     vocab_size=20,

@@ -11,8 +11,8 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from albert.errors import InputError
+from albert.inference.sequence_encoder import PaddedModel
 from albert.model.albert_model import AlbertModel
-from albert.model.padded import PaddedModel
 from albert.pretrained.folder import load_model, load_vocabulary
 from albert.progress import NullReporter
 from albert.tasks.answering import ask_items

@@ -337,9 +337,9 @@ def test_a_beam_loses_what_is_no_answer():
     """No answer at all, the wrong way round, too long, better in another window, an empty slot."""
     nothing = -torch.inf
     beam = SpanBeam(
-        start_places_BS=torch.tensor([[0, 8], [5, 0]]),
+        start_indices_BS=torch.tensor([[0, 8], [5, 0]]),
         start_log_probs_BS=torch.tensor([[-0.1, -0.2], [-0.5, nothing]]),
-        end_places_BSZ=torch.tensor([[[0, 9, 8], [7, 9, 8]], [[5, 6, 9], [5, 6, 0]]]),
+        end_indices_BSZ=torch.tensor([[[0, 9, 8], [7, 9, 8]], [[5, 6, 9], [5, 6, 0]]]),
         end_log_probs_BSZ=torch.tensor(
             [[[-0.1, -0.2, -0.3], [-0.1, -0.4, -0.3]], [[-1.0, -2.0, -0.5], [-1.0, -2.0, nothing]]]
         ),

@@ -42,7 +42,7 @@ def prepare(
     """Clean, deduplicate, split and tokenize text into shards; started again, it goes on where it stopped."""
     from albert.data.prepare import prepare_corpus
     from albert.data.units import PrepareSettings
-    from albert.pretrained.hub import find_vocabulary_place
+    from albert.pretrained.hub import find_vocabulary_path
     from albert.settings import build_settings
     from albert.training.metrics import count_cores
 
@@ -59,7 +59,7 @@ def prepare(
     with ProgressDisplay() as display:
         manifest = prepare_corpus(
             corpus,
-            vocab=find_vocabulary_place(vocab),
+            vocab=find_vocabulary_path(vocab),
             out=out,
             settings=build_settings(PrepareSettings, values=values, source="corpus prepare"),
             num_workers=workers,

@@ -16,7 +16,7 @@ def params(
     ] = None,
 ) -> CommandResult:
     """Exact parameter counts: the paper's table 1, its sharing strategies and groups, or any preset."""
-    from albert.model.presets import build_preset
+    from albert.model.config import build_preset
     from albert.study import parameters
 
     names = [word for word in presets or () if "=" not in word]

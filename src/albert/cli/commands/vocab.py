@@ -86,7 +86,7 @@ def _print_trained(console: Any, data: Mapping[str, Any], tokenizer: Any) -> Non
     name = "symbols" if data["kind"] == "symbols" else "tokens"
     console.print(f"{data['folder']}: {data['size']:,} {name} in {data['seconds']} s")
     if data["kind"] == "sentencepiece":
-        rules = tokenizer.rules
+        rules = tokenizer.options
         case = "lower-cased" if rules.do_lower_case else "case kept"
         accents = "accents kept" if rules.keep_accents else "accents removed (é → e)"
         console.print(f"normalization: {case}, {accents}, white space and quotation marks unified")
@@ -97,15 +97,15 @@ def tokenize(
     vocab: Vocabulary,
 ) -> CommandResult:
     """Show the tokens of each text, their ids and their character offsets."""
-    from albert.pretrained.hub import find_vocabulary_place
+    from albert.pretrained.hub import find_vocabulary_path
     from albert.text.folder import load_tokenizer
 
-    tokenizer = load_tokenizer(find_vocabulary_place(vocab))
+    tokenizer = load_tokenizer(find_vocabulary_path(vocab))
     data = []
     for text in read_texts(texts):
         encoding = tokenizer.encode(text, masks=True)
         pieces = [
-            {"piece": tokenizer.piece(i), "id": i, "start": start, "end": end, "text": text[start:end]}
+            {"piece": tokenizer.token(i), "id": i, "start": start, "end": end, "text": text[start:end]}
             for i, (start, end) in zip(encoding.ids, encoding.spans, strict=True)
         ]
         data.append({"text": text, "pieces": pieces})

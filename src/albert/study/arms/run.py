@@ -13,7 +13,7 @@ import torch
 
 from albert.errors import explain
 from albert.files import read_json, write_json
-from albert.model.parameters import count_parameters
+from albert.model.config import count_parameters
 from albert.pretrained.folder import load_model
 from albert.progress import NullReporter, Reporter
 from albert.study.agreement import score_sample

@@ -9,8 +9,7 @@ from typing import get_args
 
 from albert.data.corpus import open_corpus
 from albert.errors import AlbertError, InputError
-from albert.model.config import ModelConfig
-from albert.model.parameters import count_parameters
+from albert.model.config import ModelConfig, count_parameters
 from albert.study.agreement import hash_pairs, read_pairs
 from albert.study.arms.folder import StudyPlan
 from albert.study.arms.plan import ArmSettings, Dimension, list_overrides

@@ -29,7 +29,7 @@ from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.tokens import Tokens
 from albert.tasks.metrics.intervals import Interval, iter_resamples, summarise_draws
-from albert.text.encoding import InputSequence
+from albert.text.tokenizer import InputSequence
 
 Distance = Literal["l2", "cosine", "angle"]
 Course = Literal["settles", "keeps a level", "drifts", "too short to tell"]

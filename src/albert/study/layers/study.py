@@ -24,8 +24,7 @@ from albert.study.asking import name_models
 from albert.study.layers.report import build_page
 from albert.study.layers.states import DISTANCES, ModelCurves, draw_curve, sum_distances
 from albert.study.results import open_results
-from albert.text.encoding import Encoding, InputSequence
-from albert.text.tokenizer import Tokenizer
+from albert.text.tokenizer import Encoding, InputSequence, Tokenizer
 
 STUDY = "layers"
 # What a kept measurement was made of is told by its stamp.

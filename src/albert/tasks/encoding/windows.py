@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from albert.tasks.encoding.sequence import Frame, TaskSequence, check_length, iter_groups
 from albert.tasks.examples import Answer, SpanExample
-from albert.text.encoding import Encoding, Span
-from albert.text.tokenizer import Tokenizer
+from albert.text.tokenizer import Encoding, Span, Tokenizer
 
 STRIDE = 128
 MAX_QUESTION = 64

@@ -9,8 +9,7 @@ from typing import TypeVar
 from albert.tasks.encoding.sequence import Frame, TaskSequence, check_length, iter_groups
 from albert.tasks.encoding.windows import Slide, build_slides
 from albert.tasks.examples import TokenExample
-from albert.text.encoding import Encoding
-from albert.text.tokenizer import Tokenizer
+from albert.text.tokenizer import Encoding, Tokenizer
 
 T = TypeVar("T")
 

@@ -275,8 +275,8 @@ def list_beam(
     beam: SpanBeam, *, places: SpanPlaces, max_answer: int, num_best: int
 ) -> list[tuple[PlacedSpan, ...]]:
     """List what a beam found, scored by the sum of the two log-probabilities; [CLS] is left out."""
-    lasts_BSZ = beam.end_places_BSZ
-    firsts_BSZ = beam.start_places_BS.unsqueeze(2).expand_as(lasts_BSZ)
+    lasts_BSZ = beam.end_indices_BSZ
+    firsts_BSZ = beam.start_indices_BS.unsqueeze(2).expand_as(lasts_BSZ)
     own_B2 = torch.from_numpy(places.owns_B2).to(lasts_BSZ.device)
     is_own_BSZ = (firsts_BSZ >= own_B2[:, 0, None, None]) & (firsts_BSZ < own_B2[:, 1, None, None])
     num_more_BSZ = lasts_BSZ - firsts_BSZ

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from albert.model.albert_model import AlbertModel, Heads
-from albert.model.early_exit import EarlyAnswers, answer_early, classify_after, classify_every_layer
+from albert.model.early_exit import EarlyExitOutput, classify_after, classify_every_layer, classify_with_exits
 from albert.tasks.encoding.sequence import EncodedText, iter_encoded_texts
 from albert.tasks.examples import Label, TextExample, list_places
 from albert.tasks.kinds.kind import Kind, TaskBatch, Terms, lay_out
@@ -170,15 +170,15 @@ class ExitTextKind(TextKind):
 
     def answer(
         self, model: AlbertModel, batch: TaskBatch[Floats], *, depth: int | None = None
-    ) -> EarlyAnswers:
+    ) -> EarlyExitOutput:
         """Compute the logits of each sequence and the number of layers used, at most `depth`."""
         tokens = batch.build_tokens(model.device)
         if self.patience is not None:
-            return answer_early(model, tokens, patience=self.patience, agree=self._agree, depth=depth)
+            return classify_with_exits(model, tokens, patience=self.patience, agree=self._agree, depth=depth)
         num_layers = depth or model.config.num_hidden_layers
         first_BD = model(tokens, depth=depth, first_only=True).last_TD
         logits_BK = classify_after(model, first_BD, num_layers=num_layers)
-        return EarlyAnswers(logits_BK, np.full(len(tokens.lengths), num_layers))
+        return EarlyExitOutput(logits_BK, np.full(len(tokens.lengths), num_layers))
 
     def _agree(self, before_BK: Tensor, now_BK: Tensor) -> Tensor:
         """Whether two layers predict the same for each sequence."""

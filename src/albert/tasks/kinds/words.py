@@ -122,7 +122,7 @@ class WordKind(Kind[TokenExample, WordWindow, WordAnswers, Floats, Floats]):
         """Compute the last layer for the first tokens of words alone."""
         device = model.device
         places_P = torch.from_numpy(batch.answers.places_P).to(device, non_blocking=True)
-        words_PD = model(batch.build_tokens(device), depth=depth, places_P=places_P).last_TD
+        words_PD = model(batch.build_tokens(device), depth=depth, indices_P=places_P).last_TD
         logits_PK: Tensor = model.head(HEAD)(words_PD).float()
         return logits_PK
 
