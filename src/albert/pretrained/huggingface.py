@@ -91,13 +91,17 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
     if model.has_embedding_map == (model.embedding_size != model.hidden_size):
         model = model.model_copy(update={"has_embedding_map": None})  # implied by the widths
     classifier = _find_classifier(values)
-    labels = values.get("id2label") or {}
+    id2label = values.get("id2label") or {}
+    try:
+        labels = tuple(str(id2label[key]) for key in sorted(id2label, key=int))
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(f"{source}: id2label must map 0, 1, … to names ({error})") from error
     return FolderConfig(
         model=model,
         layout=layout,
         classifier_head=classifier or "classification",
         is_classifier_declared=classifier is not None,
-        labels=tuple(str(labels[key]) for key in sorted(labels, key=int)),
+        labels=labels,
         problem_type=values.get("problem_type"),
     )
 

@@ -52,8 +52,13 @@ def load_tokenizer(path: Path) -> Tokenizer:
             f"{path}: has no {', '.join(VOCABULARY_NAMES)} or {JSON_NAME}; "
             "give the folder of a model or of a vocabulary, or a vocabulary file"
         )
-    tokenizer = (_open_json if name == JSON_NAME else _open_vocab)(path / name, config=config)
-    _check_added_tokens(tokenizer, path, config=config)
+    try:
+        tokenizer = (_open_json if name == JSON_NAME else _open_vocab)(path / name, config=config)
+        _check_added_tokens(tokenizer, path, config=config)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # JSON of another structure
+        raise FileFormatError(
+            f"{path}: the files of its tokenizer are malformed ({error!r}); download them again"
+        ) from error
     return tokenizer
 
 
