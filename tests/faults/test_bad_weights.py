@@ -100,7 +100,7 @@ WEIGHTS = [
     Fault(
         "a tensor lost",
         change_tensors(lambda t: t.pop("albert.embeddings.LayerNorm.bias")),
-        ("has no encoder.embeddings.norm.bias", "download both again"),
+        ("lacks encoder.embeddings.norm.bias", "download both again"),
     ),
     Fault(
         "a tensor too many",

@@ -182,7 +182,7 @@ def test_a_missing_tensor_is_listed(tmp_path):
     tensors = load_file(tmp_path / "model.safetensors")
     del tensors["albert.encoder.albert_layer_groups.0.albert_layers.0.ffn.weight"]
     save_file(tensors, tmp_path / "model.safetensors")
-    with pytest.raises(WeightsError, match=r"has no encoder\.ffn\.0\.inner\.weight"):
+    with pytest.raises(WeightsError, match=r"lacks encoder\.ffn\.0\.inner\.weight"):
         load_model(tmp_path)
 
 

@@ -130,7 +130,7 @@ def load_model(
     model.encoder.gradient_checkpointing = gradient_checkpointing
     if new_parts:
         warnings.warn(
-            f"{path}: no weights for {', '.join(new_parts)}; initialized at random, train before use",
+            f"{path}: no weights for {', '.join(new_parts)}; started fresh, train before use",
             NewWeightsWarning,
             stacklevel=2,
         )
@@ -162,7 +162,12 @@ def find_heads(tensors: Mapping[str, Tensor]) -> dict[str, int | None]:
 def _count_outputs(head: str, tensors: Mapping[str, Tensor]) -> int | None:
     if HEADS[head].num_outputs is not None:
         return None
-    return len(tensors[f"heads.{head}.{HEADS[head].counted}"])
+    name = f"heads.{head}.{HEADS[head].counted}"
+    if name not in tensors:
+        raise WeightsError(
+            f"the weights have a part of the {head} head but no {name}; download the file again"
+        )
+    return len(tensors[name])
 
 
 def fill_model(
@@ -197,7 +202,7 @@ def fill_model(
     missing = sorted(name for name in expected if name not in kept and not name.startswith(fresh))
     if missing:
         raise WeightsError(
-            f"{source}: has no {', '.join(missing)}; the weights do not belong to this config.json: download "
+            f"{source}: lacks {', '.join(missing)}; the weights do not belong to this config.json: download "
             "both again"
         )
     for name, tensor in kept.items():
