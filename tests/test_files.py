@@ -238,7 +238,7 @@ def test_json_comes_back_as_it_was_written(tmp_path):
         (None, "No such file"),
     ],
 )
-def test_a_broken_json_file_is_refused_by_name_and_place(content, said, tmp_path):
+def test_a_broken_json_file_is_rejected_by_name_and_place(content, said, tmp_path):
     path = tmp_path / "config.json"
     if content is not None:
         path.write_bytes(content)
@@ -269,7 +269,7 @@ def test_locks_share_one_fork_handler_and_children_do_not_keep_them(tmp_path, mo
         os.waitpid(child, 0)
 
 
-def test_a_refusal_to_write_is_told_with_the_cure_that_fits(tmp_path):
+def test_a_refusal_to_write_is_told_with_the_hint_that_fits(tmp_path):
     place = tmp_path / "out"
     with pytest.raises(WriteError) as caught, writing_to(place, hint="go on with --resume"):
         raise OSError(errno.ENOSPC, "No space left on device", "elsewhere")

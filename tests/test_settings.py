@@ -139,7 +139,7 @@ def test_lists_tuples_sections_in_lists_and_paths(path):
         ("1: 2\n", "unknown key 1; known keys: steps,"),
     ],
 )
-def test_an_unknown_key_is_refused_with_a_suggestion(text, said, path):
+def test_an_unknown_key_is_rejected_with_a_suggestion(text, said, path):
     message = refuse(text, path=path)
     assert said in message
     assert message.startswith(str(path))
@@ -160,17 +160,17 @@ def test_an_unknown_key_is_refused_with_a_suggestion(text, said, path):
         ("stages=[{share: 0.1}]", "stages.0.length", None),
     ],
 )
-def test_a_wrong_type_is_refused_by_key_and_value(override, key, value, path):
+def test_a_wrong_type_is_rejected_by_key_and_value(override, key, value, path):
     message = refuse("", override, path=path)
     assert f"{key} is {value if value else 'missing'}" in message
 
 
-def test_an_impossible_combination_is_refused_naming_its_keys(path):
+def test_an_impossible_combination_is_rejected_naming_its_keys(path):
     assert refuse("steps: 5\n", path=path) == f"{path}: warmup_steps 10 exceeds steps 5; warm up for less"
 
 
 @pytest.mark.parametrize("override", ["steps", "=5", ".steps=5", "optimizer.=5", "a..b=5", ""])
-def test_what_is_no_override_is_refused_with_an_example(override, path):
+def test_what_is_no_override_is_rejected_with_an_example(override, path):
     assert f"override {override!r} is not of the form key=value" in refuse("", override, path=path)
 
 
@@ -184,16 +184,16 @@ def test_a_value_is_not_entered_like_a_section(path):
     ("text", "line"),
     [("steps: 5\ntitle: [1, 2\n", 3), ("steps: 5\n\ttitle: x\n", 2), ("a: b: c\n", 1), ("title: 'x\n", 2)],
 )
-def test_broken_yaml_is_refused_by_its_line(text, line, path):
+def test_broken_yaml_is_rejected_by_its_line(text, line, path):
     assert refuse(text, path=path).startswith(f"{path}: line {line}: not valid YAML (")
 
 
 @pytest.mark.parametrize(("text", "kind"), [("- a\n- b\n", "list"), ("steps\n", "str"), ("5\n", "int")])
-def test_a_file_that_holds_no_keys_is_refused(text, kind, path):
+def test_a_file_that_holds_no_keys_is_rejected(text, kind, path):
     assert f"{path}: holds a {kind}" in refuse(text, path=path)
 
 
-def test_a_missing_file_is_refused_by_name(tmp_path):
+def test_a_missing_file_is_rejected_by_name(tmp_path):
     with pytest.raises(AlbertError, match=r"absent\.yaml: No such file or directory; check the path"):
         read_settings(Training, tmp_path / "absent.yaml")
 

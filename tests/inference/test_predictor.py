@@ -45,7 +45,7 @@ def assert_same_vectors(ours: np.ndarray, theirs: np.ndarray) -> None:
     assert np.abs(ours - theirs).max() <= 1e-6 * np.abs(theirs).max()
 
 
-def test_a_mask_gets_its_likeliest_pieces_first(tiny):
+def test_a_mask_gets_its_likeliest_tokens_first(tiny):
     for masks in tiny.fill_mask(MASKED, top=4):
         for mask in masks:
             probabilities = [guess.probability for guess in mask]
@@ -179,7 +179,7 @@ def test_a_weights_file_is_as_good_as_its_folder(tiny, tiny_folder):
         (lambda model: model.sentence_order([("sea " * 20, "sea " * 20)]), "text 1 has 43 tokens"),
     ],
 )
-def test_what_cannot_be_answered_is_refused(ask, said, tiny):
+def test_what_cannot_be_answered_is_rejected(ask, said, tiny):
     with pytest.raises(InputError) as caught:
         ask(tiny)
     assert said in str(caught.value)
@@ -202,13 +202,13 @@ def test_a_model_of_one_segment_reads_no_pairs(tmp_path, tiny_folder):
         ({"revision": "v2"}, "has no revision 'v2'"),
     ],
 )
-def test_a_way_to_run_that_there_is_not_is_refused(options, said, tiny_folder):
+def test_a_way_to_run_that_there_is_not_is_rejected(options, said, tiny_folder):
     with pytest.raises(AlbertError) as caught:
         albert.load(tiny_folder, **options)
     assert said in str(caught.value)
 
 
-def test_an_absent_folder_is_refused(tmp_path):
+def test_an_absent_folder_is_rejected(tmp_path):
     with pytest.raises(AlbertError, match="absent' does not exist"):
         albert.load(Path(tmp_path / "absent"))
 
@@ -248,7 +248,7 @@ def test_many_masks_are_answered_a_few_at_a_time(tiny, monkeypatch):
         assert dict(other) == pytest.approx(dict(one))
 
 
-def test_a_text_that_is_too_long_is_refused_before_any_other_is_answered(tiny, monkeypatch):
+def test_a_text_that_is_too_long_is_rejected_before_any_other_is_answered(tiny, monkeypatch):
     monkeypatch.setattr(predictor_module, "_MAX_TEXTS", 2)
     monkeypatch.setattr(tiny.model, "forward", lambda *_, **__: pytest.fail("work that would be lost"))
     with pytest.raises(InputError, match="text 6 has 41 tokens.* 40"):

@@ -90,7 +90,7 @@ def test_its_weights_move_like_those_of_any_module(encoder, tiny_folder):
         ([[2] * 41], None, "a sequence has 41 tokens"),
     ],
 )
-def test_ids_that_it_cannot_read_are_refused(ids, segments, said, encoder):
+def test_ids_that_it_cannot_read_are_rejected(ids, segments, said, encoder):
     with pytest.raises(InputError) as caught:
         encoder(ids, segments=segments)
     assert said in str(caught.value)

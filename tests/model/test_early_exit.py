@@ -167,7 +167,7 @@ def test_what_is_kept_of_a_layout_is_the_layout_of_what_is_kept(seed):
     assert places_T.tolist() == [place for place, one in enumerate(owner) if is_kept[one]]
 
 
-def test_what_cannot_be_is_refused():
+def test_what_cannot_be_is_rejected():
     tokens = Tokens.from_lists(write_ids(2))
     with pytest.raises(InputError, match="patience is 0"):
         classify_with_exits(build(), tokens, patience=0, agree=same_label)

@@ -69,7 +69,7 @@ def test_padding_is_dropped_at_the_border():
     assert tokens.lengths == (3, 2)
 
 
-def test_left_padding_is_dropped_and_a_batch_wider_than_the_positions_refused(model):
+def test_left_padding_is_dropped_and_a_batch_wider_than_the_positions_rejected(model):
     ids = torch.tensor([[0, 0, 5, 6], [7, 8, 9, 4]])
     tokens = Tokens.from_padded(ids, ids != 0, torch.zeros_like(ids))
     assert tokens.positions_T.tolist() == [2, 3, 0, 1, 2, 3]  # as `transformers` counts them
@@ -169,7 +169,7 @@ assert (model.embed(["the dog was big ."]) == before).all()
     assert done.returncode == 0, done.stderr
 
 
-def test_what_is_too_long_or_empty_is_refused(model):
+def test_what_is_too_long_or_empty_is_rejected(model):
     with pytest.raises(InputError, match="600 tokens.*512"):
         model(Tokens.from_lists([[5] * 600]))
     for empty in ([], [[]], [[5], []]):
@@ -201,6 +201,6 @@ def test_one_seed_is_one_model_and_weights_stay_within_two_deviations():
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_padded_batch_that_cannot_be_read_is_refused(model, values, said):
+def test_a_padded_batch_that_cannot_be_read_is_rejected(model, values, said):
     with pytest.raises(InputError, match=said):
         PaddedModel(model)(**{"input_ids": torch.ones(1, 4, dtype=torch.long), **values})

@@ -73,7 +73,7 @@ def test_every_block_of_a_model_that_shares_nothing_has_such_heads() -> None:
         assert torch.equal(query[:32], key[:32])
 
 
-def test_more_heads_than_there_are_and_too_wide_embeddings_are_refused() -> None:
+def test_more_heads_than_there_are_and_too_wide_embeddings_are_rejected() -> None:
     with pytest.raises(InputError, match="num_matching_heads 5 exceeds the model's 4 heads; lower it"):
         build(5)
     with pytest.raises(InputError, match="embedding_size 256.*hidden_size 128"):

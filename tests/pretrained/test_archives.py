@@ -40,14 +40,14 @@ def test_a_source_archive_is_fetched_once_and_nothing_in_it_is_run(
 
 
 @pytest.mark.usefixtures("sha256")
-def test_an_archive_of_another_content_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+def test_an_archive_of_another_content_is_rejected_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=f"little-data==1.0: .* instead of {'0' * 64}"):
         fetch_sdist(REQUIREMENT, sha256="0" * 64)
     assert list((tmp_path / "cache" / "sdists").iterdir()) == []
 
 
 @pytest.mark.usefixtures("sha256")
-def test_what_the_index_does_not_have_is_one_line_with_the_cure(tmp_path: Path) -> None:
+def test_what_the_index_does_not_have_is_one_line_with_the_hint(tmp_path: Path) -> None:
     path = tmp_path / "cache" / "sdists" / "little-data-2.0.tar.gz"
     for fetch in (fetch_sdist, fetch_wheel):
         with pytest.raises(InputError, match=r"^little-data==2\.0 .*\(Could not find") as caught:

@@ -164,7 +164,7 @@ def test_repeated_tensors_that_differ_are_not_tied_in_silence(tmp_path):
         load_model(tmp_path)
 
 
-def test_a_map_that_should_be_the_identity_and_is_not_is_refused(tmp_path):
+def test_a_map_that_should_be_the_identity_and_is_not_is_rejected(tmp_path):
     save_model(tmp_path, build({"embedding_size": 16}))
     change_tensor(tmp_path, "albert.encoder.embedding_hidden_mapping_in.bias", 1.0)
     with pytest.raises(WeightsError, match="not the identity"):
@@ -249,7 +249,7 @@ def test_older_spellings_are_read(tmp_path):
     assert_same_weights(load_model(tmp_path).model, model)
 
 
-def test_an_output_table_that_is_not_the_word_table_is_refused(tmp_path):
+def test_an_output_table_that_is_not_the_word_table_is_rejected(tmp_path):
     save_model(tmp_path, build({}))
     tensors = load_file(tmp_path / "model.safetensors")
     tensors["predictions.decoder.weight"] = torch.zeros(30, 8)
@@ -273,7 +273,7 @@ def test_labels_must_be_as_many_as_outputs(tmp_path):
     assert not (tmp_path / "m").exists()
 
 
-def test_a_vocabulary_that_does_not_fit_is_refused_before_anything_is_written(tmp_path):
+def test_a_vocabulary_that_does_not_fit_is_rejected_before_anything_is_written(tmp_path):
     tokenizer = write_vocab(tmp_path)
     with pytest.raises(WeightsError, match="30 tokens and the embedding table 29 rows"):
         save_model(tmp_path / "m", build({"vocab_size": 29}), tokenizer=tokenizer)

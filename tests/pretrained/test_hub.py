@@ -185,7 +185,7 @@ def test_fetches_only_what_is_read_and_then_needs_no_hub(hub: Hub, tmp_path: Pat
     assert resolve(*names, url="http://127.0.0.1:9", home=tmp_path) == online
 
 
-def test_names_the_hub_does_not_hand_out_are_refused_with_the_cure(hub: Hub, tmp_path: Path) -> None:
+def test_names_the_hub_does_not_hand_out_are_rejected_with_the_hint(hub: Hub, tmp_path: Path) -> None:
     typo, released, unknown, gated, private, broken, weightless, malformed = resolve(
         "albert/albert-bse-v2",
         "nanno",
@@ -210,7 +210,7 @@ def test_names_the_hub_does_not_hand_out_are_refused_with_the_cure(hub: Hub, tmp
     assert "'a name with spaces' is neither" in malformed
 
 
-def test_a_revision_is_honoured_or_refused(hub: Hub, tmp_path: Path) -> None:
+def test_a_revision_is_honoured_or_rejected(hub: Hub, tmp_path: Path) -> None:
     found, refused = resolve(f"flat-name@{COMMIT}", "albert/both@v9", url=hub.url, home=tmp_path)
     assert found.endswith(COMMIT)
     assert "GET api/models/flat-name/revision/main" not in hub.requests

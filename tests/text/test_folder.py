@@ -44,7 +44,7 @@ def test_what_is_saved_loads_equal(tmp_path, model_bytes, vocab_bytes):
 
 
 @pytest.mark.parametrize("rules", [Normalization(), Normalization(do_lower_case=False, keep_accents=True)])
-def test_transformers_gives_our_ids_from_a_sentencepiece_folder(tmp_path, model_bytes, rules):
+def test_transformers_gives_our_ids_from_a_sentencetoken_folder(tmp_path, model_bytes, rules):
     tokenizer = SentencePieceTokenizer(model_bytes, options=rules)
     save_tokenizer(tokenizer, tmp_path)
     theirs = open_with_transformers(tmp_path, model_type="albert")
@@ -74,7 +74,7 @@ def test_transformers_gives_our_ids_in_other_scripts(tmp_path, keep_accents):
         assert tokenizer.unk_id not in ids
 
 
-def test_transformers_gives_our_ids_from_a_wordpiece_folder(tmp_path, vocab_bytes):
+def test_transformers_gives_our_ids_from_a_wordtoken_folder(tmp_path, vocab_bytes):
     tokenizer = WordPieceTokenizer(vocab_bytes, options=WordPieceOptions(do_lower_case=False))
     save_tokenizer(tokenizer, tmp_path)
     for model_type in ("albert", "bert"):
@@ -112,7 +112,7 @@ def test_what_transformers_saves_without_a_vocabulary_file_opens_equal(tmp_path,
 
 
 @pytest.mark.parametrize("has_vocabulary", [True, False])
-def test_tokens_that_were_added_behind_the_vocabulary_are_refused(tmp_path, tokenizer, has_vocabulary):
+def test_tokens_that_were_added_behind_the_vocabulary_are_rejected(tmp_path, tokenizer, has_vocabulary):
     """Cut into pieces they would be other ids than `transformers` gives them."""
     save_tokenizer(tokenizer, tmp_path)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
@@ -156,7 +156,7 @@ def change_json(folder: Path, key: str, **changes: object) -> None:
         {"added_tokens_decoder": {str(len(VOCAB)): {"content": "[E1]", "special": True}}},
     ],
 )
-def test_a_marker_that_we_would_cut_is_refused(tmp_path, wordpiece, has_vocabulary, config):
+def test_a_marker_that_we_would_cut_is_rejected(tmp_path, wordpiece, has_vocabulary, config):
     """`transformers` gives it the one id that it has in the vocabulary; we would give its letters."""
     save_marked(wordpiece, tmp_path, **config)
     if not has_vocabulary:
@@ -241,7 +241,7 @@ def test_beside_a_silent_config_of_no_class_tokenizer_json_has_the_word(tmp_path
         ("model", {"continuing_subword_prefix": "@@"}, "@@"),
     ],
 )
-def test_a_wordpiece_cut_otherwise_is_refused(tmp_path, wordpiece, has_vocabulary, key, changes, value):
+def test_a_wordtoken_cut_otherwise_is_rejected(tmp_path, wordpiece, has_vocabulary, key, changes, value):
     save_tokenizer(wordpiece, tmp_path)
     change_config(tmp_path, tokenizer_class="PreTrainedTokenizerFast", do_lower_case=None)
     change_json(tmp_path, key, **changes)
@@ -295,7 +295,7 @@ def test_a_folder_without_options_has_the_published_ones(tmp_path, model_bytes, 
         ({"weights.bin": ""}, "has no spiece.model"),
     ],
 )
-def test_a_folder_without_a_tokenizer_is_refused_in_one_line(tmp_path, files, message):
+def test_a_folder_without_a_tokenizer_is_rejected_in_one_line(tmp_path, files, message):
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     with pytest.raises(FileFormatError, match=message) as caught:
@@ -304,7 +304,7 @@ def test_a_folder_without_a_tokenizer_is_refused_in_one_line(tmp_path, files, me
     assert "\n" not in str(caught.value)
 
 
-def test_an_option_of_the_wrong_type_is_refused_by_name(tmp_path, model_bytes):
+def test_an_option_of_the_wrong_type_is_rejected_by_name(tmp_path, model_bytes):
     (tmp_path / "spiece.model").write_bytes(model_bytes)
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": "yes"}')
     with pytest.raises(SettingsError, match=r"tokenizer_config.json: do_lower_case is 'yes'"):

@@ -117,7 +117,7 @@ def test_published_vocabulary_on_real_lines(published_path, real_lines):
         (lambda model: train_model(LINES, model_type="bpe", vocab_size=100), "unigram"),
     ],
 )
-def test_what_is_no_vocabulary_is_refused_in_one_line(model_bytes, damage, message):
+def test_what_is_no_vocabulary_is_rejected_in_one_line(model_bytes, damage, message):
     with pytest.raises(FileFormatError, match=message) as caught:
         SentencePieceTokenizer(damage(model_bytes), source="my/spiece.model")
     assert str(caught.value).startswith("my/spiece.model: ")
@@ -125,13 +125,13 @@ def test_what_is_no_vocabulary_is_refused_in_one_line(model_bytes, damage, messa
 
 
 @pytest.mark.parametrize(
-    ("pieces", "begins"),
+    ("tokens", "begins"),
     [(["▁ship", ".", "7", "中", "の", "ไ", "ា", "က"], True), (["ship", "é", "ि", "क", "한"], False)],
 )
-def test_where_words_begin(tokenizer, monkeypatch, pieces, begins):
+def test_where_words_begin(tokenizer, monkeypatch, tokens, begins):
     """Scripts without spaces: everywhere. A vowel sign is part of its word, and Korean has spaces."""
-    monkeypatch.setattr(tokenizer, "_tokens", pieces)
-    assert [tokenizer.begins_word(number) for number in range(len(pieces))] == [begins] * len(pieces)
+    monkeypatch.setattr(tokenizer, "_tokens", tokens)
+    assert [tokenizer.begins_word(number) for number in range(len(tokens))] == [begins] * len(tokens)
 
 
 def test_behind_a_mask_a_full_stop_is_cut_as_behind_a_word(tokenizer):
@@ -146,7 +146,7 @@ def test_behind_a_mask_a_full_stop_is_cut_as_behind_a_word(tokenizer):
     )  # fmt: skip
 
 
-def test_behind_a_mask_a_sign_that_is_one_piece_with_its_border_is_cut_as_behind_a_word():
+def test_behind_a_mask_a_sign_that_is_one_token_with_its_border_is_cut_as_behind_a_word():
     """`▁'` is a piece of its own where quotations are frequent; behind a word it is `'`."""
     lines = ["the king's son and the 'old' ship's mate", "a 'new' man's hat in the 'big' inn's hall"]
     tokenizer = SentencePieceTokenizer(train_model(lines * 50, vocab_size=60))

@@ -100,7 +100,7 @@ def test_spans_point_into_the_text_and_line_ends_are_spaces():
     assert text[2:19] == "He met Mr.\nBrown."
 
 
-def test_an_unknown_language_is_refused_with_the_known_ones():
+def test_an_unknown_language_is_rejected_with_the_known_ones():
     with pytest.raises(InputError, match="'tlh'.*en, de, fr, zh, and xx"):
         split_sentences("nuqneH", language="tlh")
     assert split_sentences("One. Two.", language="en-GB") == split_sentences("One. Two.")

@@ -147,7 +147,7 @@ def test_rare_symbols_and_a_largest_size():
         ((f"{i}" for i in range(2000)), {}, "more than 1,000 different symbols"),
     ],
 )
-def test_what_gives_no_vocabulary_is_refused(texts, changes, message, monkeypatch):
+def test_what_gives_no_vocabulary_is_rejected(texts, changes, message, monkeypatch):
     monkeypatch.setattr(symbol_tokenizer, "MAX_DISTINCT", 1000)
     with pytest.raises(InputError, match=message):
         build_symbol_vocabulary(texts, **changes)
@@ -163,6 +163,6 @@ def test_what_gives_no_vocabulary_is_refused(texts, changes, message, monkeypatc
         ("<pad> <unk> [CLS] [SEP] [MASK]  a", SymbolOptions(), "line 6 is ''"),
     ],
 )
-def test_a_damaged_vocabulary_is_refused(lines, options, message):
+def test_a_damaged_vocabulary_is_rejected(lines, options, message):
     with pytest.raises(FileFormatError, match=message):
         SymbolTokenizer(lines.replace(" ", "\n").encode(), options=options, source="my.txt")

@@ -31,7 +31,7 @@ def test_sequence_of_two_texts_counts_spans_in_each(wordpiece):
     )
 
 
-def test_empty_text_has_no_pieces(tokenizer, wordpiece):
+def test_empty_text_has_no_tokens(tokenizer, wordpiece):
     for each in (tokenizer, wordpiece):
         assert each.encode(" \n") == Encoding((), ())
         assert each.build_sequence(each.encode("")).ids == (each.cls_id, each.sep_id)

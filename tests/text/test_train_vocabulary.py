@@ -102,7 +102,7 @@ def test_the_text_is_normalized_first():
     assert cased.unk_id not in cased.encode("THE CAFÉ").ids
 
 
-def test_a_corpus_too_small_is_refused_with_the_largest_size_that_works():
+def test_a_corpus_too_small_is_rejected_with_the_largest_size_that_works():
     with pytest.raises(InputError, match=r"30,000 tokens .* 100 sentences .* --size \d+") as caught:
         train_sentencepiece(LINES * 10)
     largest = int(str(caught.value).split("--size ")[1].split(",")[0])
@@ -110,7 +110,7 @@ def test_a_corpus_too_small_is_refused_with_the_largest_size_that_works():
     assert train_sentencepiece(LINES * 10, settings=settings).vocab_size == largest
 
 
-def test_a_size_below_the_number_of_characters_is_refused_with_one_that_works():
+def test_a_size_below_the_number_of_characters_is_rejected_with_one_that_works():
     with pytest.raises(InputError, match=r"20 tokens .* --size \d+") as caught:
         train_sentencepiece(LINES * 10, settings=VocabularySettings(size=20))
     enough = int(str(caught.value).split("--size ")[1].split(" ")[0])
@@ -118,7 +118,7 @@ def test_a_size_below_the_number_of_characters_is_refused_with_one_that_works():
 
 
 @pytest.mark.parametrize("texts", [[], ["", " \n\t\r\n"]])
-def test_no_text_is_refused(texts):
+def test_no_text_is_rejected(texts):
     with pytest.raises(InputError, match="the corpus has no text"):
         train_sentencepiece(texts)
 
@@ -164,7 +164,7 @@ def test_over_long_lines_are_cut_at_spaces_and_nothing_is_lost():
 
 
 @pytest.mark.parametrize("bad", ["a\0b", "a\tb", "a▅b", "a\ud800b"])
-def test_what_sentencepiece_would_leave_out_is_mended(bad):
+def test_what_sentencetoken_would_leave_out_is_mended(bad):
     rules = Normalization(remove_space=False)
     assert len(sample([bad], rules=rules)) == 1
     settings = VocabularySettings(size=40, normalization=rules)
@@ -230,7 +230,7 @@ def test_an_interrupt_stops_the_trainer_at_once():
         run_trainer([b"a b c"] * 1000, options=build_options(SMALL), on_log=interrupt)
 
 
-def test_what_else_sentencepiece_refuses_is_told():
+def test_what_else_sentencetoken_refuses_is_told():
     with pytest.raises(TrainerError, match="no_such_option"):
         run_trainer([b"a"], options={"no_such_option": 1})
 

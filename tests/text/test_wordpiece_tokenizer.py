@@ -45,7 +45,7 @@ def test_spans_recover_the_raw_text(wordpiece, text):
             assert wordpiece.token(piece_id).removeprefix("##") == bare
 
 
-def test_pieces_of_a_known_text(wordpiece):
+def test_tokens_of_a_known_text(wordpiece):
     encoding = wordpiece.encode("Unwantable 中国, NOBODY Walked")
     pieces = ["unwant", "##able", "中", "国", ",", "nobody", "walk", "##ed"]
     assert [wordpiece.token(i) for i in encoding.ids] == pieces
@@ -71,7 +71,7 @@ def test_windows_line_ends_and_blank_lines_at_the_end_do_not_count(wordpiece, vo
         (b"[PAD]\nthe\nship\nthe\n", "line 4 repeats 'the' of line 2"),
     ],
 )
-def test_what_is_no_vocabulary_is_refused_in_one_line(content, message):
+def test_what_is_no_vocabulary_is_rejected_in_one_line(content, message):
     with pytest.raises(FileFormatError, match=message) as caught:
         WordPieceTokenizer(content, source="my/vocab.txt")
     assert str(caught.value).startswith("my/vocab.txt: ")
