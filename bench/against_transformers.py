@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from albert.model.albert_model import AlbertModel, build_model
-from albert.model.presets import build_preset
+from albert.model.config import build_preset
 from albert.study.step_costs import PeakMemory
 from bench.batches import Batch, dense_batch, ragged_batch
 from bench.timing import measure_peak_bytes, ratio, summarise, time_in_turns

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from albert.model.attention import attend
-from albert.model.layout import build_layout
+from albert.model.blocks import attend
+from albert.model.tokens import build_layout
 from bench.batches import ragged_batch
 from bench.timing import summarise, time_in_turns
 

@@ -19,8 +19,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from albert.files import read_json
-from albert.model.config import ModelConfig
-from albert.model.parameters import count_parameters
+from albert.model.config import ModelConfig, count_parameters
 from albert.study.results import RESULTS_NAME, format_bytes, format_time
 from albert.study.speed import MODEL, OPTIMIZER, PAPER_RATIOS, ShapeSpeed, SpeedRound
 from albert.study.step_costs import FAMILIES, Family, build_pair, count_pair

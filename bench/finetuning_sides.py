@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from albert.tasks.encoding.sequence import EncodedText, TaskSequence
+from albert.tasks.examples import TextExample
+from albert.tasks.kinds.texts import TextKind
 
 from albert.examples.randomness import ExampleOrder
 from albert.model.albert_model import build_model
-from albert.model.presets import build_preset
+from albert.model.config import build_preset
 from albert.progress import NullReporter
-from albert.tasks.encoding.sequence import EncodedText, TaskSequence
-from albert.tasks.examples import TextExample
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.kinds.texts import TextKind
 from albert.training.loop import TrainingLoop
 from bench.against_transformers import THREADS, build_theirs
 from bench.sentiment import MAX_LENGTH, Row

@@ -20,15 +20,14 @@ import torch
 from albert.examples.batches import PretrainingBatch, build_source, cut_batch
 from albert.examples.settings import ExampleSettings
 from albert.model.albert_model import build_model
-from albert.model.presets import build_preset
+from albert.model.config import build_preset
 from albert.study.step_costs import HEADS, PAIR_HEAD, PeakMemory, build_train_step
-from albert.training.losses import PretrainLosses
-from albert.training.run_folder import list_records
-from albert.training.optimizers import build_optimizer
-from albert.training.pretrain import pretrain
-from albert.training.pretrain import open_data
-from albert.training.settings import HeldOutSettings, OptimizerSettings
 from albert.training.distributed import DistributedContext
+from albert.training.losses import PretrainLosses
+from albert.training.optimizers import build_optimizer
+from albert.training.pretrain import open_data, pretrain
+from albert.training.run_folder import list_records
+from albert.training.settings import HeldOutSettings, OptimizerSettings
 from bench.plain_loop import PlainLoop, pad_batches
 from bench.timing import ratio
 

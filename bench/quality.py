@@ -88,8 +88,8 @@ def count_plain_steps(args: argparse.Namespace, config: ModelConfig, source: Exa
 def train_ours(args: argparse.Namespace, data: PretrainData) -> dict[str, Any]:
     """`albert pretrain`, as anyone would call it."""
     from albert.cli.command import ProgressDisplay
-    from albert.training.run_folder import iter_records
     from albert.training.pretrain import pretrain
+    from albert.training.run_folder import iter_records
 
     with tempfile.TemporaryDirectory() as name:
         overrides = [*args.settings, f"seed={args.seed}"]

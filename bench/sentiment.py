@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from albert.tasks.kinds.texts import TextKind
+from albert.tasks.readers.published import iter_glue
 
 from albert.data.rows import Problems
 from albert.tasks.catalogue import find_task
-from albert.tasks.kinds.texts import TextKind
-from albert.tasks.readers.published import iter_glue
 from albert.text.folder import load_tokenizer
 from bench.batches import ragged_batch
 from bench.prepare import DATA

@@ -31,11 +31,10 @@ from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.model.albert_model import build_model
 from albert.study.step_costs import HEADS, PAIR_HEAD, Family, build_pair, build_random_batch, build_train_step
 from albert.training.checkpoints import CheckpointFolder, Saver, list_tensors
-from albert.training.distributed import AsyncSaver, open_distributed
+from albert.training.distributed import AsyncSaver, DistributedContext, open_distributed
 from albert.training.losses import PretrainLosses
 from albert.training.optimizers import build_optimizer
 from albert.training.settings import OptimizerSettings
-from albert.training.distributed import DistributedContext
 from bench.sockets import count_loopback, count_traffic
 
 Answer = dict[str, Any]

@@ -60,7 +60,7 @@ SECTIONS = (
         "each sequence, or tensors or arrays of them.",
         (
             "inference.sequence_encoder: load_encoder SequenceEncoder",
-            "model.padded: PaddedModel PaddedOutput",
+            "inference.sequence_encoder: PaddedModel PaddedOutput",
         ),
     ),
     Section(

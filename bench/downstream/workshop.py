@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from albert.errors import InputError
 from albert.files import read_json, write_json
-from albert.model.config import FreshStart
+from albert.model.config import Initialization
 from albert.pretrained.folder import load_model, save_untrained
 from albert.tasks.catalogue import find_task
 from albert.tasks.finetune import identify_weights
@@ -42,7 +42,7 @@ class Workshop:
     out: Path
     max_train: Mapping[str, int]
     overrides: tuple[str, ...] = ()
-    start: FreshStart = field(default_factory=FreshStart)
+    start: Initialization = field(default_factory=Initialization)
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from albert.errors import InputError
 from albert.files import read_json
-from albert.model.parameters import count_parameters
+from albert.model.config import count_parameters
 from albert.progress import format_seconds
 from albert.report.content import Cell, Chart, Column, Level, Section, Series, Table
 from albert.training.checkpoints import STATE_NAME, CheckpointFolder

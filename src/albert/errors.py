@@ -4,8 +4,8 @@ import difflib
 import errno
 from collections.abc import Iterable
 
-# The system's numbers for a disk, a user's share of it or a file that can grow no more.
-NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+# The disk is full, the quota is used up, or a file is too large.
+NO_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class AlbertError(Exception):
@@ -13,15 +13,15 @@ class AlbertError(Exception):
 
 
 class SettingsError(AlbertError):
-    """A setting that is unknown, of the wrong type, or at odds with another."""
+    """A setting that is unknown, of the wrong type, or in conflict with another."""
 
 
 class FileFormatError(AlbertError):
-    """A file that is missing, damaged, or not what its name promises."""
+    """A file that is missing, damaged, or of another format."""
 
 
 class WeightsError(AlbertError):
-    """Weights that do not fit the model: a name or a shape too many, too few, or different."""
+    """Weights that do not fit the model."""
 
 
 class EchoError(AlbertError):
@@ -29,18 +29,18 @@ class EchoError(AlbertError):
 
 
 class InputError(AlbertError):
-    """A text or an argument that cannot be answered as it stands."""
+    """An invalid text or argument."""
 
 
 class WriteError(AlbertError, OSError):
-    """A path that cannot be written to, as the user gave it; `hint` says how to fix it."""
+    """A path that cannot be written to, as given by the user; `hint` says how to fix it."""
 
-    def __init__(self, number: int | None, reason: str, place: str, *, hint: str | None = None) -> None:
-        super().__init__(number, reason, place)
+    def __init__(self, number: int | None, reason: str, path: str, *, hint: str | None = None) -> None:
+        super().__init__(number, reason, path)
         self.hint = hint
 
     def __str__(self) -> str:
-        usual = "make room, or choose another place" if self.errno in NO_ROOM else "choose another place"
+        usual = "free disk space, or choose another path" if self.errno in NO_SPACE else "choose another path"
         return f"{self.filename}: cannot be written ({self.strerror}); {self.hint or usual}"
 
 
@@ -54,9 +54,9 @@ def first_line(error: BaseException) -> str:
     return lines[0].strip()[:200]
 
 
-def one_line(told: object) -> str:
+def one_line(value: object) -> str:
     """Remove the line breaks of an error or a text."""
-    return " ".join(str(told).split())
+    return " ".join(str(value).split())
 
 
 def name_install(extra: str) -> str:

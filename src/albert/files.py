@@ -1,4 +1,4 @@
-"""Read and write files; what is written appears whole or not at all."""
+"""Read and write files; a file or folder that is written appears complete or not at all."""
 
 import ctypes
 import errno
@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from albert.errors import NO_ROOM, FileFormatError, InputError, WriteError, first_line
+from albert.errors import NO_SPACE, FileFormatError, InputError, WriteError, first_line
 
 try:
     import fcntl
@@ -23,7 +23,7 @@ except ImportError:  # no such locks on Windows
     fcntl = None  # type: ignore[assignment]
 
 
-# The longest field that `csv` can be told to read where a C long has 32 bits.
+# The longest field that `csv` can read where a C long has 32 bits.
 MAX_CSV_FIELD = 2**31 - 1
 # The names that mkstemp makes from `.NAME.`: files that are being written, or that a killed process left.
 ASIDE_PATTERN = re.compile(r"\..+\.[a-z0-9_]{8}")
@@ -45,8 +45,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         with _naming(path, aside=aside):
             yield aside
         with _naming(path):
-            # mkstemp makes files that only the owner can read; a result is as readable as the user's others.
-            aside.chmod(0o666 & ~_umask())
+            aside.chmod(0o666 & ~_umask())  # mkstemp makes files that only the owner can read
             sync(aside)
             os.replace(aside, path)
             sync(path.parent)
@@ -56,14 +55,14 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def open_output(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for a result, written atomically; a device or a pipe is written to as it is."""
+    """Open a file for a result, written atomically; devices and pipes are written directly."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give --out the name of a file")
-    if path.exists() and not path.is_file():  # a device or a pipe is written to and never replaced
+    if path.exists() and not path.is_file():
         with _naming(path, aside=path), path.open("wb") as file:
             yield file
         return
-    # Of a link, what it leads to is replaced.
+    # The target of a link is replaced, not the link.
     with atomic_path(path.resolve() if path.is_symlink() else path) as aside, aside.open("wb") as file:
         yield file
 
@@ -74,28 +73,34 @@ def atomic_dir(path: Path) -> Iterator[Path]:
 
     An empty folder that cannot be replaced (a mount point, the current directory) is filled instead.
     """
-    asked, path = path, Path(path).resolve()  # the target of a link is replaced
+    given, path = path, Path(path).resolve()  # the target of a link is replaced
+    is_current = path.exists() and Path.cwd().is_relative_to(path)
+    is_fixed = is_current or os.path.ismount(path) or not os.access(path.parent, os.W_OK | os.X_OK)
+    is_filled = is_fixed and path.is_dir() and not require_folder(path)
     require_folder(path, hint="choose another path")
-    is_filled = _must_be_filled(path)
-    if not is_filled and _is_stood_in(path):
+    if is_current and not is_filled:
         raise InputError(
-            f"{asked}: is the folder that you are in, or around it, and would be replaced; run this from "
+            f"{given}: the current directory is in this folder, which would be replaced; run this from "
             "outside, or choose another path"
         )
-    with _naming(asked):
+    with _naming(given):
         path.parent.mkdir(parents=True, exist_ok=True)
         parent = path if is_filled else path.parent
         aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=parent))
     try:
-        with _naming(asked, aside=aside):
+        with _naming(given, aside=aside):
             yield aside
-        with _naming(asked):
+        with _naming(given):
             aside.chmod(0o777 & ~_umask())
             for file in aside.rglob("*"):
                 if file.is_file():  # some libraries write files that only the owner can read
                     file.chmod(0o666 & ~_umask())
                 sync(file)
-            (_fill_dir if is_filled else _replace_dir)(aside, path)
+            if is_filled:
+                for entry in sorted(aside.iterdir(), key=lambda entry: entry.name == "config.json"):
+                    os.replace(entry, path / entry.name)
+            else:
+                _replace_dir(aside, path)
             sync(parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -103,16 +108,16 @@ def atomic_dir(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _naming(path: Path, *, aside: Path | None = None) -> Iterator[None]:
-    """Raise a WriteError with the path that was asked for instead of the OSError of a temporary file.
+    """Raise a WriteError with the path of the user instead of the OSError of a temporary file.
 
     With `aside`, only errors of writing there are replaced: the block may read other files.
     """
     try:
         yield
     except OSError as error:
-        place = None if error.filename is None else Path(os.fsdecode(error.filename))
-        is_full = place is None and error.errno in NO_ROOM
-        if aside is not None and not is_full and not (place is not None and place.is_relative_to(aside)):
+        failed = None if error.filename is None else Path(os.fsdecode(error.filename))
+        is_full = failed is None and error.errno in NO_SPACE
+        if aside is not None and not is_full and not (failed is not None and failed.is_relative_to(aside)):
             raise
         # A file is in the way of a folder; the system says only that it exists.
         number = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
@@ -121,47 +126,17 @@ def _naming(path: Path, *, aside: Path | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def writing_to(place: Path | str, *, hint: str) -> Iterator[None]:
-    """Raise a WriteError about `place`, with a `hint`, for any OSError in the block."""
+def writing_to(path: Path | str, *, hint: str) -> Iterator[None]:
+    """Raise a WriteError about `path`, with a `hint`, for any OSError in the block."""
     try:
         yield
     except OSError as error:
         reason = first_line(OSError(error.strerror or str(error)))
-        raise WriteError(error.errno, reason, str(place), hint=hint) from error
-
-
-def _must_be_filled(path: Path) -> bool:
-    """Whether this is an empty folder that cannot be replaced."""
-    if not path.is_dir() or any(path.iterdir()):
-        return False
-    is_fixed = os.path.ismount(path) or not os.access(path.parent, os.W_OK | os.X_OK)
-    return is_fixed or _is_stood_in(path)
-
-
-def _is_stood_in(path: Path) -> bool:
-    """Whether the current directory is that folder, or below it."""
-    try:
-        here = Path.cwd()
-    except OSError:  # it is gone already
-        return False
-    return path.exists() and here.is_relative_to(path)
-
-
-def _fill_dir(new: Path, path: Path) -> None:
-    """Move the content of `new` into the folder around it, all or nothing, config.json last."""
-    moved: list[Path] = []
-    try:
-        for entry in sorted(new.iterdir(), key=lambda entry: entry.name == "config.json"):
-            os.replace(entry, path / entry.name)
-            moved.append(path / entry.name)
-    except OSError:
-        for entry in moved:
-            os.replace(entry, new / entry.name)
-        raise
+        raise WriteError(error.errno, reason, str(path), hint=hint) from error
 
 
 def _replace_dir(new: Path, path: Path) -> None:
-    """Rename `new` to `path`; remove what was there afterwards."""
+    """Rename `new` to `path`, in one step where the system can; remove the old folder afterwards."""
     if not path.exists():
         os.replace(new, path)
     elif not _exchange(new, path):  # after an exchange the old folder is at `new` and is removed there
@@ -169,22 +144,17 @@ def _replace_dir(new: Path, path: Path) -> None:
         old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
         try:
             os.replace(path, old)
-        except OSError:  # such as a mount point that is in use
+        except OSError:
             old.rmdir()
             raise
-        try:
-            os.replace(new, path)
-        except OSError:
-            os.replace(old, path)
-            raise
+        os.replace(new, path)
         shutil.rmtree(old, ignore_errors=True)
 
 
 def _exchange(one: Path, other: Path) -> bool:
     """Swap the names of two folders in one step and return True, where the system can (Linux)."""
-    rename = (
-        getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
-    )
+    libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+    rename = getattr(libc, "renameat2", None)
     if rename is None:
         return False
     here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
@@ -192,11 +162,11 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def require_folder(path: Path, *, hint: str = "choose another --out") -> list[str]:
-    """List the names in a folder that is to be written; raise an InputError if it is a file."""
+    """List the names in an output folder, which may not exist; raise an InputError if it is a file."""
     if not path.exists():
         return []
     if not path.is_dir():
-        raise InputError(f"{path}: is a file, and a folder is to be written there; {hint}")
+        raise InputError(f"{path}: is a file, not a folder; {hint}")
     return sorted(entry.name for entry in path.iterdir())
 
 
@@ -204,15 +174,13 @@ def reject_foreign(folder: Path, others: Sequence[str], *, what: str) -> None:
     """Raise an InputError if a folder for a new `what` holds other files."""
     if others:
         raise InputError(
-            f"{folder}: holds {', '.join(others[:3])}, which is no {what}; choose an empty --out"
+            f"{folder}: holds {', '.join(others[:3])}, which is not a {what}; choose an empty --out"
         )
 
 
 def reject_other_content(folder: Path, names: Collection[str], *, doing: str) -> None:
     """Raise an InputError if a folder that is to be replaced holds more than `names`."""
-    if not folder.is_dir():
-        return
-    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in names)
+    others = [name for name in require_folder(folder) if name not in names] if folder.is_dir() else []
     if others:
         raise InputError(
             f"{folder}: holds {', '.join(others[:3])}{' and more' if len(others) > 3 else ''}, which {doing} "
@@ -258,7 +226,7 @@ def hold(path: Path, *, busy: str | None) -> Iterator[None]:
                 if busy is not None and error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                     raise InputError(busy) from error
                 raise InputError(
-                    f"{path}: cannot be locked ({error.strerror}); choose a folder on a disk that has locks"
+                    f"{path}: cannot be locked ({error.strerror}); use a file system that supports locks"
                 ) from error
             _close_locks_in_children()
         _held.add(file)
@@ -275,7 +243,7 @@ def _close_locks_in_children() -> None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds a lock on this file, which is opened for reading only."""
+    """Return whether a process holds a lock on this file."""
     if fcntl is None or not path.exists():
         return False
     try:
@@ -283,7 +251,7 @@ def is_held(path: Path) -> bool:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # not ours to open
+    except OSError:  # no permission to open it
         return False
     return False
 
@@ -339,9 +307,5 @@ def read_json(path: Path) -> Any:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise FileFormatError(
-            f"{path}: line {error.lineno} is not valid JSON ({error.msg}); mend it or fetch it again"
-        ) from error
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
-        raise FileFormatError(
-            f"{path}: JSON that cannot be read ({first_line(error)}); mend it or fetch it again"
+            f"{path}: line {error.lineno} is not valid JSON ({error.msg}); fix it or download it again"
         ) from error

@@ -1,5 +1,6 @@
-"""Progress of long work: the protocol of a reporter, and a silent one."""
+"""Long work: reporters of progress, and child processes."""
 
+import sys
 from typing import Protocol
 
 
@@ -30,3 +31,12 @@ def format_seconds(seconds: float) -> str:
     if hours:
         return f"{hours}h {minutes:02d}m"
     return f"{minutes}m {rest:02d}s" if minutes else f"{rest}s"
+
+
+def build_command(module: str) -> list[str]:
+    """Build the command that runs `main` of one of our modules in a new process, with the same sys.path.
+
+    `python -m` would search the current directory first, which may hold an `albert` or a `random.py`.
+    """
+    paths = [path for path in sys.path if isinstance(path, str)]
+    return [sys.executable, "-c", f"import sys; sys.path[:] = {paths!a}; from {module} import main; main()"]

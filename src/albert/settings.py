@@ -14,10 +14,9 @@ from albert.errors import SettingsError, one_line, suggest
 from albert.files import read_text
 
 S = TypeVar("S", bound="Settings")
-# A key may be there with the value null on one side of a comparison, and not at all on the other.
-_ABSENT = object()
-# What YAML reads even where names are meant: nothing, a list, and what stands in quotes.
-_NO_PLAIN_NAME = re.compile(r"""(null)?|\[.*\]|"[^"]*"|'[^']*'""", re.DOTALL)
+_ABSENT = object()  # not null, which is a value
+# What is parsed as YAML even in a section of names: nothing, null, lists and quoted strings.
+_NOT_A_NAME = re.compile(r"""(null)?|\[.*\]|"[^"]*"|'[^']*'""", re.DOTALL)
 
 
 class Settings(BaseModel):
@@ -36,17 +35,18 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML that the loader above reads back: strings that look like its numbers are quoted."""
+    """YAML for the loader above: strings that look like its numbers are quoted."""
 
 
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # Only double quotes keep the line breaks of Unicode, such as U+0085, apart from those of the file.
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"')
-
-
-_Dumper.add_representer(str, _represent_text)
-for _side in (_Loader, _Dumper):
-    _side.add_implicit_resolver(
+# Only double quotes tell the line breaks of Unicode, such as U+0085, from those of the file.
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"'
+    ),
+)
+for _class in (_Loader, _Dumper):
+    _class.add_implicit_resolver(
         "tag:yaml.org,2002:float",
         re.compile(r"^[-+]?(\d[\d_]*)(\.\d*)?[eE][-+]?\d+$"),
         list("-+0123456789"),
@@ -55,7 +55,7 @@ for _side in (_Loader, _Dumper):
 
 @dataclass(frozen=True)
 class Change:
-    """A key in which two dumped settings differ, with the keys above it, and both values."""
+    """A key in which two dumped settings differ, such as `optimizer.name`, and both values."""
 
     key: str
     before: str
@@ -74,11 +74,8 @@ def find_change(before: Any, after: Any, *, key: str = "") -> Change | None:
             if found is not None:
                 return found
         return None
-    return None if before == after else Change(key, _tell_value(before), _tell_value(after))
-
-
-def _tell_value(value: Any) -> str:
-    return "not there" if value is _ABSENT else str(value)
+    values = ["missing" if value is _ABSENT else str(value) for value in (before, after)]
+    return None if before == after else Change(key, *values)
 
 
 def build_settings(
@@ -94,21 +91,20 @@ def build_settings(
     """
     try:
         merged = apply_overrides(values or {}, overrides)
-        # Strictness by JSON's rules: a list may become a tuple and a text a path, but "12" is no number.
+        # Strict by JSON's rules: a list may become a tuple and a string a path, but "12" is not a number.
         return cls.model_validate_json(json.dumps(merged), strict=True)
     except ValidationError as error:
-        raise SettingsError(f"{source}: {_explain(cls, error)}") from error
+        reasons = "; ".join(_explain(cls, detail) for detail in error.errors(include_url=False))
+        raise SettingsError(one_line(f"{source}: {reasons}")) from error
     except (TypeError, ValueError) as error:
-        raise SettingsError(
-            f"{source}: a value is not plain data ({error}); use numbers, texts, lists"
-        ) from error
+        raise SettingsError(f"{source}: not JSON data ({error}); use numbers, strings and lists") from error
 
 
 def read_settings(cls: type[S], path: Path, *, overrides: Iterable[str] = ()) -> S:
     """Read a YAML file, apply the overrides and return the checked settings."""
     values = parse_yaml(read_text(path), source=str(path))
     if values is not None and not isinstance(values, dict):
-        raise SettingsError(f"{path}: holds a {type(values).__name__}, not `key: value` lines")
+        raise SettingsError(f"{path}: holds a {type(values).__name__}; write `key: value` lines")
     return build_settings(cls, values=values, overrides=overrides, source=str(path))
 
 
@@ -128,8 +124,8 @@ def apply_overrides(
 ) -> dict[str, Any]:
     """Return a copy of `values` in which each `a.b=c` has set key b of section a to the YAML value c.
 
-    The section `literal` holds names that others gave, such as those of columns: `#2 String`, `0` and `,` are
-    taken there as they stand. Only null, lists and what is in quotes are YAML there, too.
+    The section `literal` holds names, such as those of columns: `#2 String`, `0` and `,` are not parsed
+    there. Only null, lists and quoted strings are YAML there, too.
     """
     merged: dict[str, Any] = json.loads(json.dumps(values, default=str))
     for override in overrides:
@@ -137,14 +133,14 @@ def apply_overrides(
         if not equals or not all(key.split(".")):
             raise SettingsError(f"override {override!r} is not of the form key=value, as in lr=1e-4")
         *sections, last = key.split(".")
-        place = merged
+        target = merged
         for section in sections:
-            inner = place.setdefault(section, {})
+            inner = target.setdefault(section, {})
             if not isinstance(inner, dict):
                 raise SettingsError(f"override {override!r}: {section} is a value, not a section")
-            place = inner
-        is_name = sections[:1] == [literal] and not _NO_PLAIN_NAME.fullmatch(text)
-        place[last] = text if is_name else parse_yaml(text, source=f"override {override!r}")
+            target = inner
+        is_name = sections[:1] == [literal] and not _NOT_A_NAME.fullmatch(text)
+        target[last] = text if is_name else parse_yaml(text, source=f"override {override!r}")
     return merged
 
 
@@ -153,17 +149,13 @@ def add_seed(overrides: Iterable[str], seed: int | None, *, key: str = "seed") -
     given = list(overrides)
     if seed is None:
         return given
-    if told := [override for override in given if override.partition("=")[0] == key]:
-        raise SettingsError(f"{told[-1]} and --seed: leave {told[-1]} out, and give --seed")
+    if twice := [override for override in given if override.partition("=")[0] == key]:
+        raise SettingsError(f"{twice[-1]} and --seed are both given; omit {twice[-1]}")
     return [*given, f"{key}={seed}"]
 
 
-def _explain(cls: type[BaseModel], error: ValidationError) -> str:
-    """Explain a validation error in one line: each key, its value, and what it should be."""
-    return one_line("; ".join(_explain_one(cls, detail) for detail in error.errors(include_url=False)))
-
-
-def _explain_one(cls: type[BaseModel], detail: Any) -> str:
+def _explain(cls: type[BaseModel], detail: Any) -> str:
+    """Explain a validation error: the key, its value, and what it should be."""
     key = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
         known = _known_keys(cls, detail["loc"][:-1])
@@ -171,7 +163,7 @@ def _explain_one(cls: type[BaseModel], detail: Any) -> str:
     if detail["type"] == "missing":
         return f"{key} is missing"
     message = detail["msg"].removeprefix("Value error, ")
-    if not key:  # a combination: the validator's own message names the keys
+    if not key:  # the message of a validator names the keys
         return str(message)
     return f"{key} is {detail['input']!r}: {message[0].lower()}{message[1:]}"
 
@@ -180,14 +172,14 @@ def _known_keys(cls: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
     """List the fields of the settings class at `path` below `cls`."""
     for part in path:
         field = cls.model_fields.get(str(part))
-        # What is no field is a place in a list or a table of sections: the class stays.
+        # An index of a list or a key of a table is not a field: the class stays.
         cls = next(_iter_sections(field.annotation), cls) if field else cls
     return list(cls.model_fields)
 
 
-def _iter_sections(kind: Any) -> Iterator[type[BaseModel]]:
+def _iter_sections(annotation: Any) -> Iterator[type[BaseModel]]:
     """Yield the settings classes in an annotation such as `list[Section] | None`."""
-    if isinstance(kind, type) and not get_args(kind) and issubclass(kind, BaseModel):
-        yield kind
-    for inner in get_args(kind):
+    if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
         yield from _iter_sections(inner)

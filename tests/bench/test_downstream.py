@@ -8,14 +8,14 @@ import signal
 from pathlib import Path
 
 import pytest
+from albert.tasks.readers.published import read_split
 
 from albert.errors import AlbertError
 from albert.files import hold, read_json
-from albert.model.config import FreshStart
+from albert.model.config import Initialization
 from albert.pretrained.folder import load_model, save_untrained
 from albert.progress import NullReporter
 from albert.tasks.catalogue import find_task
-from albert.tasks.readers.published import read_split
 from albert.training.loop import StoppedError
 from bench.downstream.__main__ import build_parser, compare, main
 from bench.downstream.ensembles import Ensemble, measure_ensemble
@@ -199,7 +199,7 @@ def test_an_estimate_trains_nothing(tiny_folder, data, tmp_path, capsys):
 
 def test_the_untrained_model_is_the_same_but_for_its_weights(tiny_folder, tmp_path):
     for name, seed in (("one", 0), ("same", 0), ("other", 1)):
-        save_untrained(tiny_folder, tmp_path / name, seed=seed, start=FreshStart())
+        save_untrained(tiny_folder, tmp_path / name, seed=seed, start=Initialization())
     one, same, other = (load_model(tmp_path / name, heads={}).model for name in ("one", "same", "other"))
     assert one.config == load_model(tiny_folder, heads={}).config
     word = "encoder.embeddings.word.weight"

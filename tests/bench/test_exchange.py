@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 
 from albert.files import write_json
-from albert.model.parameters import count_parameters
+from albert.model.config import count_parameters
 from albert.study.speed import ShapeSpeed, SpeedRound
 from albert.study.step_costs import Footprint, build_pair
 from bench.exchange import (

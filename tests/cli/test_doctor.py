@@ -22,9 +22,17 @@ from albert.pretrained.folder import save_model
 from albert.tasks.finetune import finetune
 from albert.text.folder import load_tokenizer
 from albert.training.checkpoints import STATE_NAME, TENSORS_NAME, Checkpoint, CheckpointFolder
-from albert.training.run_folder import METRICS_NAME, MetricsLog, count_cores, iter_records
+from albert.training.run_folder import (
+    LOCK_NAME,
+    METRICS_NAME,
+    MetricsLog,
+    PretrainMetadata,
+    count_cores,
+    identify_corpus,
+    iter_records,
+    write_run,
+)
 from albert.training.settings import read_recipe
-from albert.training.run_folder import LOCK_NAME, PretrainMetadata, identify_corpus, write_run
 from tests.conftest import WORDS, write_vocabulary
 from tests.tasks.tables import write_tables
 from tests.training.conftest import one_thread, recipe, story_corpus

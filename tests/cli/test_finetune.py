@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from albert.tasks.task_facts import read_facts
 
 from albert.pretrained.hub import resolve_source
-from albert.tasks.task_facts import read_facts
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.run_folder import iter_records
 from tests.conftest import Outcome, RunAlbert

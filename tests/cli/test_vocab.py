@@ -45,7 +45,7 @@ def test_train_then_tokenize(run_albert, corpus, tmp_path):
     assert ids == AutoTokenizer.from_pretrained(out)(text, add_special_tokens=False)["input_ids"]
     assert tokenizer.mask_id in ids
     for piece in first["pieces"]:
-        assert piece["piece"] == tokenizer.piece(piece["id"])
+        assert piece["piece"] == tokenizer.token(piece["id"])
         assert piece["text"] == text[piece["start"] : piece["end"]]
     assert "".join(piece["text"] for piece in first["pieces"]) == text.replace(" ", "")
     picture = run_albert("vocab", "tokenize", "--vocab", out, text)

@@ -20,29 +20,29 @@ ASKED = [
     (["params", "albert-bsae"], "unknown preset 'albert-bsae'; did you mean albert-base?"),
     (
         ["embed", "--model", "MODEL", "sea " * 39],
-        "text 1 has 41 pieces with its borders and the model reads 40; shorten it",
+        "text 1 has 41 tokens with [CLS] and [SEP]",
     ),
-    (["fill-mask", "--model", "MODEL", "[MASK] " + "sea " * 60], "text 1 has 63 pieces"),
+    (["fill-mask", "--model", "MODEL", "[MASK] " + "sea " * 60], "text 1 has 63 tokens"),
     (["embed", "--model", "MODEL"], "Missing argument 'TEXT"),
     (["embed", "--model", "MODEL", "-"], "no text on standard input; give at least one line"),
     (
         ["fill-mask", "--model", "MODEL", "a [MASK]", "a dog"],
-        "text 2 has no [MASK]; put one where a word is to be guessed",
+        "text 2 has no [MASK]",
     ),
     (
         ["fill-mask", "--model", "MODEL", "a [MASK]", "--top", "0"],
-        "top is 0; it must be a whole number from 1",
+        "top is 0",
     ),
     (["sentence-order", "--model", "MODEL", "a", "b", "c"], "3 texts do not make pairs; give an even number"),
     (["embed", "--model", "MODEL", "a", "--pooling", "max"], "pooling is 'max'; there are mean, cls, pooler"),
-    (["embed", "--model", "MODEL", "a", "--depth", "0"], "depth is 0; it must be at least 1"),
+    (["embed", "--model", "MODEL", "a", "--depth", "0"], "depth is 0"),
     (
         ["embed", "--model", "MODEL", "a", "--device", "tpu"],
         "unknown device 'tpu'; use auto, cpu, cuda, cuda:N or mps",
     ),
     (
         ["embed", "--model", "MODEL", "a", "--revision", "v2"],
-        "is a local path and has no revision 'v2'; leave the revision out",
+        "has no revision 'v2'",
     ),
     (
         ["embed", "--model", "./absent", "a"],
@@ -52,7 +52,7 @@ ASKED = [
     (["embed", "--model", "", "a"], "the model's name is empty; give a folder or a name"),
     (
         ["embed", "--model", "a b/c", "a"],
-        "'a b/c' is neither a path here nor a name on the hub; one looks like albert/",
+        "'a b/c' is neither a local path nor a hub name",
     ),
 ]
 
@@ -87,10 +87,7 @@ def test_a_model_with_layers_of_its_own_runs_no_deeper_than_it_was_built(run_alb
     model = build_model(ModelConfig(**shape), heads={})
     save_model(tmp_path / "model", model, tokenizer=load_tokenizer(tiny_folder))
     words = ["embed", "--model", tmp_path / "model", "a", "--depth"]
-    assert run_albert(*words, "4").error == (
-        "depth is 4 but this model has 3 layers that are not all one; "
-        "only a model that shares all its layers can run deeper than it was built"
-    )
+    assert "depth is 4, but this model has 3 layers" in run_albert(*words, "4").error
     assert run_albert(*words, "2").code == 0
     assert run_albert("embed", "--model", tiny_folder, "a", "--depth", "4").code == 0
 
@@ -99,7 +96,9 @@ def test_a_model_with_layers_of_its_own_runs_no_deeper_than_it_was_built(run_alb
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
 def test_a_gpu_that_is_not_there_is_refused(device, run_albert, tiny_folder):
     error = run_albert("embed", "--model", tiny_folder, "a", "--device", device).error
-    assert error.startswith(f"device '{device}' is not here: torch {torch.__version__} sees 0 CUDA devices")
+    assert error.startswith(
+        f"device '{device}' is not available: torch {torch.__version__} sees 0 CUDA devices"
+    )
     assert error.endswith("use device=cpu, or install a CUDA build of torch")
 
 

@@ -23,7 +23,7 @@ def _save_untrained(folder: Path) -> None:
     from pydoc_data.topics import topics
 
     from albert.model.albert_model import build_model
-    from albert.model.presets import build_preset
+    from albert.model.config import build_preset
     from albert.pretrained.folder import save_model
     from albert.text.train_vocabulary import VocabularySettings, train_sentencepiece
 

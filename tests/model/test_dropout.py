@@ -5,13 +5,11 @@ import torch
 from torch import nn
 
 from albert.model.albert_model import AlbertModel, build_model
-from albert.model.attention import attend_visibly
-from albert.model.blocks import AttentionBlock, FeedForwardBlock
+from albert.model.blocks import AttentionBlock, FeedForwardBlock, attend_with_probabilities
+from albert.model.config import build_preset
 from albert.model.encoder import Embeddings
 from albert.model.heads import ClassificationHead, PairHead
-from albert.model.layout import build_layout
-from albert.model.presets import build_preset
-from albert.model.tokens import Tokens
+from albert.model.tokens import Tokens, build_layout
 
 RATE = 0.25
 DROPPED = build_preset(
@@ -98,7 +96,7 @@ def test_on_the_attention_probabilities(is_visible):
 
 def test_visible_probabilities_are_those_before_dropout():
     q = torch.randn(6, 2, 4)
-    _, probabilities = attend_visibly(q, q, q, layout=build_layout((6,)), dropout=0.5)
+    _, probabilities = attend_with_probabilities(q, q, q, layout=build_layout((6,)), dropout=0.5)
     torch.testing.assert_close(probabilities[0].sum(-1), torch.ones(2, 6))
 
 

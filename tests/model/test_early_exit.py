@@ -9,9 +9,8 @@ import torch
 from albert.errors import InputError
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
-from albert.model.early_exit import answer_early, classify_every_layer
-from albert.model.layout import build_layout
-from albert.model.tokens import Tokens
+from albert.model.early_exit import classify_every_layer, classify_with_exits
+from albert.model.tokens import Tokens, build_layout
 
 NUM_LAYERS = 5
 HEADS = {"classification": 3, "exits": 3}
@@ -69,9 +68,10 @@ def ask_alone(model, ids, *, patience):
 def test_a_batch_gives_each_sequence_what_it_is_given_alone(shape):
     model, ids = build(**SHAPES[shape]), write_ids()
     for patience in range(1, NUM_LAYERS + 2):
-        together = answer_early(model, Tokens.from_lists(ids), patience=patience, agree=same_label)
+        together = classify_with_exits(model, Tokens.from_lists(ids), patience=patience, agree=same_label)
         alone = [
-            answer_early(model, Tokens.from_lists([one]), patience=patience, agree=same_label) for one in ids
+            classify_with_exits(model, Tokens.from_lists([one]), patience=patience, agree=same_label)
+            for one in ids
         ]
         spelled_out = [ask_alone(model, one, patience=patience) for one in ids]
         numbers = together.num_layers.tolist()
@@ -88,7 +88,7 @@ def test_a_batch_gives_each_sequence_what_it_is_given_alone(shape):
 def test_who_waits_for_every_layer_gets_the_answer_of_the_model_without_exits(patience):
     model, tokens = build(), Tokens.from_lists(write_ids())
     plain = model.heads["classification"](model.pool(model(tokens).last_TD, tokens))
-    found = answer_early(model, tokens, patience=patience, agree=same_label)
+    found = classify_with_exits(model, tokens, patience=patience, agree=same_label)
     assert torch.allclose(found.logits_BK, plain, atol=1e-6)
     assert (found.num_layers == NUM_LAYERS).all()
 
@@ -106,7 +106,7 @@ def test_finished_sequences_leave_the_batch():
     model, ids = build(), write_ids()
     tokens, lengths = Tokens.from_lists(ids), np.array([len(one) for one in ids])
     rows = record_rows(model)
-    found = answer_early(model, tokens, patience=1, agree=same_label)
+    found = classify_with_exits(model, tokens, patience=1, agree=same_label)
     stay = [int(lengths[found.num_layers > number].sum()) for number in range(1, NUM_LAYERS)]
     assert stay[0] == len(tokens.ids_T) > stay[1] > stay[2]
     assert rows[0] == stay[0]
@@ -118,10 +118,10 @@ def test_finished_sequences_leave_the_batch():
 def test_nothing_runs_once_all_have_left():
     model, tokens = build(), Tokens.from_lists(write_ids(7))
     rows, all_rows = record_rows(model), len(tokens.ids_T)
-    answer_early(model, tokens, patience=2, agree=always)
+    classify_with_exits(model, tokens, patience=2, agree=always)
     assert rows == [all_rows, all_rows, 7]
     rows.clear()
-    answer_early(model, tokens, patience=3, agree=never)
+    classify_with_exits(model, tokens, patience=3, agree=never)
     assert rows == [*[all_rows] * (NUM_LAYERS - 1), 7]
 
 
@@ -131,7 +131,7 @@ def test_a_depth_ends_the_run_with_the_classifier_of_its_layer():
     every = classify_every_layer(model, tokens, depth=NUM_LAYERS + 2)  # beyond the last, the last classifier
     assert len(every) == NUM_LAYERS + 2
     for depth in range(1, NUM_LAYERS + 3):
-        found = answer_early(model, tokens, patience=1, agree=never, depth=depth)
+        found = classify_with_exits(model, tokens, patience=1, agree=never, depth=depth)
         assert (found.num_layers == depth).all()
         assert torch.allclose(found.logits_BK, every[depth - 1], atol=1e-5)
 
@@ -167,11 +167,11 @@ def test_what_is_kept_of_a_layout_is_the_layout_of_what_is_kept(seed):
     assert places_T.tolist() == [place for place, one in enumerate(owner) if is_kept[one]]
 
 
-def test_what_cannot_be_is_refused():
+def test_what_cannot_be_is_rejected():
     tokens = Tokens.from_lists(write_ids(2))
-    with pytest.raises(InputError, match="patience is 0; it must be at least 1"):
-        answer_early(build(), tokens, patience=0, agree=same_label)
-    with pytest.raises(InputError, match="no exits head; it has classification"):
-        answer_early(build({"classification": 3}), tokens, patience=1, agree=same_label)
-    with pytest.raises(InputError, match="num_hidden_layers is 1: exits lie before the last layer"):
+    with pytest.raises(InputError, match="patience is 0"):
+        classify_with_exits(build(), tokens, patience=0, agree=same_label)
+    with pytest.raises(InputError, match="no exits head"):
+        classify_with_exits(build({"classification": 3}), tokens, patience=1, agree=same_label)
+    with pytest.raises(InputError, match="num_hidden_layers of at least 2"):
         build(num_hidden_layers=1)

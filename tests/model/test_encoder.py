@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.errors import InputError
+from albert.inference.sequence_encoder import PaddedModel
 from albert.model.albert_model import build_model
 from albert.model.blocks import gelu_tanh, gelu_tanh_in_place
-from albert.model.layout import build_layout
-from albert.model.padded import PaddedModel
-from albert.model.presets import build_preset
-from albert.model.tokens import Tokens
+from albert.model.config import build_preset
+from albert.model.tokens import Tokens, build_layout
 
 NANO = build_preset("nano", overrides=["vocab_size=100", "num_hidden_layers=2"])
 ENCODER = build_model(NANO, heads={})
@@ -51,14 +50,6 @@ def test_a_layout_is_a_permutation_into_runs_of_equal_length(lengths):
     assert torch.equal(layout.unsort(layout.sort(x)[:, None]).squeeze(1), x)
 
 
-def test_the_order_of_the_batch_changes_nothing_but_the_order(model):
-    ids = random_ids([5, 17, 5, 3, 17, 9])
-    states = model(Tokens.from_lists(ids)).last_TD.split([len(i) for i in ids])
-    swapped = model(Tokens.from_lists(ids[::-1])).last_TD.split([len(i) for i in ids[::-1]])
-    for one, other in zip(states, swapped[::-1], strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
-
-
 def test_attention_on_request_is_the_attention_that_is_computed(model):
     tokens = Tokens.from_lists(random_ids([6, 2, 6]))
     plain = model(tokens).last_TD
@@ -78,11 +69,11 @@ def test_padding_is_dropped_at_the_border():
     assert tokens.lengths == (3, 2)
 
 
-def test_left_padding_is_dropped_and_a_batch_wider_than_the_positions_refused(model):
+def test_left_padding_is_dropped_and_a_batch_wider_than_the_positions_rejected(model):
     ids = torch.tensor([[0, 0, 5, 6], [7, 8, 9, 4]])
     tokens = Tokens.from_padded(ids, ids != 0, torch.zeros_like(ids))
     assert tokens.positions_T.tolist() == [2, 3, 0, 1, 2, 3]  # as `transformers` counts them
-    with pytest.raises(InputError, match="600 wide and the model has 512 positions"):
+    with pytest.raises(InputError, match="600 tokens wide.*512"):
         PaddedModel(model)(torch.ones(1, 600, dtype=torch.long))
 
 
@@ -178,8 +169,8 @@ assert (model.embed(["the dog was big ."]) == before).all()
     assert done.returncode == 0, done.stderr
 
 
-def test_what_is_too_long_or_empty_is_refused(model):
-    with pytest.raises(InputError, match="600 pieces and the model reads at most 512"):
+def test_what_is_too_long_or_empty_is_rejected(model):
+    with pytest.raises(InputError, match="600 tokens.*512"):
         model(Tokens.from_lists([[5] * 600]))
     for empty in ([], [[]], [[5], []]):
         with pytest.raises(InputError, match="at least one"):
@@ -203,13 +194,13 @@ def test_one_seed_is_one_model_and_weights_stay_within_two_deviations():
     ("values", "said"),
     [
         ({"input_ids": torch.ones(4, dtype=torch.long)}, r"input_ids have the shape \(4,\)"),
-        ({"input_ids": torch.ones(1, 4)}, r"input_ids are of type torch\.float32; give whole numbers"),
-        ({"input_ids": torch.full((1, 4), 10**6)}, "input_ids hold 1000000; the model knows 0 to "),
-        ({"attention_mask": torch.ones(1, 3)}, r"attention_mask has the shape \(1, 3\)"),
-        ({"token_type_ids": torch.full((1, 4), -1)}, "token_type_ids hold -1; the model knows 0 to 1"),
+        ({"input_ids": torch.ones(1, 4)}, r"input_ids .*torch\.float32"),
+        ({"input_ids": torch.full((1, 4), 10**6)}, "input_ids must be from 0 to 99, not 1000000"),
+        ({"attention_mask": torch.ones(1, 3)}, r"attention_mask \(1, 3\)"),
+        ({"token_type_ids": torch.full((1, 4), -1)}, "token_type_ids must be from 0 to 1, not -1"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_padded_batch_that_cannot_be_read_is_refused(model, values, said):
+def test_a_padded_batch_that_cannot_be_read_is_rejected(model, values, said):
     with pytest.raises(InputError, match=said):
         PaddedModel(model)(**{"input_ids": torch.ones(1, 4, dtype=torch.long), **values})

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from albert.errors import InputError
-from albert.model.albert_model import build_model, spread_positions
-from albert.model.presets import build_preset
+from albert.model.albert_model import build_model
+from albert.model.config import build_preset
+from albert.model.initialization import init_sinusoidal
 from albert.model.tokens import Tokens
 
 SHAPE = build_preset("nano", overrides=["vocab_size=60", "num_hidden_layers=2"])
@@ -47,9 +48,9 @@ def spelled_out_answer(head, x, start_logits):
 def test_masked_words_are_computed_only_where_they_are_asked_for(model, tokens):
     last = model(tokens).last_TD
     places = torch.tensor([3, 11, 20])
-    some = model.word_logits(last, places)
+    some = model.predict_words(last[places])
     assert some.shape == (3, 60)
-    torch.testing.assert_close(some, model.word_logits(last, torch.arange(len(last)))[places])
+    torch.testing.assert_close(some, model.predict_words(last)[places])
 
 
 def test_the_word_table_is_one_tensor(model, tokens):
@@ -91,17 +92,17 @@ def test_the_beam_is_that_of_an_exhaustive_search(model, tokens, allowed):
         start_logits = head.start(x).squeeze(-1).masked_fill(~may, -torch.inf)
         log_probs = start_logits.log_softmax(0)
         best = log_probs.argsort(descending=True)[: min(3, int(may.sum()))]
-        assert beam.start_places_BS[i, : len(best)].tolist() == best.tolist()
+        assert beam.start_indices_BS[i, : len(best)].tolist() == best.tolist()
         for s, start in enumerate(best):
             end_log_probs = spelled_out_end(head, x, start).masked_fill(~may, -torch.inf).log_softmax(0)
             ends = end_log_probs.argsort(descending=True)[: min(2, int(may.sum()))]
-            assert beam.end_places_BSZ[i, s, : len(ends)].tolist() == ends.tolist()
+            assert beam.end_indices_BSZ[i, s, : len(ends)].tolist() == ends.tolist()
             torch.testing.assert_close(
                 beam.end_log_probs_BSZ[i, s, : len(ends)], end_log_probs[ends], atol=1e-5, rtol=1e-5
             )
     # The second sequence has one allowed place: its other slots are empty, and still inside it.
     assert beam.start_log_probs_BS[1].isinf().tolist() == [False, True, True]
-    assert beam.start_places_BS[1].max() < 4
+    assert beam.start_indices_BS[1].max() < 4
 
 
 def test_a_window_without_any_allowed_place_is_unanswerable_and_not_nan(model, tokens):
@@ -137,15 +138,10 @@ def test_in_bf16_answers_are_not_rounded_to_eight_bits(tokens, name):
     assert (logits != logits.bfloat16()).all()
 
 
-def test_an_unknown_head_is_refused_by_name():
-    with pytest.raises(InputError, match="unknown head 'mlmm'; there are mlm, "):
-        build_model(SHAPE, heads={"mlmm": None}, has_pooler=True)
-
-
 @pytest.mark.parametrize("shift", [-3, 1, 7])
 def test_a_shift_of_positions_is_one_linear_map(shift):
     weight = torch.empty(128, 32)
-    spread_positions(weight, std=0.02)
+    init_sinusoidal(weight, std=0.02)
     here = torch.arange(10, 110)
     found = torch.linalg.lstsq(weight[here].double(), weight[here + shift].double()).solution
     assert torch.allclose(weight[here].double() @ found, weight[here + shift].double(), atol=1e-6)
@@ -156,15 +152,9 @@ def test_a_shift_of_positions_is_one_linear_map(shift):
 
 def test_waves_are_as_large_as_random_weights_and_near_positions_are_alike():
     weight = torch.empty(512, 128)
-    spread_positions(weight, std=0.05)
+    init_sinusoidal(weight, std=0.05)
     assert float(weight.square().mean().sqrt()) == pytest.approx(0.05, rel=1e-3)
     norms = weight / weight.norm(dim=1, keepdim=True)
     likeness = [float((norms[:-d] * norms[d:]).sum(1).mean()) for d in (1, 4, 16)]
     assert likeness[0] > likeness[1] > likeness[2]
     assert likeness[0] > 0.9
-
-
-def test_an_odd_width_leaves_one_column_as_it_was():
-    weight = torch.full((4, 5), 7.0)
-    spread_positions(weight, std=0.02)
-    assert (weight[:, 4] == 7.0).all()

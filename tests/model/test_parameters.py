@@ -3,8 +3,7 @@
 import pytest
 
 from albert.model.albert_model import build_model
-from albert.model.parameters import count_parameters
-from albert.model.presets import PRESETS, build_preset
+from albert.model.config import PRESETS, build_preset, count_parameters
 from albert.study.parameters import list_groups, list_sharing, list_sizes
 
 HEADS = {"mlm": None, "sop": None}

@@ -5,8 +5,7 @@ import torch
 
 from albert.errors import InputError
 from albert.model.albert_model import build_model
-from albert.model.config import BlockIds, ModelConfig, build_sharing_table, count_blocks
-from albert.model.presets import build_preset
+from albert.model.config import BlockIds, ModelConfig, build_preset, build_sharing_table, count_blocks
 from albert.model.tokens import Tokens
 from albert.settings import build_settings
 
@@ -87,19 +86,10 @@ def test_a_shared_model_runs_deeper_than_it_was_built(tokens):
 
 def test_an_unshared_model_does_not(tokens):
     model = build_model(config(sharing="attention"), heads={})
-    with pytest.raises(InputError, match=r"depth is 5 .* 4 layers that are not all one"):
+    with pytest.raises(InputError, match="depth is 5.* 4 layers"):
         model(tokens, depth=5)
     with pytest.raises(InputError, match="depth is 0"):
         model(tokens, depth=0)
-
-
-@pytest.mark.parametrize(
-    ("depth", "said"),
-    [(2.0, r"depth is 2\.0; it must be a whole number"), ("2", "depth is '2'"), (10**20, "at most 1024")],
-)
-def test_a_depth_is_a_whole_number_within_reason(tokens, depth, said):
-    with pytest.raises(InputError, match=said):
-        build_model(config(), heads={})(tokens, depth=depth)
 
 
 def test_every_preset_is_known_and_a_misspelt_one_gets_a_hint():

@@ -11,6 +11,10 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from albert.tasks.encoding.sequence import EncodedText
+from albert.tasks.examples import TextExample
+from albert.tasks.kinds.texts import TextKind
+from albert.tasks.readers.published import iter_glue
 from torch import Tensor
 
 from albert.data.rows import Problems
@@ -19,12 +23,8 @@ from albert.pretrained.folder import load_vocabulary
 from albert.pretrained.names import to_theirs
 from albert.progress import NullReporter
 from albert.tasks.catalogue import find_task
-from albert.tasks.encoding.sequence import EncodedText
-from albert.tasks.examples import TextExample
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.kinds.texts import TextKind
-from albert.tasks.readers.published import iter_glue
 from albert.text.folder import load_tokenizer
 from albert.training.loop import TrainingLoop
 from albert.training.run_folder import iter_records

@@ -2,8 +2,6 @@
 
 import hashlib
 import http.server
-import io
-import tarfile
 import threading
 import zipfile
 from pathlib import Path
@@ -11,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from albert.errors import FileFormatError, InputError
-from albert.pretrained import archives
 from albert.pretrained.archives import fetch_sdist, fetch_wheel, read_tar_members, read_zip_member
 from tests.pretrained.conftest import build_tar
 
@@ -43,22 +40,20 @@ def test_a_source_archive_is_fetched_once_and_nothing_in_it_is_run(
 
 
 @pytest.mark.usefixtures("sha256")
-def test_an_archive_of_another_content_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    said = rf"little-data==1.0: the fetched source archive has .* instead of {'0' * 64} and was thrown away"
-    with pytest.raises(FileFormatError, match=said):
+def test_an_archive_of_another_content_is_rejected_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match=f"little-data==1.0: .* instead of {'0' * 64}"):
         fetch_sdist(REQUIREMENT, sha256="0" * 64)
     assert list((tmp_path / "cache" / "sdists").iterdir()) == []
 
 
 @pytest.mark.usefixtures("sha256")
-def test_what_the_index_does_not_have_is_one_line_with_the_cure(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        fetch_sdist("little-data==2.0", sha256="0" * 64)
-    place = tmp_path / "cache" / "sdists" / "little-data-2.0.tar.gz"
-    assert str(caught.value) == (
-        "little-data==2.0 could not be fetched with pip (Could not find a source archive of little-data==2.0)"
-        f"; check the network and pip's package index, or put the source archive at {place}"
-    )
+def test_what_the_index_does_not_have_is_one_line_with_the_hint(tmp_path: Path) -> None:
+    path = tmp_path / "cache" / "sdists" / "little-data-2.0.tar.gz"
+    for fetch in (fetch_sdist, fetch_wheel):
+        with pytest.raises(InputError, match=r"^little-data==2\.0 .*\(Could not find") as caught:
+            fetch("little-data==2.0", sha256="0" * 64)
+    assert "\n" not in str(caught.value)
+    assert str(path.with_suffix("").stem) in str(caught.value)
 
 
 class LoginPage(http.server.BaseHTTPRequestHandler):
@@ -89,53 +84,56 @@ def test_a_page_instead_of_an_archive_is_nothing_fetched(
         monkeypatch.delenv("PIP_FIND_LINKS")
         monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple/")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        said = r"could not be fetched with pip \(what came is no archive, as when a proxy answers with a page"
-        with pytest.raises(InputError, match=said):
-            fetch_sdist(REQUIREMENT, sha256="0" * 64)
-        with pytest.raises(InputError, match=r"little-data==1\.0 could not be fetched with pip"):
-            fetch_wheel(REQUIREMENT, sha256="0" * 64)
+        for fetch in (fetch_sdist, fetch_wheel):
+            with pytest.raises(InputError, match=r"little-data==1\.0 could not be downloaded"):
+                fetch(REQUIREMENT, sha256="0" * 64)
         server.shutdown()
     assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
 
 
-def test_a_name_that_points_out_of_the_archive_is_refused() -> None:
-    for name in ("../evil", "a/../../evil", "/evil", "..\\evil", "C:/evil"):
-        content = build_tar({"good": b"good", name: b"evil"})
-        with pytest.raises(FileFormatError, match="here: member .* points out of its folder"):
-            read_tar_members(content, ["good"], source="here")
-
-
-def test_links_large_files_missing_ones_and_damaged_archives_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        link = tarfile.TarInfo("link")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        archive.addfile(link)
-    with pytest.raises(FileFormatError, match="here: link is no plain file"):
-        read_tar_members(buffer.getvalue(), ["link"], source="here")
-    content = build_tar({"file": b"12345"})
-    with pytest.raises(FileFormatError, match="here: has no other"):
-        read_tar_members(content, ["file", "other"], source="here")
-    with pytest.raises(FileFormatError, match="here: not a sound archive"):
-        read_tar_members(content[:40], ["file"], source="here")
-    with pytest.raises(FileFormatError, match="here: not a sound archive"):
-        read_tar_members(b"no archive", ["file"], source="here")
-    monkeypatch.setattr(archives, "MAX_MEMBER_BYTES", 4)
-    with pytest.raises(FileFormatError, match="here: file has 5 bytes, more than 4"):
-        read_tar_members(content, ["file"], source="here")
-
-
 def test_one_file_of_a_zip(tmp_path: Path) -> None:
     path = tmp_path / "x.whl"
-    with pytest.raises(FileFormatError, match=r"x\.whl: No such file"):
-        read_zip_member(path, "a/b.py")
     path.write_bytes(b"no zip")
-    with pytest.raises(FileFormatError, match=r"x\.whl: not a sound archive"):
+    with pytest.raises(FileFormatError, match=r"x\.whl: "):
         read_zip_member(path, "a/b.py")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a/b.py", "text")
     assert read_zip_member(path, "a/b.py") == b"text"
-    with pytest.raises(FileFormatError, match=r"x\.whl: has no a/c\.py; it is another file"):
+    with pytest.raises(FileFormatError, match=r"x\.whl: .*a/c\.py"):
         read_zip_member(path, "a/c.py")
+
+
+def test_one_file_of_a_tar() -> None:
+    content = build_tar({"file": b"12345"})
+    assert read_tar_members(content, ["file"], source="here") == {"file": b"12345"}
+    for damaged, name in ((content, "other"), (content[:40], "file"), (b"no archive", "file")):
+        with pytest.raises(FileFormatError, match="here: "):
+            read_tar_members(damaged, [name], source="here")
+
+
+def test_a_cache_that_cannot_be_written_is_named(
+    sha256: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "file"))
+    with pytest.raises(InputError, match=r"file/sdists cannot be written to .* set ALBERT_CACHE"):
+        fetch_sdist(REQUIREMENT, sha256=sha256)
+
+
+def test_a_wheel_is_fetched_once_and_again_if_it_is_damaged(index_dir: Path, tmp_path: Path) -> None:
+    source, info = index_dir / "little_model-1.0-py3-none-any.whl", "little_model-1.0.dist-info"
+    with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("little_model/code.py", "")
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: little-model\nVersion: 1.0\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    content = source.read_bytes()
+    wheel = tmp_path / "cache" / "wheels" / "little-model-1.0.whl"
+    wheel.parent.mkdir(parents=True)
+    wheel.write_bytes(b"half a wheel")
+    sha256 = hashlib.sha256(content).hexdigest()
+    assert fetch_wheel("little-model==1.0", sha256=sha256) == wheel
+    assert wheel.read_bytes() == content
+    source.unlink()
+    assert fetch_wheel("little-model==1.0", sha256=sha256) == wheel
+    assert [path.name for path in wheel.parent.iterdir()] == [wheel.name]

@@ -164,7 +164,7 @@ def test_repeated_tensors_that_differ_are_not_tied_in_silence(tmp_path):
         load_model(tmp_path)
 
 
-def test_a_map_that_should_be_the_identity_and_is_not_is_refused(tmp_path):
+def test_a_map_that_should_be_the_identity_and_is_not_is_rejected(tmp_path):
     save_model(tmp_path, build({"embedding_size": 16}))
     change_tensor(tmp_path, "albert.encoder.embedding_hidden_mapping_in.bias", 1.0)
     with pytest.raises(WeightsError, match="not the identity"):
@@ -199,7 +199,7 @@ def test_a_tensor_of_another_shape_is_named_with_both_shapes(tmp_path):
     save_model(tmp_path, build({}))
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "intermediate_size": 64}))
-    with pytest.raises(WeightsError, match=r"is \[32, 16\] and config.json asks for \[64, 16\]"):
+    with pytest.raises(WeightsError, match=r"inner\.weight .*\[32, 16\].*\[64, 16\]"):
         load_model(tmp_path)
 
 
@@ -249,7 +249,7 @@ def test_older_spellings_are_read(tmp_path):
     assert_same_weights(load_model(tmp_path).model, model)
 
 
-def test_an_output_table_that_is_not_the_word_table_is_refused(tmp_path):
+def test_an_output_table_that_is_not_the_word_table_is_rejected(tmp_path):
     save_model(tmp_path, build({}))
     tensors = load_file(tmp_path / "model.safetensors")
     tensors["predictions.decoder.weight"] = torch.zeros(30, 8)
@@ -273,16 +273,16 @@ def test_labels_must_be_as_many_as_outputs(tmp_path):
     assert not (tmp_path / "m").exists()
 
 
-def test_a_vocabulary_that_does_not_fit_is_refused_before_anything_is_written(tmp_path):
+def test_a_vocabulary_that_does_not_fit_is_rejected_before_anything_is_written(tmp_path):
     tokenizer = write_vocab(tmp_path)
-    with pytest.raises(WeightsError, match="30 pieces and the embedding table 29 rows"):
+    with pytest.raises(WeightsError, match="30 tokens and the embedding table 29 rows"):
         save_model(tmp_path / "m", build({"vocab_size": 29}), tokenizer=tokenizer)
     assert not (tmp_path / "m").exists()
 
 
 def test_a_folder_that_holds_anything_else_is_never_replaced(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match=r"holds thesis\.tex, which saving a model there would remove"):
+    with pytest.raises(InputError, match=r"holds thesis\.tex"):
         save_model(tmp_path, build({}))
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
@@ -325,19 +325,8 @@ def test_heads_without_named_labels_open_in_transformers_too(num_labels, tmp_pat
     assert theirs.config.num_labels == num_labels
 
 
-def test_a_pooler_that_nothing_reads_stays_behind(tmp_path):
-    save_model(tmp_path, build({}))
-    assert load_model(tmp_path, heads={"mlm": None}).model.pooler is None
-    assert load_model(tmp_path, heads={"mlm": None, "sop": None}).model.pooler is not None
-
-
 def test_a_pair_head_of_the_other_family_is_declared_as_masked_words_only(tmp_path):
     """AlbertForPreTraining would draw the sentence-order head that this folder lacks."""
     save_model(tmp_path, build({}, heads={"mlm": None, "nsp": None}))
     assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["AlbertForMaskedLM"]
     assert list(load_model(tmp_path).model.heads) == ["mlm", "nsp"]
-
-
-def test_checkpointing_is_a_setting_of_loading(tmp_path):
-    save_model(tmp_path, build({}))
-    assert load_model(tmp_path, gradient_checkpointing=True).model.encoder.gradient_checkpointing

@@ -45,7 +45,7 @@ def stand_in(half: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pat
 @pytest.mark.parametrize("name", ["nano", "albert-nano-en"])
 def test_a_released_name_is_a_folder(name: str, stand_in: Path) -> None:
     assert resolve_source(name) == stand_in
-    with pytest.raises(InputError, match=f"'{name}' is a model of this package and has no revision 'v2'"):
+    with pytest.raises(InputError, match=f"'{name}' .* no revision 'v2'"):
         resolve_source(name, revision="v2")
 
 
@@ -58,12 +58,8 @@ def test_what_exists_here_wins(stand_in: Path) -> None:
 def test_a_package_without_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(RELEASED, "nano", tmp_path / "nowhere")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="'nano' is part of albert-encoder"):
         resolve_source("nano")
-    assert str(caught.value) == (
-        "'nano' comes with the package, but this one was built without it; install a release of "
-        "albert-encoder, or give a local folder"
-    )
 
 
 def test_a_near_miss_is_told_what_was_meant(stand_in: Path) -> None:
@@ -170,7 +166,7 @@ def test_nano_knows_more_than_how_frequent_words_are(nano: Path) -> None:
         targets = torch.tensor(ids)[places]
         masked = torch.tensor(ids).index_fill(0, places, tokenizer.mask_id)
         last = model(Tokens.from_lists([masked.tolist()], [[0] * len(ids)], device=torch.device("cpu")))
-        logits = model.word_logits(last.last_TD, places)
+        logits = model.predict_words(last.last_TD[places])
         losses += torch.nn.functional.cross_entropy(logits, targets, reduction="none").tolist()
         unigrams += [-pieces.get_score(number) for number in targets.tolist()]
     assert len(losses) > 100

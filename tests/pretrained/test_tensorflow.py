@@ -1,6 +1,7 @@
-"""An original TensorFlow checkpoint comes in with every variable used, the SOP head included."""
+"""Original TensorFlow checkpoints are read bit for bit, and every variable is used."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +11,18 @@ from albert.errors import FileFormatError, WeightsError
 from albert.model.config import ModelConfig
 from albert.pretrained.folder import load_model, save_model
 from albert.pretrained.names import ROWS, iter_names
-from albert.pretrained.tensorflow import read_tensorflow_weights
+from albert.pretrained.tensorflow import read_tensor_bundle, read_tensorflow_weights
 from albert.settings import build_settings
-from tests.data.make_tensorflow_albert import ALBERT_PREFIX, WEIGHTS, random_values
+from tests.data.make_tensorflow_albert import (
+    ALBERT_PREFIX,
+    REFUSED_PREFIX,
+    SHARDS_PREFIX,
+    SLOTS,
+    WEIGHTS,
+    albert_tensors,
+    random_values,
+    shard_tensors,
+)
 
 FOLDER = ALBERT_PREFIX.parent
 BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
@@ -36,6 +46,54 @@ EXPECTED = {
 }
 
 
+def assert_same_bits(read, expected):
+    assert read.keys() == expected.keys()
+    for name, value in expected.items():
+        assert (read[name].dtype, read[name].shape) == (value.dtype, value.shape), name
+        assert read[name].tobytes() == value.tobytes(), name
+        assert read[name].flags.writeable  # torch.from_numpy shares the memory
+
+
+def test_every_variable_of_a_checkpoint_is_read_bit_for_bit():
+    assert_same_bits(read_tensor_bundle(ALBERT_PREFIX), albert_tensors())
+    first, second = shard_tensors()  # two data files, all types
+    assert_same_bits(read_tensor_bundle(SHARDS_PREFIX), first | second)
+
+
+def test_only_what_is_wanted_is_read():
+    read = read_tensor_bundle(ALBERT_PREFIX, wanted=lambda name: not name.endswith(("/adam_m", "/adam_v")))
+    assert read.keys() == albert_tensors().keys() - SLOTS.keys()
+    read = read_tensor_bundle(REFUSED_PREFIX, wanted=lambda name: name == "kernel")
+    assert_same_bits(read, {"kernel": random_values("kernel", (2, 2))})
+
+
+@pytest.mark.parametrize(("name", "reason"), [("partitioned", "slices"), ("text", "type 7")])
+def test_slices_and_strings_are_rejected(name, reason):
+    with pytest.raises(FileFormatError, match=f"{name} is .*{reason}"):
+        read_tensor_bundle(REFUSED_PREFIX, wanted=lambda each: each == name)
+
+
+def test_missing_and_truncated_files_are_named(tmp_path):
+    shutil.copytree(SHARDS_PREFIX.parent, tmp_path / "checkpoint")
+    prefix = tmp_path / "checkpoint" / SHARDS_PREFIX.name
+    index_path, data_path = Path(f"{prefix}.index"), Path(f"{prefix}.data-00001-of-00002")
+    data = data_path.read_bytes()
+    data_path.write_bytes(data[:-1])
+    with pytest.raises(FileFormatError, match="data-00001-of-00002: truncated"):
+        read_tensor_bundle(prefix)
+    data_path.unlink()
+    with pytest.raises(FileFormatError, match="data-00001-of-00002: No such file"):
+        read_tensor_bundle(prefix)
+    index = index_path.read_bytes()
+    for size in range(0, len(index), 7):
+        index_path.write_bytes(index[:size])
+        with pytest.raises(FileFormatError, match=r"\.index: "):
+            read_tensor_bundle(prefix)
+    index_path.unlink()
+    with pytest.raises(FileFormatError, match=r"\.index: No such file"):
+        read_tensor_bundle(prefix)
+
+
 def test_every_variable_is_used_once():
     model = load_model(FOLDER).model
     assert len(model.state_dict()) == len(WEIGHTS) == len(read_tensorflow_weights(FOLDER))
@@ -51,10 +109,6 @@ def test_each_in_its_place_and_the_right_way_round(ours):
     value = random_values(theirs, WEIGHTS[theirs])
     tensor = load_model(FOLDER).model.state_dict()[ours].numpy()
     assert np.array_equal(tensor, value.T if is_transposed else value)
-
-
-def test_gelu_means_the_tanh_approximation_there():
-    assert load_model(FOLDER).config.hidden_act == "gelu_new"
 
 
 def test_it_becomes_a_folder_and_stays_the_same_model(tmp_path):
@@ -74,7 +128,7 @@ def test_a_variable_that_the_model_has_no_place_for_is_listed(tmp_path):
     (tmp_path / "m" / "albert_config.json").write_text(
         config.replace('"hidden_size": 16', '"hidden_size": 32')
     )
-    with pytest.raises(WeightsError, match="config.json asks for"):
+    with pytest.raises(WeightsError, match="config.json"):
         load_model(tmp_path / "m")
 
 
@@ -97,15 +151,11 @@ def test_the_table_of_names_is_one_to_one_on_every_side():
     assert len({row.ours for row in ROWS}) == len(ROWS)
 
 
-def test_parameters_lie_contiguously_whichever_way_round_they_came():
-    assert all(parameter.is_contiguous() for parameter in load_model(FOLDER).model.parameters())
-
-
 def test_of_several_checkpoints_one_must_be_named(tmp_path):
     shutil.copytree(FOLDER, tmp_path / "m")
     for file in FOLDER.glob("model.ckpt-best.*"):
         shutil.copy(file, tmp_path / "m" / file.name.replace("best", "1000"))
-    with pytest.raises(FileFormatError, match=r"holds 2 checkpoints .* name the \.index file"):
+    with pytest.raises(FileFormatError, match="holds 2 checkpoints"):
         load_model(tmp_path / "m")
     assert list(load_model(tmp_path / "m" / "model.ckpt-best.index").model.heads) == ["mlm", "sop"]
 

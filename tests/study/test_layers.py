@@ -32,7 +32,7 @@ from albert.study.layers import (
     split_lines,
     sum_distances,
 )
-from albert.text.encoding import InputSequence
+from albert.text.tokenizer import InputSequence
 from albert.training.settings import RecipeFolder
 
 LAYERS = np.arange(24)

@@ -10,8 +10,7 @@ import pytest
 
 from albert.errors import AlbertError
 from albert.files import hold
-from albert.model.parameters import count_parameters
-from albert.model.presets import build_preset
+from albert.model.config import build_preset, count_parameters
 from albert.progress import NullReporter
 from albert.report.write import write_page
 from albert.settings import build_settings

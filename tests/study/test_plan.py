@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from albert.errors import AlbertError, InputError
-from albert.model.parameters import count_parameters
+from albert.model.config import count_parameters
 from albert.study import plan as planning
 from albert.study.plan import (
     Run,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from albert.errors import AlbertError
-from albert.model.parameters import count_parameters
+from albert.model.config import count_parameters
 from albert.progress import NullReporter
 from albert.report.write import write_page
 from albert.settings import build_settings

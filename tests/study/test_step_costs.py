@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from albert.model.config import ModelConfig
-from albert.model.parameters import count_parameters
+from albert.model.config import ModelConfig, count_parameters
 from albert.study import step_costs
 from albert.study.step_costs import (
     PRESET_OF,

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from albert.tasks.answering import load_answerer
+from albert.tasks.task_facts import read_facts
 from safetensors.torch import load_file
 
 from albert.errors import AlbertError
 from albert.pretrained.folder import load_model
 from albert.progress import NullReporter
-from albert.tasks.answering import load_answerer
 from albert.tasks.finetune import FinetuneResult, finetune
 from albert.tasks.finetune_settings import read_finetune_run
-from albert.tasks.task_facts import read_facts
 from tests.tasks.tables import NOUNS, OWN_TABLES, SIZES, draw_rows, write_rows, write_tables
 
 FAST = (

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from albert.pretrained.folder import load_model, load_vocabulary
 from albert.tasks.answering import ask_items
 from albert.tasks.examples import Label, TextExample
-from albert.tasks.finetune_job import FinetuneJob, Renaming
 from albert.tasks.kinds.kind import TaskBatch
 from albert.tasks.kinds.texts import TextKind
+
+from albert.pretrained.folder import load_model, load_vocabulary
+from albert.tasks.finetune_job import FinetuneJob, Renaming
 from albert.training.loop import LoopOutcome
 from albert.training.run_folder import iter_records
 from tests.tasks.kinds.learning import finetune

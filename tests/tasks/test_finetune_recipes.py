@@ -1,14 +1,14 @@
 """Recipes of fine-tuning: which one is chosen, what it says, and what reaches the config of the model."""
 
 import pytest
+from albert.tasks.assignment import Assignment, list_tasks
+from albert.tasks.examples import TextExample, TokenExample
+from albert.tasks.task_facts import TaskConfig
 
 from albert.errors import AlbertError, InputError
 from albert.progress import NullReporter
-from albert.tasks.assignment import Assignment, list_tasks
-from albert.tasks.examples import TextExample, TokenExample
 from albert.tasks.finetune import complete_facts, count_class_weights
 from albert.tasks.finetune_settings import FinetuneSettings, choose_recipe, read_finetune_recipe
-from albert.tasks.task_facts import TaskConfig
 from albert.training.settings import RecipeFolder
 
 RECIPES = RecipeFolder("finetune").list_names()

@@ -1,12 +1,12 @@
 """Labels: found in any order, sorted always the same way, and few enough to be names."""
 
 import pytest
+from albert.tasks.labels import Labels, build_labels, plain_label
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.data.rows import BadRow
 from albert.errors import FileFormatError
-from albert.tasks.labels import Labels, build_labels, plain_label
 
 
 @settings(deadline=None)

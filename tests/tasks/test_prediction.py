@@ -9,6 +9,11 @@ import threading
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from albert.tasks.evaluation_goal import find_goal
+from albert.tasks.examples import Numbered, TextExample
+from albert.tasks.prediction import LoadedEnsemble, predict
+from albert.tasks.prediction_input import PredictionInput, Stream, iter_arrived
+from albert.tasks.task_facts import TaskConfig
 
 import albert
 from albert.data.rows import Problems
@@ -16,11 +21,6 @@ from albert.errors import FileFormatError, InputError
 from albert.model.runtime import RuntimeSettings
 from albert.tasks import prediction
 from albert.tasks.ensemble import fit_members, read_member
-from albert.tasks.evaluation_goal import find_goal
-from albert.tasks.examples import Numbered, TextExample
-from albert.tasks.prediction import LoadedEnsemble, predict
-from albert.tasks.prediction_input import PredictionInput, Stream, iter_arrived
-from albert.tasks.task_facts import TaskConfig
 from tests.conftest import read_tree
 from tests.tasks.finetuned_folder import (
     ANSWERS,

@@ -23,7 +23,7 @@ def read_lines(tmp_path: Path, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["novels", "glue"])
-def test_ids_are_sentencepieces_own_and_spans_say_where_they_stand(name, tmp_path, published_path):
+def test_ids_are_sentencetokens_own_and_spans_say_where_they_stand(name, tmp_path, published_path):
     tokenizer = load_tokenizer(published_path)
     processor = SentencePieceProcessor(model_file=str(published_path))
     lines = read_lines(tmp_path, name)

@@ -75,19 +75,6 @@ def test_ranges_of_marks_ligatures_and_quotes():
     assert sources == ["e\u0301\u0327", " ", "ﬁ", "ﬁ", "  ", "``", "½", "½", "½"]
 
 
-def test_span_of_nothing_is_empty_and_in_its_place():
-    normalized = normalize("  ab  cd ")
-    assert normalized.span(0, 2) == (2, 4)
-    assert normalized.span(3, 3) == (6, 6)
-    assert normalized.span(5, 5) == (8, 8)
-    assert normalize("").span(0, 0) == (0, 0)
-
-
-def test_plain_text_is_aligned_and_costs_no_lists():
-    assert normalize("Plain text,\tas most is.").is_aligned
-    assert not normalize("two  spaces").is_aligned
-
-
 def test_dropped_marks_are_those_with_a_combining_class():
     # A variation selector is a non-spacing mark of class 0: the published code keeps it.
     assert unicodedata.category("\ufe0f") == "Mn"

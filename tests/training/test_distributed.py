@@ -18,8 +18,8 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from albert.data.corpus import open_corpus
 from albert.errors import EchoError
-from albert.examples.settings import ExampleSettings
 from albert.examples.batches import build_source
+from albert.examples.settings import ExampleSettings
 from albert.pretrained.folder import load_model
 from albert.progress import NullReporter
 from albert.text.folder import load_tokenizer

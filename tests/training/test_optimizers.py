@@ -6,8 +6,7 @@ from torch import nn
 
 from albert.errors import SettingsError
 from albert.model.albert_model import build_model
-from albert.model.config import ModelConfig
-from albert.model.presets import build_preset
+from albert.model.config import ModelConfig, build_preset
 from albert.model.tokens import Tokens
 from albert.settings import build_settings
 from albert.training.optimizers import (

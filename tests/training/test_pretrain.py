@@ -11,16 +11,16 @@ from unittest.mock import Mock
 import fsspec
 import pytest
 import torch
-
-import albert
 from albert.cli.doctor.checks import check_corpus
 from albert.cli.doctor.run import load_run
+
+import albert
 from albert.errors import InputError, SettingsError
 from albert.examples.settings import Objective
 from albert.model import encoder as encoder_module
 from albert.model.blocks import AttentionBlock
 from albert.pretrained.folder import load_model
-from albert.pretrained.hub import find_vocabulary_place
+from albert.pretrained.hub import find_vocabulary_path
 from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.training import loop as loop_module
 from albert.training.pretrain import PretrainJob, build_pretrain_model, open_data, pretrain, resolve_model
@@ -57,7 +57,7 @@ def test_it_learns(train, tmp_path):
 def test_a_finished_run_is_a_model(train, tmp_path):
     train()
     predictor = albert.load(tmp_path / "run")  # a run folder opens as its model
-    assert find_vocabulary_place(str(tmp_path / "run")) == tmp_path / "run" / "model"  # and its vocabulary
+    assert find_vocabulary_path(str(tmp_path / "run")) == tmp_path / "run" / "model"  # and its vocabulary
     assert len(predictor.fill_mask(["the [MASK] went to the sea ."])[0][0]) == 5
     assert {"mlm", "sop"} == set(load_model(tmp_path / "run" / "model").model.heads)
     card = (tmp_path / "run" / "model" / "README.md").read_text()

@@ -3,8 +3,7 @@
 import pytest
 
 from albert.errors import InputError, SettingsError
-from albert.model.parameters import count_parameters
-from albert.model.presets import build_preset
+from albert.model.config import build_preset, count_parameters
 from albert.training.settings import RecipeFolder, read_recipe
 
 PAPER = [

@@ -306,8 +306,8 @@ def train_vocabulary(
         return
     try:
         tokenizer = train(settings.vocab_size)
-    except (training.TooManyPiecesError, training.TooFewPiecesError) as error:
-        size = error.most if isinstance(error, training.TooManyPiecesError) else error.least
+    except (training.TooManyTokensError, training.TooFewTokensError) as error:
+        size = error.most if isinstance(error, training.TooManyTokensError) else error.least
         reporter.say(f"vocab_size {settings.vocab_size:,} does not fit this text; using {size:,}")
         tokenizer = train(size)
     with atomic_dir(out) as aside:
@@ -365,7 +365,7 @@ def summarize_run(
     """Return the values of a finished run, its section of the report, and its data."""
     import torch
 
-    from albert.model.parameters import count_parameters
+    from albert.model.config import count_parameters
     from albert.training.pretrain import PretrainJob, build_pretrain_model, open_data
     from albert.training.run_folder import keep_figures, list_records, read_pretrain_run
 

@@ -322,7 +322,7 @@ def describe_example(
     num_tokens = batch.spans.end - batch.spans.start
     span_of[batch.masked_M] = np.repeat(1 + np.arange(len(num_tokens)), num_tokens)
     tokens = [
-        TokenView(tokenizer.piece(shown), tokenizer.piece(original), span)
+        TokenView(tokenizer.token(shown), tokenizer.token(original), span)
         for shown, original, span in np.stack([batch.ids_T, originals, span_of], axis=1).tolist()
     ]
     border = int((batch.segments_T == 0).sum()) - 1  # the first [SEP]

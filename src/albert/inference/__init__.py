@@ -1,1 +1,1 @@
-"""texts → answers: a loaded model that reads text and says what it thinks."""
+"""texts → predictions: a loaded model with its tokenizer."""

@@ -1,11 +1,10 @@
-"""Predict with a loaded model: filled masks, sentence order and embeddings of texts.
+"""Predict with a loaded model: masked tokens, sentence order and embeddings of texts.
 
 Shapes: T tokens, B sequences, M masks, D hidden width, V vocabulary.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -19,20 +18,19 @@ from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, autocast, select_device
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import check_vocabulary, save_model
-from albert.text.encoding import Encoding, InputSequence
-from albert.text.tokenizer import MASK, Tokenizer
+from albert.text.tokenizer import MASK, Encoding, InputSequence, Tokenizer
 
 T = TypeVar("T")
 Pooling = Literal["mean", "cls", "pooler"]
-# About what two CPU cores keep in their caches between two layers; larger batches gained nothing.
+# About what fits into the caches of two CPU cores; larger batches were not faster.
 MAX_BATCH_TOKENS = 4096
-_MAX_TEXTS = 4096  # at a time: what is known of each is more than its vector
-_MAX_MASKS = 512  # at a time: each has a row as long as the vocabulary
+_MAX_TEXTS = 4096  # at a time, to bound the memory
+_MAX_MASKS = 512  # at a time: each has a row of logits over the vocabulary
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A piece that may stand at a mask: its text, its id, and how likely the model finds it."""
+    """A token for a mask: its text, its id and its probability."""
 
     text: str
     id: int
@@ -41,25 +39,25 @@ class Candidate:
 
 @dataclass(frozen=True)
 class OrderAnswer:
-    """How likely it is that the two texts stand in their original order."""
+    """The probability that two texts are in their original order."""
 
     in_order: float
 
     @property
     def is_swapped(self) -> bool:
-        """Whether the model thinks that the second text came first."""
+        """Whether the second text probably came first."""
         return self.in_order < 0.5
 
 
 class Predictor:
-    """What any model answers: a model, its tokenizer and a device, in evaluation mode.
+    """Predict with any model: a model and its tokenizer on a device, in evaluation mode.
 
-    Every method takes many texts, sorts them into batches itself and answers in their order. `depth` runs
-    fewer layers than the model has, or more where they are all one. Refused: one text that is not in a list,
-    one longer than the model reads, and a question that the model has no head for.
+    Every method takes a list of texts, batches them and returns predictions in their order. `depth` is the
+    number of layers: fewer than the model has, or more if it shares all of them. An InputError is raised for
+    a text that is not in a list, a text that is too long, and a prediction for which the model has no head.
     """
 
-    default_pooling: str = "mean"  # of embeddings; a folder may say otherwise
+    default_pooling: str = "mean"  # of embeddings; a folder may set another
     default_is_normalised: bool = False
 
     def __init__(
@@ -69,36 +67,42 @@ class Predictor:
         check_vocabulary(model.config, tokenizer)
         self.device = select_device(runtime.device)
         self.precision = runtime.precision
-        autocast(self.device, self.precision)  # refused now rather than at the first text
+        autocast(self.device, self.precision)  # fails here instead of at the first text
         self.model = model.to(self.device).eval()
         self.tokenizer = tokenizer
 
     def fill_mask(
         self, texts: Iterable[str], *, top: int = 5, depth: int | None = None
     ) -> list[list[list[Candidate]]]:
-        """For each text, for each `[MASK]` in it, the `top` likeliest pieces, the likeliest first.
+        """Predict the tokens of each `[MASK]`.
 
-        Refused: a text without a `[MASK]`.
+        Args:
+            texts: Texts with at least one `[MASK]` each.
+            top: The number of candidates.
+            depth: The number of layers.
+
+        Returns:
+            For each text and each `[MASK]` in it, the `top` most probable tokens, the best first.
+
+        Raises:
+            InputError: If a text has no `[MASK]`, or `top` exceeds the vocabulary.
         """
         self.model.head("mlm")
         texts = _as_texts(texts)
-        if not isinstance(top, Integral) or not 1 <= top <= self.tokenizer.vocab_size:
-            raise InputError(
-                f"top is {top}; it must be a whole number from 1 to the vocabulary's "
-                f"{self.tokenizer.vocab_size}"
-            )
+        if not 1 <= top <= self.tokenizer.vocab_size:
+            raise InputError(f"top is {top}; it must be from 1 to the {self.tokenizer.vocab_size} tokens")
         for number, text in enumerate(texts, start=1):
             if MASK not in text:
-                raise InputError(f"text {number} has no {MASK}; put one where a word is to be guessed")
+                raise InputError(f"text {number} has no {MASK}; put one where a word is to be predicted")
         sequences = [self._frame(self.tokenizer.encode(text, masks=True)) for text in texts]
 
         def read_masks(tokens: Tokens, last_TD: Tensor) -> list[list[list[Candidate]]]:
             is_mask_T = tokens.ids_T == self.tokenizer.mask_id
-            places_M = is_mask_T.nonzero().squeeze(1)
+            indices_M = is_mask_T.nonzero().squeeze(1)
             found = [
                 candidates
-                for some_M in places_M.split(_MAX_MASKS)
-                for candidates in self._rank_words(last_TD, some_M, top=top)
+                for some_M in indices_M.split(_MAX_MASKS)
+                for candidates in self._rank_tokens(last_TD[some_M], top=top)
             ]
             counts = [int(part.sum()) for part in is_mask_T.cpu().split(tokens.lengths)]
             rest = iter(found)
@@ -109,15 +113,19 @@ class Predictor:
     def sentence_order(
         self, pairs: Iterable[tuple[str, str]], *, depth: int | None = None
     ) -> list[OrderAnswer]:
-        """For each pair, how likely it is that the first text came before the second.
+        """Predict the probability that the first text of each pair comes before the second.
 
-        Refused: what is not a pair of texts, and a model with only one kind of segment.
+        Args:
+            pairs: Pairs of consecutive texts.
+            depth: The number of layers.
+
+        Returns:
+            A probability for each pair.
+
+        Raises:
+            InputError: If an item is not a pair of texts, or the model has no sop head.
         """
         head = self.model.head("sop")
-        if self.model.config.type_vocab_size < 2:
-            raise InputError("this model has type_vocab_size 1 and cannot tell two texts apart; load another")
-        if not isinstance(pairs, Iterable):
-            raise InputError(f"the pairs are {pairs!r}; give a list of pairs of texts")
         checked = [_as_texts(pair) for pair in pairs]
         for number, pair in enumerate(checked, start=1):
             if len(pair) != 2:
@@ -138,14 +146,23 @@ class Predictor:
         is_normalised: bool | None = None,
         depth: int | None = None,
     ) -> NDArray[np.float32]:
-        """One vector a text, [texts, hidden_size]: the mean of its tokens, its [CLS], or the pooler's.
+        """Compute a vector for each text.
 
-        `pooling` is mean, cls or pooler. With `is_normalised` each has the length 1, and their products are
-        cosines. Without either, it is as an embedding model's folder says; else the mean, as long as it is.
+        Args:
+            texts: The texts.
+            pooling: mean (of the tokens), cls or pooler; by default that of the model's folder, or mean.
+            is_normalised: Whether to scale vectors to length 1; by default as in the model's folder, or no.
+            depth: The number of layers.
+
+        Returns:
+            An array [texts, hidden_size].
+
+        Raises:
+            InputError: If a text is too long.
         """
         chosen = self.default_pooling if pooling is None else pooling
         if chosen not in get_args(Pooling):
-            origin = "pooling" if pooling is not None else "the pooling of this model's folder"
+            origin = "pooling" if pooling is not None else "the pooling in this model's folder"
             raise InputError(f"{origin} is {chosen!r}; there are {', '.join(get_args(Pooling))}")
         listed = _as_texts(texts)
 
@@ -156,15 +173,12 @@ class Predictor:
             return list(pooled_BD.float())
 
         if len(listed) > _MAX_TEXTS:
-            # Find texts that are too long before the work for all others is done. A text of few characters
-            # has no more tokens than that, except for the rarest characters.
+            # Find texts that are too long before the others are encoded. A text has hardly ever more tokens
+            # than characters.
             limit = self.model.config.max_position_embeddings - 2  # [CLS] and [SEP]
-            long = [place for place, text in enumerate(listed) if len(text) > limit]
-            for start in range(0, len(long), _MAX_TEXTS):
-                places = long[start : start + _MAX_TEXTS]
-                encodings = self.tokenizer.encode_batch([listed[place] for place in places])
-                for place, encoding in zip(places, encodings, strict=True):
-                    self._check_lengths([self._frame_text(encoding)], start=place)
+            for index, text in enumerate(listed):
+                if len(text) > limit:
+                    self._check_lengths([self._frame_text(self.tokenizer.encode(text))], start=index)
         found = [np.zeros((0, self.model.config.hidden_size), np.float32)]
         for start in range(0, len(listed), _MAX_TEXTS):
             encodings = self.tokenizer.encode_batch(listed[start : start + _MAX_TEXTS])
@@ -180,12 +194,11 @@ class Predictor:
         """Write the model and its vocabulary as a folder that `albert.load` and `transformers` open."""
         save_model(Path(folder), self.model, tokenizer=self.tokenizer)
 
-    def _rank_words(self, last_TD: Tensor, places_M: Tensor, *, top: int) -> list[list[Candidate]]:
-        """In full precision, also where the encoder has none: in bf16 likely words would tie."""
+    def _rank_tokens(self, states_MD: Tensor, *, top: int) -> list[list[Candidate]]:
+        """Find the best tokens, in full precision even under autocast: in bf16 there would be ties."""
         with torch.autocast(self.device.type, enabled=False):
-            states_MD = last_TD.index_select(0, places_M).float()
-            probabilities_MV = self.model.predict_words(states_MD).softmax(-1)
-        # A table may have more rows than the vocabulary has pieces.
+            probabilities_MV = self.model.predict_words(states_MD.float()).softmax(-1)
+        # The embedding table may have more rows than the vocabulary has tokens.
         best = probabilities_MV[:, : self.tokenizer.vocab_size].topk(top)
         return [
             [Candidate(self.tokenizer.decode([i]), i, p) for i, p in zip(ids, values, strict=True)]
@@ -196,7 +209,7 @@ class Predictor:
         return self.tokenizer.build_sequence(first, second)
 
     def _frame_text(self, encoding: Encoding) -> InputSequence:
-        """A text alone, to be made a vector of."""
+        """Build the input of a text to embed."""
         return self._frame(encoding)
 
     def _run(
@@ -207,9 +220,9 @@ class Predictor:
         depth: int | None,
         start: int = 0,
     ) -> list[T]:
-        """Encode in batches and read each; answers come back in the order of the sequences."""
+        """Encode in batches and `read` each; return the results in the order of the sequences."""
         self._check_lengths(sequences, start=start)
-        answers: dict[int, T] = {}
+        results: dict[int, T] = {}
         lengths = [len(sequence.ids) for sequence in sequences]
         with torch.inference_mode(), autocast(self.device, self.precision):
             for batch in iter_batches(lengths, max_tokens=MAX_BATCH_TOKENS):
@@ -219,29 +232,27 @@ class Predictor:
                     device=self.device,
                 )
                 last_TD = self.model(tokens, depth=depth).last_TD
-                answers.update(zip(batch, read(tokens, last_TD), strict=True))
-        return [answers[i] for i in range(len(sequences))]
+                results.update(zip(batch, read(tokens, last_TD), strict=True))
+        return [results[i] for i in range(len(sequences))]
 
     def _check_lengths(self, sequences: Sequence[InputSequence], *, start: int) -> None:
         limit = self.model.config.max_position_embeddings
         for number, sequence in enumerate(sequences, start=start + 1):
             if len(sequence.ids) > limit:
                 raise InputError(
-                    f"text {number} has {len(sequence.ids)} pieces with its borders and the model reads "
-                    f"{limit}; shorten it, or split it into several texts"
+                    f"text {number} has {len(sequence.ids)} tokens with [CLS] and [SEP], more than the "
+                    f"model's {limit}; shorten it, or split it into several texts"
                 )
 
 
 def _as_texts(texts: Iterable[str]) -> list[str]:
-    """The texts as a list; one text alone, which would be taken letter by letter, is refused."""
-    if isinstance(texts, str):
-        raise InputError(f"{texts[:40]!r} is one text; give a list of texts")
-    if not isinstance(texts, Iterable):
-        raise InputError(f"the texts are {texts!r}; give a list of texts")
+    """Return the texts as a list; reject a single text, which is an iterable of letters."""
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InputError(f"expected a list of texts, got {repr(texts)[:40]}")
     listed = list(texts)
     for number, text in enumerate(listed, start=1):
         if not isinstance(text, str):
-            raise InputError(f"text {number} is {text!r}; give texts (str)")
+            raise InputError(f"text {number} is {text!r}, not a str")
     return listed
 
 

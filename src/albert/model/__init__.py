@@ -1,1 +1,1 @@
-"""ids → vectors → logits: configuration, sharing, encoder and heads. Pure torch: no files, no losses."""
+"""ids → vectors → logits: config, encoder and heads."""

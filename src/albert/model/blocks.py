@@ -1,6 +1,12 @@
-"""The two blocks of a layer, attention and feed-forward, and the activations.
+"""The two blocks of a layer, attention and feed-forward, on a flat batch.
 
-Shapes: T tokens, B sequences, D hidden width, F feed-forward width, N heads, H width of a head.
+Attention was chosen by measurement (bench/attention.py, docs/benchmarks.md): sequences of equal length are
+one view of the flat tensors and one call of the fused kernel. On the CPU it is about as fast as a loop over
+single sequences on long ragged batches and nearly twice as fast on many short ones; padding the batch costs
+up to five times as much, nested tensors far more.
+
+Shapes: T tokens, B sequences, D hidden width, F feed-forward width, N heads, H width of a head, R sequences
+in a run, L length of a run's sequences.
 """
 
 import math
@@ -10,42 +16,31 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from albert.model.attention import attend, attend_first, attend_visibly
 from albert.model.config import Activation, ModelConfig
-from albert.model.layout import Layout, Wanted, gather_rows
+from albert.model.tokens import Layout, Wanted, gather_rows, opaque
 
 _SLOPE = 2 * math.sqrt(2 / math.pi)
 _CUBE = _SLOPE * 0.044715
-# Numbers that fit into two cores' caches with what is computed from them.
+# Numbers that fit into the caches of two cores with what is computed from them.
 _CHUNK = 1 << 18
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU by the tanh approximation: `gelu` in ALBERT's own configs, `gelu_new` in Hugging Face's."""
+    """GELU with the tanh approximation: `gelu` in ALBERT's configs, `gelu_new` in Hugging Face's."""
     return F.gelu(x, approximate="tanh")
 
 
 def gelu_tanh_in_place(x: Tensor) -> Tensor:
-    """The same as x·σ(2√(2/π)(x + 0.044715·x³)), over x itself and piece by piece in the cache.
+    """Overwrite x by x·σ(2√(2/π)(x + 0.044715·x³)), in parts that fit into the cache.
 
-    For CPUs, without gradients: most have no fast tanh, and this and the saved copy make the feed-forward
-    block 6% faster. With gradients torch's own kernel was the faster one (docs/log.md).
+    On CPUs without gradients this makes the feed-forward block 6% faster: most have no fast tanh, and no copy
+    is made. With gradients torch's own kernel was faster (docs/log.md).
     """
     for part in x.view(-1).split(_CHUNK):
         gate = part * part
         gate.mul_(_CUBE).add_(_SLOPE).mul_(part).sigmoid_()
         part.mul_(gate)
     return x
-
-
-def can_overwrite(x: Tensor) -> bool:
-    """Whether `gelu_tanh_in_place` is right and worth it for this tensor."""
-    return (
-        not x.requires_grad
-        and x.device.type == "cpu"
-        and x.dtype == torch.float32
-        and not torch.compiler.is_compiling()
-    )
 
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -56,13 +51,13 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 
 
 class AttentionBlock(nn.Module):
-    """LN(x + drop(attention(x))); the norm belongs to the block before it, so it is shared with it."""
+    """LN(x + drop(attention(x))); the norm is shared with the block."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         width = config.hidden_size
-        # Three maps rather than one of 3·D: LAMB's trust ratio is taken for each tensor, and fusing them
-        # gained nothing on the CPU (docs/log.md).
+        # Three maps instead of one of 3·D: LAMB has a trust ratio for each tensor, and a fused map was not
+        # faster on the CPU (docs/log.md).
         self.query = nn.Linear(width, width)
         self.key = nn.Linear(width, width)
         self.value = nn.Linear(width, width)
@@ -79,35 +74,35 @@ class AttentionBlock(nn.Module):
         probabilities: list[list[Tensor]] | None = None,
         wanted: Wanted | None = None,
     ) -> Tensor:
-        """Mix each sequence; where a list is given, the probabilities of this layer are added to it.
+        """Attend within each sequence, and compute the output for the `wanted` tokens only.
 
-        Every token is looked at, but where some are `wanted` only those go on.
+        If a list is given, the attention probabilities are appended to it.
         """
         if wanted is not None and wanted.is_first and probabilities is None and self._has_plain_maps:
-            return self._mix_first(x_TD, layout, wanted.places_P)
+            return self._attend_first(x_TD, layout, wanted.indices_P)
         heads = (x_TD.shape[0], self.num_heads, -1)
         q_TNH, k_TNH, v_TNH = (part(x_TD).view(heads) for part in (self.query, self.key, self.value))
         dropout = self.probability_dropout if self.training else 0.0
         if probabilities is None:
             mixed_TNH = attend(q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout)
         else:
-            mixed_TNH, seen = attend_visibly(q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout)
-            probabilities.append(seen)
+            mixed_TNH, found = attend_with_probabilities(q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout)
+            probabilities.append(found)
         mixed_TD = mixed_TNH.reshape(x_TD.shape)
         if wanted is not None:
-            x_TD, mixed_TD = gather_rows(x_TD, wanted.places_P), gather_rows(mixed_TD, wanted.places_P)
+            x_TD, mixed_TD = gather_rows(x_TD, wanted.indices_P), gather_rows(mixed_TD, wanted.indices_P)
         return self._add(x_TD, mixed_TD)
 
     @property
     def _has_plain_maps(self) -> bool:
-        """Whether keys and values are made by weights alone: an adapter in their place has to be called."""
+        """Whether keys and values are plain linear maps, not adapters that have to be called."""
         return type(self.key) is nn.Linear and type(self.value) is nn.Linear
 
-    def _mix_first(self, x_TD: Tensor, layout: Layout, first_B: Tensor) -> Tensor:
-        """The first token of each sequence, in the order of `first_B`: no other is mapped."""
+    def _attend_first(self, x_TD: Tensor, layout: Layout, first_B: Tensor) -> Tensor:
+        """Compute only the first token of each sequence, in the order of `first_B`."""
         x_BD = gather_rows(x_TD, first_B)
         dropout = self.probability_dropout if self.training else 0.0
-        # Runs of equal length are neighbours in the computed order.
+        # Runs of equal length are neighbors in the computed order.
         order_B = first_B.argsort()
         query_BNH = gather_rows(self.query(x_BD), order_B).view(len(first_B), self.num_heads, -1)
         mixed_BNH = attend_first(
@@ -121,7 +116,7 @@ class AttentionBlock(nn.Module):
 
 
 class FeedForwardBlock(nn.Module):
-    """LN(x + drop(W2·act(W1·x))); its dropout is the one that public implementations leave out."""
+    """LN(x + drop(W2·act(W1·x))); public implementations omit this dropout."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -132,12 +127,110 @@ class FeedForwardBlock(nn.Module):
         self.dropout = config.hidden_dropout_prob
 
     def forward(self, x_TD: Tensor) -> Tensor:
-        y_TD = self.output(self._activate(self.inner(x_TD)))
+        inner_TF = self.inner(x_TD)
+        can_overwrite = (
+            not inner_TF.requires_grad
+            and inner_TF.device.type == "cpu"
+            and inner_TF.dtype == torch.float32
+            and not torch.compiler.is_compiling()
+            and not self.inner._forward_hooks  # a hook may have kept the output
+        )
+        is_fast = can_overwrite and self.activation is gelu_tanh
+        activated_TF = gelu_tanh_in_place(inner_TF) if is_fast else self.activation(inner_TF)
+        y_TD = self.output(activated_TF)
         result: Tensor = self.norm(x_TD + F.dropout(y_TD, self.dropout, self.training))
         return result
 
-    def _activate(self, inner_TF: Tensor) -> Tensor:
-        # A hook may have kept what the linear map gave: only where nobody looks is it overwritten.
-        if self.activation is gelu_tanh and can_overwrite(inner_TF) and not self.inner._forward_hooks:
-            return gelu_tanh_in_place(inner_TF)
-        return self.activation(inner_TF)
+
+@opaque
+def attend(
+    query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, *, layout: Layout, dropout: float = 0.0
+) -> Tensor:
+    """Compute softmax attention within each sequence; `dropout` applies to the probabilities."""
+    if dropout == 0.0 and query_TNH.is_cuda and _fits_varlen_kernel(query_TNH):
+        return _attend_varlen(query_TNH, key_TNH, value_TNH, layout)
+    sizes = layout.run_sizes
+    outputs = []
+    for run, q, k, v in zip(
+        layout.runs, query_TNH.split(sizes), key_TNH.split(sizes), value_TNH.split(sizes), strict=True
+    ):
+        shape = (run.count, run.length, *q.shape[1:])
+        q_RNLH, k_RNLH, v_RNLH = (x.view(shape).transpose(1, 2) for x in (q, k, v))
+        mixed_RNLH = F.scaled_dot_product_attention(q_RNLH, k_RNLH, v_RNLH, dropout_p=dropout)
+        outputs.append(mixed_RNLH.transpose(1, 2).reshape(q.shape))
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+@opaque
+def attend_first(
+    query_BNH: Tensor, x_TD: Tensor, *, key: nn.Linear, value: nn.Linear, layout: Layout, dropout: float = 0.0
+) -> Tensor:
+    """Compute attention for one query per sequence, without the keys and values of all tokens.
+
+    q·(W x + b) is (Wᵀq)·x + q·b, and a mean of W x + b is W applied to the mean: for a single query it is
+    cheaper to map the query than every token. Sequences are in the computed order.
+    """
+    num_heads, width = query_BNH.shape[1:]
+    scaled_BNH = query_BNH / math.sqrt(width)
+    by_head = (num_heads, width, -1)
+    mapped_BND = (scaled_BNH.transpose(0, 1) @ key.weight.view(by_head)).transpose(0, 1)
+    offset_BN1 = (scaled_BNH * key.bias.view(num_heads, width)).sum(-1, keepdim=True)
+    counts = [run.count for run in layout.runs]
+    means, sums = [], []
+    for run, q, offset, x in zip(
+        layout.runs,
+        mapped_BND.split(counts),
+        offset_BN1.split(counts),
+        x_TD.split(layout.run_sizes),
+        strict=True,
+    ):
+        x_RLD = x.view(run.count, run.length, -1)
+        p_RNL = torch.softmax(q @ x_RLD.transpose(1, 2) + offset, dim=-1)
+        p_RNL = F.dropout(p_RNL, dropout, training=dropout > 0)
+        means.append(p_RNL @ x_RLD)
+        sums.append(p_RNL.sum(-1, keepdim=True))  # 1 without dropout
+    mean_NBD = torch.cat(means).transpose(0, 1)
+    mixed_NBH = mean_NBD @ value.weight.view(by_head).transpose(1, 2)
+    return mixed_NBH.transpose(0, 1) + torch.cat(sums) * value.bias.view(num_heads, width)
+
+
+@opaque
+def attend_with_probabilities(
+    query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, *, layout: Layout, dropout: float = 0.0
+) -> tuple[Tensor, list[Tensor]]:
+    """Compute `attend`, and return the probabilities [N, L, L] of each sequence before dropout, too."""
+    lengths = list(layout.lengths)
+    scale = 1.0 / math.sqrt(query_TNH.shape[-1])
+    outputs, probabilities = [], []
+    for q, k, v in zip(
+        query_TNH.split(lengths), key_TNH.split(lengths), value_TNH.split(lengths), strict=True
+    ):
+        q_NLH, k_NLH, v_NLH = (x.transpose(0, 1) for x in (q, k, v))
+        p_NLL = torch.softmax(q_NLH @ k_NLH.transpose(1, 2) * scale, dim=-1)
+        outputs.append((F.dropout(p_NLL, dropout, training=dropout > 0) @ v_NLH).transpose(0, 1))
+        probabilities.append(p_NLL)
+    return torch.cat(outputs), probabilities
+
+
+def _fits_varlen_kernel(query_TNH: Tensor) -> bool:
+    """Whether flash attention over ragged sequences can be used (never run on a GPU so far).
+
+    It needs half precision, Ampere or later and head widths in multiples of 8 up to 256. Its gradients are
+    not deterministic.
+    """
+    width = query_TNH.shape[-1]
+    return (
+        query_TNH.dtype in (torch.float16, torch.bfloat16)
+        and width % 8 == 0
+        and width <= 256
+        and torch.cuda.get_device_capability(query_TNH.device) >= (8, 0)
+    )
+
+
+def _attend_varlen(query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, layout: Layout) -> Tensor:
+    from torch.nn.attention.varlen import varlen_attn
+
+    borders, longest = layout.borders, max(run.length for run in layout.runs)
+    mixed = varlen_attn(query_TNH, key_TNH, value_TNH, borders, borders, longest, longest)
+    assert isinstance(mixed, Tensor)
+    return mixed

@@ -1,31 +1,30 @@
-"""The config of a model, its table of shared layers, and how its weights are initialized. No torch."""
+"""The config of a model, its sharing table, initialization, presets and parameter counts. No torch."""
 
-import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from albert.errors import InputError
-from albert.settings import Settings
+from albert.errors import InputError, suggest
+from albert.settings import Settings, build_settings
 
 if TYPE_CHECKING:
     from albert.model.albert_model import AlbertModel
 
-MAX_DEPTH = 1024  # layers, more than any model was built with
+MAX_DEPTH = 1024
 Sharing = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu_new", "gelu", "relu"]
-# Far above any model there is, and far below what overflows a tensor's size or takes minutes to count.
+# Far above any model, and far below what overflows the size of a tensor.
 Width = Annotated[int, Field(gt=0, le=2**24)]
 Count = Annotated[int, Field(gt=0, le=1024)]
-# Between what float32 knows from zero and where a norm no longer is one.
 Epsilon = Annotated[float, Field(ge=1e-37, le=0.1)]
 Deviation = Annotated[float, Field(gt=0.0, le=1000.0)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class ModelConfig(Settings):
-    """The shape and the arithmetic of a model. BERT is a setting of it: nothing shared, E = H.
+    """The shape of a model. BERT is a setting: `sharing="none"` and `embedding_size == hidden_size`.
 
     `hidden_act` has Hugging Face's names: `gelu_new` is the tanh approximation that ALBERT was trained
     with, `gelu` is the exact one of BERT.
@@ -49,7 +48,7 @@ class ModelConfig(Settings):
     initializer_range: Deviation = 0.02
     layer_norm_eps: Epsilon = 1e-12
     pad_token_id: Annotated[int, Field(ge=0)] = 0
-    # None: a map from E to H exactly where they differ. Hugging Face's folders have one at E = H too.
+    # None: a map from E to H if they differ. Hugging Face's ALBERT has one even if they are equal.
     has_embedding_map: bool | None = None
 
     @model_validator(mode="after")
@@ -57,17 +56,17 @@ class ModelConfig(Settings):
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
-                f"{self.num_attention_heads}; each head takes an equal share of it"
+                f"{self.num_attention_heads}"
             )
         if self.num_hidden_groups > self.num_hidden_layers:
             raise ValueError(
                 f"num_hidden_groups {self.num_hidden_groups} exceeds num_hidden_layers "
-                f"{self.num_hidden_layers}; a group owns at least one layer"
+                f"{self.num_hidden_layers}; each group needs at least one layer"
             )
         if self.sharing == "none" and self.num_hidden_groups > 1:
             raise ValueError(
-                f"num_hidden_groups {self.num_hidden_groups} with sharing=none: groups share inside "
-                "themselves; use sharing=all, or num_hidden_groups=1"
+                f"num_hidden_groups {self.num_hidden_groups} with sharing=none: groups share their "
+                "layers; use sharing=all, or num_hidden_groups=1"
             )
         if self.has_embedding_map is False and self.embedding_size != self.hidden_size:
             raise ValueError(
@@ -75,12 +74,12 @@ class ModelConfig(Settings):
                 f"{self.hidden_size}: without a map they must be equal"
             )
         if self.pad_token_id >= self.vocab_size:
-            raise ValueError(f"pad_token_id {self.pad_token_id} lies outside vocab_size {self.vocab_size}")
+            raise ValueError(f"pad_token_id {self.pad_token_id} must be below vocab_size {self.vocab_size}")
         return self
 
     @property
     def maps_embeddings(self) -> bool:
-        """Whether a linear map leads from the embeddings into the encoder."""
+        """Whether a linear map widens the embeddings from E to H."""
         if self.has_embedding_map is None:
             return self.embedding_size != self.hidden_size
         return self.has_embedding_map
@@ -92,7 +91,7 @@ class ModelConfig(Settings):
 
     @property
     def is_bert(self) -> bool:
-        """Whether this is BERT's architecture: nothing shared, and no factorised embedding."""
+        """Whether this is BERT: nothing shared, and no factorized embedding."""
         return self.sharing == "none" and not self.maps_embeddings and self.inner_group_num == 1
 
 
@@ -110,8 +109,8 @@ Layer = tuple[BlockIds, ...]
 def build_sharing_table(config: ModelConfig) -> tuple[Layer, ...]:
     """Build one row per layer; a row holds `inner_group_num` pairs of blocks that run one after another.
 
-    Paper, section 3.1: all parameters shared, attention's only, the feed-forward's only, or none. Sharing
-    happens inside a group: `num_hidden_groups` groups own consecutive runs of layers.
+    Cross-layer parameter sharing (paper, section 3.1): all parameters, only those of attention, only those of
+    the feed-forward blocks, or none. `num_hidden_groups` groups of consecutive layers share separately.
     """
     inner = config.inner_group_num
     rows = []
@@ -137,53 +136,161 @@ def count_blocks(config: ModelConfig) -> BlockIds:
 def select_layers(table: tuple[Layer, ...], *, depth: int | None, is_fully_shared: bool) -> tuple[Layer, ...]:
     """Select the rows of a forward pass through `depth` layers.
 
-    More layers than the model has are possible only where every layer is the same block.
+    More layers than the model has are possible only if every layer is the same block.
     """
     if depth is None:
         return table
-    try:
-        depth = operator.index(depth)
-    except TypeError:
-        raise InputError(f"depth is {depth!r}; it must be a whole number") from None
-    if depth < 1:
-        raise InputError(f"depth is {depth}; it must be at least 1")
-    if depth > MAX_DEPTH:
-        raise InputError(f"depth is {depth}; it must be at most {MAX_DEPTH}")
-    if depth == len(table):
-        return table
-    if depth < len(table):
+    if not 1 <= depth <= MAX_DEPTH:
+        raise InputError(f"depth is {depth}; it must be from 1 to {MAX_DEPTH}")
+    if depth <= len(table):
         return table[:depth]
     if not is_fully_shared:
         raise InputError(
-            f"depth is {depth} but this model has {len(table)} layers that are not all one; only a model "
-            "that shares all its layers can run deeper than it was built"
+            f"depth is {depth}, but this model has {len(table)} layers with different weights; only a model "
+            "that shares all layers can run deeper"
         )
     return (table[0],) * depth
 
 
 @dataclass(frozen=True)
-class FreshStart:
+class Initialization:
     """How the initialization differs from the published one.
 
-    `has_waves` initializes the position embeddings as waves; `num_matching_heads` heads of each block attend
-    to the same word.
+    `has_waves` makes the position embeddings sinusoidal; `num_matching_heads` heads of each block attend to
+    the same word.
     """
 
     has_waves: bool = False
     num_matching_heads: int = 0
 
     def apply(self, model: "AlbertModel") -> None:
-        """Change the fresh weights of a model."""
-        from albert.model.albert_model import spread_positions
-        from albert.model.word_matching import WordMatching
+        """Change the initial weights of a model."""
+        from albert.model.initialization import WordMatching, init_sinusoidal
 
         if self.has_waves:
-            spread_positions(model.encoder.embeddings.position.weight, std=model.config.initializer_range)
+            init_sinusoidal(model.encoder.embeddings.position.weight, std=model.config.initializer_range)
         if self.num_matching_heads:
             WordMatching(model.encoder, num_heads=self.num_matching_heads).apply()
 
     def __str__(self) -> str:
-        parts = ["positions as waves" if self.has_waves else "positions at random"]
+        parts = ["sinusoidal positions" if self.has_waves else "random positions"]
         if self.num_matching_heads:
-            parts.append(f"{self.num_matching_heads} of the heads made to look for the same word")
+            parts.append(f"{self.num_matching_heads} word-matching heads")
         return ", ".join(parts)
+
+
+# Presets: the models of the paper, the published second versions, BERT, and two for CPUs.
+
+_DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+
+
+def _albert(layers: int, hidden: int, heads: int) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * hidden,
+    }
+
+
+def _bert(layers: int, hidden: int) -> dict[str, Any]:
+    # V is the paper's 30,000, so that the comparison is one of architectures.
+    shape = _albert(layers, hidden, hidden // 64)
+    return {**shape, **_DROPOUT, "embedding_size": hidden, "sharing": "none", "hidden_act": "gelu"}
+
+
+# xlarge has the 16 heads of its published config; the paper's rule, H/64, would give 32.
+_BASE, _LARGE = _albert(12, 768, 12), _albert(24, 1024, 16)
+_XLARGE, _XXLARGE = _albert(24, 2048, 16), _albert(12, 4096, 64)
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "albert-base-v1": {**_BASE, **_DROPOUT},
+    "albert-large-v1": {**_LARGE, **_DROPOUT},
+    "albert-xlarge-v1": {**_XLARGE, **_DROPOUT},
+    "albert-xxlarge-v1": _XXLARGE,
+    "albert-base-v2": _BASE,
+    "albert-large-v2": _LARGE,
+    "albert-xlarge-v2": _XLARGE,
+    "albert-xxlarge-v2": _XXLARGE,
+    "bert-base": _bert(12, 768),
+    "bert-large": _bert(24, 1024),
+    "bert-xlarge": _bert(24, 2048),
+    "small": {**_albert(12, 512, 8), "vocab_size": 16_000},
+    "nano": {**_albert(6, 256, 4), "vocab_size": 8_000},
+}
+# The paper's own names mean its own models: those with dropout.
+ALIASES: dict[str, str] = {
+    "albert-base": "albert-base-v1",
+    "albert-large": "albert-large-v1",
+    "albert-xlarge": "albert-xlarge-v1",
+    "albert-xxlarge": "albert-xxlarge-v1",
+}
+
+
+def build_preset(name: str, *, overrides: Iterable[str] = ()) -> ModelConfig:
+    """Build the config of a preset, with `key=value` overrides."""
+    known = {**PRESETS, **ALIASES}
+    if name not in known:
+        raise InputError(f"unknown preset {name!r}; {suggest(name, known)}")
+    return build_settings(
+        ModelConfig,
+        values=PRESETS[ALIASES.get(name, name)],
+        overrides=overrides,
+        source=f"preset {name}",
+    )
+
+
+PRETRAINING_HEADS = ("mlm", "sop")
+
+
+@dataclass(frozen=True)
+class ParameterCount:
+    """Number of parameters by part; tied and shared tensors count once."""
+
+    embeddings: int
+    embedding_map: int
+    attention: int
+    ffn: int
+    pooler: int
+    heads: int
+
+    @property
+    def encoder(self) -> int:
+        """Everything up to the last hidden state."""
+        return self.embeddings + self.embedding_map + self.attention + self.ffn
+
+    @property
+    def backbone(self) -> int:
+        """The encoder with its pooler, as in the paper's tables."""
+        return self.encoder + self.pooler
+
+    @property
+    def total(self) -> int:
+        return self.backbone + self.heads
+
+
+def count_parameters(config: ModelConfig, *, heads: Iterable[str] = PRETRAINING_HEADS) -> ParameterCount:
+    """Count the model of `config` with a pooler and the given pretraining heads (mlm, sop, nsp)."""
+    vocab, e, h, f = config.vocab_size, config.embedding_size, config.hidden_size, config.intermediate_size
+    blocks = count_blocks(config)
+    head_sizes = {
+        "mlm": _linear(h, e) + _norm(e) + vocab,  # the word table itself is tied to the embeddings
+        "sop": _linear(h, 2),
+        "nsp": _linear(h, 2),
+    }
+    return ParameterCount(
+        embeddings=(vocab + config.max_position_embeddings + config.type_vocab_size) * e + _norm(e),
+        embedding_map=_linear(e, h) if config.maps_embeddings else 0,
+        attention=blocks.attention * (4 * _linear(h, h) + _norm(h)),
+        ffn=blocks.ffn * (_linear(h, f) + _linear(f, h) + _norm(h)),
+        pooler=_linear(h, h),
+        heads=sum(head_sizes[head] for head in heads),
+    )
+
+
+def _linear(inputs: int, outputs: int) -> int:
+    return inputs * outputs + outputs
+
+
+def _norm(width: int) -> int:
+    return 2 * width

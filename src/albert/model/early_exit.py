@@ -1,6 +1,6 @@
 """Patience-based early exit: each sequence leaves the batch when enough layers agree on it.
 
-PABEE (Zhou et al., 2020), in batches: sequences that have left are computed no further.
+PABEE (Zhou et al., 2020), in batches: sequences that have left are not computed further.
 
 Shapes: T tokens, B sequences of the batch, S of them still in it, D hidden width, K labels.
 """
@@ -10,29 +10,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
-from albert.model.layout import Bools, Layout, Wanted, gather_rows
-from albert.model.tokens import Tokens
+from albert.model.tokens import Bools, Ints, Layout, Tokens, Wanted, gather_rows
 
-Places = NDArray[np.int64]
-# Whether two rows of logits, of one layer and the next, say the same: [S, K] and [S, K] give [S].
+# Whether the logits of one layer and the next agree: [S, K] and [S, K] give [S].
 Agreement = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class EarlyAnswers:
-    """The logits of each sequence and the number of layers that it took."""
+class EarlyExitOutput:
+    """The logits of each sequence, and the number of layers it was computed with."""
 
     logits_BK: Tensor
-    num_layers: Places
+    num_layers: Ints
 
 
 def classify_after(model: AlbertModel, first_BD: Tensor, *, num_layers: int) -> Tensor:
-    """Logits [B, K] from the first tokens after so many layers; all layers share the pooler."""
+    """Compute logits [B, K] from the first tokens after `num_layers` layers; all layers share the pooler."""
     exits = model.head("exits")
     is_early = num_layers < model.config.num_hidden_layers
     head = exits.get_submodule(str(num_layers - 1)) if is_early else model.head("classification")
@@ -41,7 +38,7 @@ def classify_after(model: AlbertModel, first_BD: Tensor, *, num_layers: int) -> 
 
 
 def classify_every_layer(model: AlbertModel, tokens: Tokens, *, depth: int | None = None) -> list[Tensor]:
-    """The logits [B, K] after each layer, in the order of the batch: what exits are trained with."""
+    """Compute the logits [B, K] after each layer, in the order of the batch; exits are trained with them."""
     layers, layout = model.encoder.select_layers(depth), model.encoder.lay_out(tokens)
     x_TD = model.encoder.embed(tokens, layout)
     first = Wanted(layout.find(tokens.first_B), is_first=True)
@@ -49,7 +46,7 @@ def classify_every_layer(model: AlbertModel, tokens: Tokens, *, depth: int | Non
     for number, layer in enumerate(layers, start=1):
         is_last = number == len(layers)
         x_TD = model.encoder.run_layer(x_TD, layer, layout, first if is_last else None)
-        first_BD = x_TD if is_last else gather_rows(x_TD, first.places_P)
+        first_BD = x_TD if is_last else gather_rows(x_TD, first.indices_P)
         found.append(classify_after(model, first_BD, num_layers=number))
     return found
 
@@ -60,9 +57,9 @@ class _Remaining:
 
     x_TD: Tensor
     layout: Layout
-    places: Places  # of each sequence in the batch as it came
-    num_same: Places  # layers in a row that said the same of it
-    logits_SK: Tensor | None = None  # what the last of them said
+    indices: Ints  # of each sequence in the batch
+    num_same: Ints  # layers in a row that agreed on it
+    logits_SK: Tensor | None = None  # of the last layer
 
     def keep(self, is_kept: Bools) -> "_Remaining":
         if is_kept.all():
@@ -70,7 +67,7 @@ class _Remaining:
         layout, rows_T = self.layout.keep(is_kept)
         logits_SK = None if self.logits_SK is None else self.logits_SK[torch.from_numpy(is_kept)]
         x_TD = self.x_TD.index_select(0, rows_T)
-        return _Remaining(x_TD, layout, self.places[is_kept], self.num_same[is_kept], logits_SK)
+        return _Remaining(x_TD, layout, self.indices[is_kept], self.num_same[is_kept], logits_SK)
 
     def compare(self, logits_SK: Tensor, agree: Agreement) -> Bools:
         """Find the sequences for which a layer agrees with the layer before it."""
@@ -80,41 +77,41 @@ class _Remaining:
         return same
 
 
-def answer_early(
+def classify_with_exits(
     model: AlbertModel, tokens: Tokens, *, patience: int, agree: Agreement, depth: int | None = None
-) -> EarlyAnswers:
+) -> EarlyExitOutput:
     """Classify each sequence as soon as a layer agrees with the `patience` layers before it.
 
-    Where that never happens, the last layer decides (of `depth`, or of all).
+    If that never happens, the last layer decides (of `depth`, or of all).
     """
     if patience < 1:
         raise InputError(f"patience is {patience}; it must be at least 1")
     encoder = model.encoder
     layers, layout = encoder.select_layers(depth), encoder.lay_out(tokens)
-    first_places = layout.find(tokens.first_B).argsort().cpu().numpy()
-    rest = _Remaining(encoder.embed(tokens, layout), layout, first_places, np.zeros_like(first_places))
-    places, answers, nums_layers = [], [], []
+    order = layout.find(tokens.first_B).argsort().cpu().numpy()
+    rest = _Remaining(encoder.embed(tokens, layout), layout, order, np.zeros_like(order))
+    indices, logits, num_layers = [], [], []
     for number, layer in enumerate(layers, start=1):
         is_last = number == len(layers)
         may_leave = (rest.num_same >= patience) | is_last
         if may_leave.any():
-            # This layer is computed for the first tokens alone, to see who leaves.
-            asked = rest.keep(may_leave)
-            first = Wanted(asked.layout.first_B, is_first=True)
-            first_SD = encoder.run_layer(asked.x_TD, layer, asked.layout, first)
+            # Compute this layer only for the first tokens, to see which sequences leave.
+            leaving = rest.keep(may_leave)
+            first = Wanted(leaving.layout.first_B, is_first=True)
+            first_SD = encoder.run_layer(leaving.x_TD, layer, leaving.layout, first)
             logits_SK = classify_after(model, first_SD, num_layers=number)
-            leaves = np.full(len(logits_SK), True) if is_last else asked.compare(logits_SK, agree)
-            places.append(asked.places[leaves])
-            answers.append(logits_SK[torch.from_numpy(leaves)])
-            nums_layers.append(np.full(leaves.sum(), number))
+            leaves = np.full(len(logits_SK), True) if is_last else leaving.compare(logits_SK, agree)
+            indices.append(leaving.indices[leaves])
+            logits.append(logits_SK[torch.from_numpy(leaves)])
+            num_layers.append(np.full(leaves.sum(), number))
             may_leave[may_leave] = leaves
             rest = rest.keep(~may_leave)
-        if not len(rest.places):
+        if not len(rest.indices):
             break
         x_TD = encoder.run_layer(rest.x_TD, layer, rest.layout)
         first_SD = x_TD.index_select(0, rest.layout.first_B)
         logits_SK = classify_after(model, first_SD, num_layers=number)
         num_same = np.where(rest.compare(logits_SK, agree), rest.num_same + 1, 1)
         rest = replace(rest, x_TD=x_TD, num_same=num_same, logits_SK=logits_SK)
-    order = np.concatenate(places).argsort()
-    return EarlyAnswers(torch.cat(answers)[torch.from_numpy(order)], np.concatenate(nums_layers)[order])
+    order = np.concatenate(indices).argsort()
+    return EarlyExitOutput(torch.cat(logits)[torch.from_numpy(order)], np.concatenate(num_layers)[order])

@@ -1,4 +1,4 @@
-"""The encoder: factorized embeddings and the layers.
+"""The encoder: factorized embeddings, and a few blocks that are called many times.
 
 Shapes: T tokens, P of them, E embedding width, D hidden width.
 """
@@ -13,16 +13,15 @@ from torch.utils.checkpoint import checkpoint
 from albert.errors import InputError
 from albert.model.blocks import AttentionBlock, FeedForwardBlock
 from albert.model.config import Layer, ModelConfig, build_sharing_table, count_blocks, select_layers
-from albert.model.layout import Layout, Wanted, build_layout, opaque
-from albert.model.tokens import Tokens
+from albert.model.tokens import Layout, Tokens, Wanted, build_layout, opaque
 
 
 @dataclass(frozen=True)
 class EncoderOutput:
-    """What the layers gave, in the order of the batch.
+    """Hidden states and attention probabilities, in the order of the batch.
 
-    `hidden_states` holds the embeddings and then the state after each layer; `attentions` one entry a step
-    (layers × inner blocks), which is one tensor [heads, length, length] a sequence.
+    `hidden_states` holds the embeddings and then the state after each layer. `attentions` has an entry for
+    each step (layers × inner blocks), with a tensor [heads, length, length] for each sequence.
     """
 
     last_TD: Tensor
@@ -31,10 +30,9 @@ class EncoderOutput:
 
 
 class Embeddings(nn.Module):
-    """Three small tables of width E, one norm, and a map from E to D (paper, section 3.1).
+    """Factorized embeddings (paper, section 3.1): tables of width E, a norm, and a linear map from E to D.
 
-    V·E + E·D parameters instead of V·D: words are looked up in a narrow space and widened once. There is
-    no map where E = D, unless a loaded folder brought one.
+    V·E + E·D parameters instead of V·D. There is no map if E = D, unless a loaded folder has one.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -48,21 +46,21 @@ class Embeddings(nn.Module):
         self.dropout = config.hidden_dropout_prob
 
     def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor) -> Tensor:
-        """Look up, add, normalize, drop, widen; raise an InputError for two segments if the model has one."""
+        """Embed the tokens; raise an InputError for two segments if the model has only one."""
         if self.segment.num_embeddings == 1 and bool(segments_T.any()):
-            raise InputError("this model has type_vocab_size 1 and cannot tell two texts apart; load another")
+            raise InputError("this model has type_vocab_size 1 and does not support pairs of texts")
         x_TE = self.word(ids_T) + self.segment(segments_T) + self.position(positions_T)
         x_TE = F.dropout(self.norm(x_TE), self.dropout, self.training)
         return x_TE if self.map is None else self.map(x_TE)
 
 
 def _build_table(num_rows: int, width: int) -> nn.Embedding:
-    """A table of zeros, to be drawn with all weights: torch would import its compiler to draw mere shapes."""
+    """Build a table of zeros; drawing it on the meta device would make torch import its compiler."""
     return nn.Embedding(num_rows, width, _weight=torch.zeros(num_rows, width))
 
 
 class Encoder(nn.Module):
-    """The paper's idea in one loop: few blocks, called many times."""
+    """Cross-layer parameter sharing (paper, section 3.1): a table says which blocks each layer calls."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -81,19 +79,19 @@ class Encoder(nn.Module):
         depth: int | None = None,
         with_hidden_states: bool = False,
         with_attentions: bool = False,
-        places_P: Tensor | None = None,
+        indices_P: Tensor | None = None,
         first_only: bool = False,
     ) -> EncoderOutput:
         """Run `depth` layers (all of them by default) over the batch.
 
-        If only some tokens are needed, as for masked tokens, `places_P` lists them without repetition: the
-        last layer computes only these, and `last_TD` has a row for each, in that order. With `first_only`
-        they are the first tokens of all sequences, which takes next to no work.
+        If only some tokens are needed, such as the masked ones, `indices_P` lists them without repetition:
+        the last layer computes only these, and `last_TD` has a row for each, in that order. With `first_only`
+        they are the first tokens of all sequences, which is much cheaper.
         """
-        assert places_P is None or not first_only, "they are one way or the other"
+        assert indices_P is None or not first_only
         if first_only:
-            places_P = tokens.first_B
-        assert places_P is None or not with_hidden_states, "a state of some tokens is not one of all"
+            indices_P = tokens.first_B
+        assert indices_P is None or not with_hidden_states
         layers, layout = self.select_layers(depth), self.lay_out(tokens)
         x_TD = self.embed(tokens, layout)
         states = [x_TD] if with_hidden_states else None
@@ -101,13 +99,13 @@ class Encoder(nn.Module):
         for number, layer in enumerate(layers, start=1):
             is_last = number == len(layers)
             wanted = None
-            if places_P is not None and is_last:
-                wanted = Wanted(layout.find(places_P), is_first=first_only)
+            if indices_P is not None and is_last:
+                wanted = Wanted(layout.find(indices_P), is_first=first_only)
             x_TD = self.run_layer(x_TD, layer, layout, wanted, probabilities)
             if states is not None:
                 states.append(x_TD)
         return EncoderOutput(
-            last_TD=layout.unsort(x_TD) if places_P is None else x_TD,
+            last_TD=layout.unsort(x_TD) if indices_P is None else x_TD,
             hidden_states=None if states is None else tuple(layout.unsort(state) for state in states),
             attentions=None if probabilities is None else _unsort_sequences(probabilities, tokens.lengths),
         )
@@ -121,7 +119,7 @@ class Encoder(nn.Module):
         longest, limit = max(tokens.lengths), self.config.max_position_embeddings
         if longest > limit:
             raise InputError(
-                f"a sequence has {longest} pieces and the model reads at most {limit}; "
+                f"a sequence has {longest} tokens, more than max_position_embeddings={limit}; "
                 "shorten it, or split it into windows"
             )
         return build_layout(tokens.lengths, tokens.ids_T.device)
@@ -141,7 +139,7 @@ class Encoder(nn.Module):
         wanted: Wanted | None = None,
         probabilities: list[list[Tensor]] | None = None,
     ) -> Tensor:
-        """Run one layer in the computed order, for the `wanted` tokens alone if given."""
+        """Run one layer in the computed order, only for the `wanted` tokens if given."""
         if self.gradient_checkpointing and torch.is_grad_enabled() and probabilities is None:
             result: Tensor = checkpoint(
                 self._apply_blocks, x_TD, layer, layout, None, wanted, use_reentrant=False
@@ -165,9 +163,9 @@ class Encoder(nn.Module):
 
 
 def _unsort_sequences(layers: list[list[Tensor]], lengths: tuple[int, ...]) -> tuple[tuple[Tensor, ...], ...]:
-    """Per-sequence tensors from the computed order back into the order of the batch."""
+    """Move the tensors of each sequence from the computed order to the order of the batch."""
     if build_layout(lengths).order_T is None:
         return tuple(tuple(layer) for layer in layers)
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])  # stable, as the layout's
-    place = {sequence: i for i, sequence in enumerate(order)}
-    return tuple(tuple(layer[place[i]] for i in range(len(lengths))) for layer in layers)
+    index_of = {sequence: i for i, sequence in enumerate(order)}
+    return tuple(tuple(layer[index_of[i]] for i in range(len(lengths))) for layer in layers)

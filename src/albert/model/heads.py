@@ -1,4 +1,4 @@
-"""The heads: hidden states or pooled vectors → logits.
+"""The heads: logits from hidden states or pooled vectors.
 
 Shapes: T tokens, B sequences, L longest sequence, M masked positions, D hidden width, E embedding width,
 V vocabulary, K labels, C choices, S starts in the beam, Z ends of each.
@@ -17,8 +17,8 @@ from albert.model.config import ModelConfig
 from albert.model.tokens import Tokens
 
 
-class WordHead(nn.Module):
-    """Masked-word prediction. It sees only the gathered places, so logits exist for no other token."""
+class MaskedLMHead(nn.Module):
+    """Masked language modeling; it gets only the masked positions, so that no other logits exist."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -28,23 +28,23 @@ class WordHead(nn.Module):
         self.activation = ACTIVATIONS[config.hidden_act]
 
     def forward(self, x_MD: Tensor, words_VE: Tensor) -> Tensor:
-        """Logits over the vocabulary; `words_VE` is the embedding's own word table."""
+        """Compute logits over the vocabulary; `words_VE` is the table of the embeddings (tied)."""
         x_ME = self.norm(self.activation(self.dense(x_MD)))
         return F.linear(x_ME, words_VE, self.bias)
 
 
 def _apply_exactly(linear: nn.Linear, x_BD: Tensor) -> Tensor:
-    """In the precision of its weights, also where all else runs in bf16, whose eight bits would make ties.
-
-    It is next to no work: a few outputs.
-    """
+    """Apply a map in the precision of its weights even under autocast: 8 bits would cause ties."""
     with torch.autocast(x_BD.device.type, enabled=False):
         logits_BK: Tensor = linear(x_BD.to(linear.weight.dtype))
     return logits_BK
 
 
 class PairHead(nn.Module):
-    """Sentence order (0 in order, 1 swapped) or next sentence (0 next, 1 random); no dropout."""
+    """Sentence-order prediction (paper, section 3.1): 0 in order, 1 swapped; no dropout.
+
+    For BERT's next-sentence prediction 0 is the next segment and 1 a random one.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class PairHead(nn.Module):
 
 
 class ClassificationHead(nn.Module):
-    """Labels of whole sequences, or a number where K = 1; of single tokens where it is given those."""
+    """Labels of sequences or of tokens; for K = 1 a number."""
 
     def __init__(self, config: ModelConfig, num_labels: int) -> None:
         super().__init__()
@@ -63,31 +63,31 @@ class ClassificationHead(nn.Module):
         self.dropout = config.classifier_dropout_prob
 
     def forward(self, x_BD: Tensor) -> Tensor:
-        """Logits [B, K] of pooled vectors, or [T, K] of hidden states."""
+        """Compute logits [B, K] of pooled vectors, or [T, K] of hidden states."""
         return _apply_exactly(self.linear, F.dropout(x_BD, self.dropout, self.training))
 
 
 class ExitHeads(nn.ModuleList):
-    """A classifier after every layer but the last, so that easy sequences need not run them all.
+    """A classifier after every layer but the last, for early exit.
 
-    After the last layer stands the ordinary classifier: at full depth the model is one without exits.
+    After the last layer the ordinary classifier is used: at full depth the exits change nothing.
     """
 
     def __init__(self, config: ModelConfig, num_labels: int) -> None:
         if config.num_hidden_layers < 2:
-            raise InputError("num_hidden_layers is 1: exits lie before the last layer, so take 2 or more")
+            raise InputError("exits need num_hidden_layers of at least 2, not 1")
         super().__init__(ClassificationHead(config, num_labels) for _ in range(config.num_hidden_layers - 1))
 
 
 class ChoiceHead(ClassificationHead):
-    """One score for each of C neighbouring sequences, which compete with each other."""
+    """One score for each of C consecutive sequences, for a softmax over them."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config, num_labels=1)
 
 
 class SpanHead(nn.Module):
-    """SQuAD 1.1: where an answer starts and where it ends, each a logit for every token."""
+    """SQuAD 1.1: a start logit and an end logit for every token."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class SpanHead(nn.Module):
 
 @dataclass(frozen=True)
 class SpanLogits:
-    """Training: start and end logits of every token (−inf where no answer can be), and answerability."""
+    """Logits for training: start and end of every token (−inf where not allowed), and answerability."""
 
     start_T: Tensor
     end_T: Tensor
@@ -109,17 +109,17 @@ class SpanLogits:
 
 @dataclass(frozen=True)
 class SpanBeam:
-    """Prediction: places count from the start of each sequence; −inf marks an empty slot."""
+    """The best spans: indices count from the start of each sequence; −inf marks an empty slot."""
 
-    start_places_BS: Tensor
+    start_indices_BS: Tensor
     start_log_probs_BS: Tensor
-    end_places_BSZ: Tensor
+    end_indices_BSZ: Tensor
     end_log_probs_BSZ: Tensor
     unanswerable_B: Tensor
 
 
 class BeamSpanHead(nn.Module):
-    """SQuAD 2.0: the end is predicted given a start, the true one in training and the best few later."""
+    """SQuAD 2.0: the end is predicted given a start: the true one in training, else the best few."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -135,8 +135,10 @@ class BeamSpanHead(nn.Module):
     def forward(
         self, x_TD: Tensor, tokens: Tokens, *, allowed_T: Tensor, true_starts_B: Tensor
     ) -> SpanLogits:
-        """Logits for training. `allowed_T` marks the places an answer may touch: the passage, never the
-        question or a separator; `true_starts_B` are places counted from the start of each sequence.
+        """Compute logits for training.
+
+        `allowed_T` marks the tokens of the passage, the only ones an answer may have; `true_starts_B` counts
+        from the start of each sequence.
         """
         start_T = self._start_logits(x_TD, allowed_T)
         return SpanLogits(
@@ -149,17 +151,17 @@ class BeamSpanHead(nn.Module):
     def search(
         self, x_TD: Tensor, tokens: Tokens, *, allowed_T: Tensor, num_starts: int = 5, num_ends: int = 5
     ) -> SpanBeam:
-        """The best `num_starts` starts of each sequence and, for each, the best `num_ends` ends."""
+        """Find the best `num_starts` starts of each sequence and the best `num_ends` ends of each start."""
         start_T = self._start_logits(x_TD, allowed_T)
-        start_log_probs, start_places = _best(start_T, tokens, num_starts)
+        start_log_probs, start_indices = _best(start_T, tokens, num_starts)
         ends = [
-            _best(self._end_logits(x_TD, tokens, allowed_T, start_places[:, s]), tokens, num_ends)
+            _best(self._end_logits(x_TD, tokens, allowed_T, start_indices[:, s]), tokens, num_ends)
             for s in range(num_starts)
         ]
         return SpanBeam(
-            start_places_BS=start_places,
+            start_indices_BS=start_indices,
             start_log_probs_BS=start_log_probs,
-            end_places_BSZ=torch.stack([places for _, places in ends], dim=1),
+            end_indices_BSZ=torch.stack([indices for _, indices in ends], dim=1),
             end_log_probs_BSZ=torch.stack([log_probs for log_probs, _ in ends], dim=1),
             unanswerable_B=self._unanswerable(x_TD, tokens, start_T),
         )
@@ -170,7 +172,7 @@ class BeamSpanHead(nn.Module):
 
     def _end_logits(self, x_TD: Tensor, tokens: Tokens, allowed_T: Tensor, starts_B: Tensor) -> Tensor:
         start_BD = x_TD[tokens.first_B + starts_B]
-        # [h; h_start]·W = h·W_left + h_start·W_right: the second half is the same for a whole sequence.
+        # [h; h_start]·W = h·W_left + h_start·W_right: the second term is the same for a whole sequence.
         left, right = self.end_dense.weight.chunk(2, dim=1)
         from_start_BD = F.linear(start_BD, right, self.end_dense.bias)
         y_TD = F.linear(x_TD, left) + _spread(from_start_BD, tokens)
@@ -179,7 +181,7 @@ class BeamSpanHead(nn.Module):
 
     def _unanswerable(self, x_TD: Tensor, tokens: Tokens, start_T: Tensor) -> Tensor:
         sequences = zip(start_T.split(tokens.lengths), x_TD.split(tokens.lengths), strict=True)
-        # A window without any allowed place has no expected start: its weights are zero, not NaN.
+        # A window without any allowed token has no expected start: its weights are zero, not NaN.
         likely_start_BD = torch.stack([_softmax_or_zero(logits) @ x for logits, x in sequences])
         summary = torch.cat([likely_start_BD, x_TD[tokens.first_B]], dim=-1)
         y_BD = F.dropout(torch.tanh(self.answer_dense(summary)), self.dropout, self.training)
@@ -189,18 +191,18 @@ class BeamSpanHead(nn.Module):
 
 def _softmax_or_zero(logits_L: Tensor) -> Tensor:
     is_somewhere = torch.isfinite(logits_L).any()
-    # Through finite numbers on both branches: a NaN that is only passed over would still spoil gradients.
+    # Finite numbers on both branches: a NaN that is not selected would still reach the gradients.
     return torch.softmax(torch.where(is_somewhere, logits_L, 0.0), 0) * is_somewhere
 
 
 def _spread(x_BD: Tensor, tokens: Tokens) -> Tensor:
-    """Each sequence's vector, once for each of its tokens."""
+    """Repeat the vector of each sequence for each of its tokens."""
     lengths_B = torch.tensor(tokens.lengths, device=x_BD.device)
     return x_BD.repeat_interleave(lengths_B, dim=0, output_size=sum(tokens.lengths))
 
 
 def _best(logits_T: Tensor, tokens: Tokens, count: int) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and places of the `count` best tokens of each sequence."""
+    """Return log-probabilities and indices of the `count` best tokens of each sequence."""
     rows = [
         torch.log_softmax(logits, 0).nan_to_num(nan=-torch.inf, neginf=-torch.inf)
         for logits in logits_T.split(tokens.lengths)
@@ -209,5 +211,5 @@ def _best(logits_T: Tensor, tokens: Tokens, count: int) -> tuple[Tensor, Tensor]
     if padded_BL.shape[1] < count:
         padded_BL = F.pad(padded_BL, (0, count - padded_BL.shape[1]), value=-torch.inf)
     best = padded_BL.topk(count, dim=1)
-    # An empty slot points at the sequence's first token, so that every place lies inside its sequence.
+    # An empty slot points at the first token, so that every index is inside its sequence.
     return best.values, best.indices.masked_fill(best.values == -torch.inf, 0)

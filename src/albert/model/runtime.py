@@ -15,7 +15,7 @@ Precision = Literal["float32", "bf16"]
 
 
 class RuntimeSettings(Settings):
-    """Where and how a model runs: bf16 means autocast, weights stay float32.
+    """Device and precision of a model: bf16 means autocast, weights stay float32.
 
     `device` is auto, cpu, cuda, cuda:N or mps.
     """
@@ -43,11 +43,11 @@ def select_device(name: str = "auto") -> "torch.device":
         raise InputError(f"device {name!r} is not supported; use auto, cpu, cuda, cuda:N or mps")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InputError(
-            f"device {name!r} is not here: torch {torch.__version__} sees {torch.cuda.device_count()} CUDA "
-            "devices; use device=cpu, or install a CUDA build of torch"
+            f"device {name!r} is not available: torch {torch.__version__} sees {torch.cuda.device_count()} "
+            "CUDA devices; use device=cpu, or install a CUDA build of torch"
         )
     if device.type == "mps" and not _has_mps():
-        raise InputError("device 'mps' is not here: it needs macOS on Apple silicon; use device=cpu")
+        raise InputError("device 'mps' is not available: it needs macOS on Apple silicon; use device=cpu")
     return device
 
 
@@ -59,14 +59,14 @@ def autocast(device: "torch.device", precision: Precision = "float32") -> Abstra
         return nullcontext()
     if not _has_bf16(device):
         raise InputError(
-            f"precision bf16 on {device.type}: this hardware has no bf16 arithmetic and would be slower with "
-            "it; use precision=float32"
+            f"precision bf16 on {device.type}: this hardware only emulates bf16, which is slower; use "
+            "precision=float32"
         )
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
 def build_autocast(runtime: RuntimeSettings) -> Callable[[], AbstractContextManager[Any]]:
-    """Return a function that makes the autocast context of each forward pass; raise as `autocast` does."""
+    """Return a function that creates the autocast context of a forward pass; raise as `autocast` does."""
     device = select_device(runtime.device)
     autocast(device, runtime.precision)
     return partial(autocast, device, runtime.precision)

@@ -1,21 +1,35 @@
-"""A batch without padding: flat tensors and the lengths of the sequences.
+"""A batch without padding: flat tensors, and the order in which the layers compute them.
 
-Shapes: T tokens of the whole batch, B sequences, L the longest of them.
+Sequences of equal length are computed as neighbors, so that each run of them is a rectangular view of the
+flat tensors. The lengths are new in every batch: the functions that depend on them are kept out of graphs of
+torch.compile, so that new lengths cause no recompilation.
+
+Shapes: T tokens of the whole batch, P of them, B sequences, L the longest of them, D hidden width.
 """
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from albert.errors import InputError
 
+P = ParamSpec("P")
+T = TypeVar("T")
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+_CPU = torch.device("cpu")
+
 
 @dataclass(frozen=True)
 class Tokens:
-    """B sequences laid end to end. Lengths stay on the host: they decide shapes, not values."""
+    """B concatenated sequences; the lengths stay on the host because they decide shapes."""
 
     ids_T: Tensor
     positions_T: Tensor
@@ -29,9 +43,9 @@ class Tokens:
         *,
         device: torch.device | str = "cpu",
     ) -> "Tokens":
-        """Lay sequences end to end; without `segments` every token belongs to segment 0."""
+        """Concatenate sequences; without `segments` every token is in segment 0."""
         if not ids or not all(ids):
-            raise InputError("a batch needs at least one sequence, and each at least one id")
+            raise InputError("a batch needs at least one sequence, and each sequence at least one id")
         lengths = tuple(len(sequence) for sequence in ids)
         if segments is not None and tuple(len(sequence) for sequence in segments) != lengths:
             raise InputError("ids and segments have different lengths; give one segment for each id")
@@ -46,7 +60,7 @@ class Tokens:
 
     @staticmethod
     def from_padded(ids_BL: Tensor, mask_BL: Tensor, segments_BL: Tensor) -> "Tokens":
-        """Drop the padding of a rectangular batch; `mask_BL` is true at the tokens that count."""
+        """Remove the padding of a rectangular batch; `mask_BL` is true at real tokens."""
         mask_BL = mask_BL.bool()
         positions_BL = torch.arange(ids_BL.shape[1], device=ids_BL.device).expand_as(ids_BL)
         lengths = tuple(mask_BL.sum(1).tolist())
@@ -56,8 +70,8 @@ class Tokens:
 
     @cached_property
     def first_B(self) -> Tensor:  # noqa: N802 - a tensor carries its shape in its name
-        """Where each sequence begins: the place of its [CLS]."""
-        # Kept with the batch: made under inference mode it could not be trained with later.
+        """The index of the first token of each sequence, [CLS]."""
+        # It is cached: an inference tensor could not be used in training later.
         with torch.inference_mode(False):
             lengths_B = torch.tensor(self.lengths)
             return (lengths_B.cumsum(0) - lengths_B).to(self.ids_T.device)
@@ -66,3 +80,177 @@ class Tokens:
         return Tokens(
             self.ids_T.to(device), self.positions_T.to(device), self.segments_T.to(device), self.lengths
         )
+
+
+def opaque(function: Callable[P, T]) -> Callable[P, T]:
+    """Apply `torch.compiler.disable` at the first call after torch's compiler was imported.
+
+    `torch.compiler.disable` imports the compiler, which takes as long as importing torch. Without the
+    compiler there is nothing to disable.
+    """
+    disabled: Callable[P, T] | None = None
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        nonlocal disabled
+        if disabled is None:
+            if "torch._dynamo" not in sys.modules:
+                return function(*args, **kwargs)
+            skip_code = getattr(torch._dynamo.eval_frame, "skip_code", None)  # private: it may move
+            if skip_code is not None:
+                skip_code(wrapper.__code__)  # the wrapper is not compiled either
+            disabled = torch.compiler.disable(function)
+        return disabled(*args, **kwargs)
+
+    wrapper: Any = call
+    wrapper._torchdynamo_disable = True  # nor inlined
+    return call
+
+
+@dataclass(frozen=True)
+class Run:
+    """`count` neighboring sequences of the same `length`: a rectangular view."""
+
+    count: int
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The order of the sequences inside the layers, and the boundaries between them.
+
+    Only ids are moved on the way in, and the result on the way out; the layers see only the runs.
+    """
+
+    runs: tuple[Run, ...]
+    borders: Tensor  # cumulative lengths in the computed order, int32 for the kernels
+    order_T: Tensor | None  # index of the token at each computed position; None: in order
+    inverse_T: Tensor | None
+
+    @property
+    def run_sizes(self) -> list[int]:
+        return [run.count * run.length for run in self.runs]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(length for run in self.runs for length in [run.length] * run.count)
+
+    @property
+    def first_B(self) -> Tensor:  # noqa: N802 - a tensor carries its shape in its name
+        """The index of the first token of each sequence in the computed order."""
+        return self.borders[:-1].long()
+
+    @opaque
+    def sort(self, x_T: Tensor) -> Tensor:
+        """Move tokens of the batch into the computed order."""
+        return x_T if self.order_T is None else x_T[self.order_T]
+
+    @opaque
+    def unsort(self, x_TD: Tensor) -> Tensor:
+        """Move computed vectors into the order of the batch."""
+        if self.order_T is None or self.inverse_T is None:
+            return x_TD
+        result: Tensor = _Permute.apply(x_TD, self.inverse_T, self.order_T)  # type: ignore[no-untyped-call]
+        return result
+
+    @opaque
+    def find(self, indices_P: Tensor) -> Tensor:
+        """Find tokens of the batch in the computed order."""
+        return indices_P if self.inverse_T is None else self.inverse_T[indices_P]
+
+    def keep(self, is_kept: Bools) -> "tuple[Layout, Tensor]":
+        """Return the layout of the kept sequences, and the indices of their tokens in this one.
+
+        The kept sequences stay in this order, which is then the order of the batch.
+        """
+        counts = np.array([run.count for run in self.runs])
+        kept = np.add.reduceat(is_kept, counts.cumsum() - counts, dtype=np.int64)
+        runs = tuple(Run(int(n), run.length) for n, run in zip(kept, self.runs, strict=True) if n)
+        lengths = np.repeat([run.length for run in self.runs], counts)
+        indices = np.flatnonzero(np.repeat(is_kept, lengths))
+        borders = _find_borders(lengths[is_kept])
+        device = self.borders.device
+        layout = Layout(runs, torch.from_numpy(borders).to(device), order_T=None, inverse_T=None)
+        return layout, torch.from_numpy(indices).to(device)
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """The tokens for which the last layer is computed, by their indices in the computed order, each once.
+
+    With `is_first` they are the first tokens of all sequences, in any order: attention of one token per
+    sequence is a small fraction of the work.
+    """
+
+    indices_P: Tensor
+    is_first: bool = False
+
+
+@opaque
+def gather_rows(x_TD: Tensor, indices_P: Tensor) -> Tensor:
+    """Compute x[indices] for indices without repetition."""
+    result: Tensor = _Gather.apply(x_TD, indices_P)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Gather(torch.autograd.Function):
+    """No index is repeated, so the gradient is a copy, not a scattered addition."""
+
+    @staticmethod
+    def forward(ctx: Any, x_TD: Tensor, indices_P: Tensor) -> Tensor:
+        ctx.save_for_backward(indices_P)
+        ctx.num_rows = x_TD.shape[0]
+        return x_TD.index_select(0, indices_P)
+
+    @staticmethod
+    def backward(ctx: Any, grad_PD: Tensor) -> tuple[Tensor, None]:
+        (indices_P,) = ctx.saved_tensors
+        grad_TD = grad_PD.new_zeros((ctx.num_rows, grad_PD.shape[1]))
+        return grad_TD.index_copy_(0, indices_P, grad_PD), None
+
+
+class _Permute(torch.autograd.Function):
+    """x[index] for a permutation: the gradient is a gather by the inverse, not a scattered addition."""
+
+    @staticmethod
+    def forward(ctx: Any, x_TD: Tensor, index_T: Tensor, inverse_T: Tensor) -> Tensor:
+        ctx.save_for_backward(inverse_T)
+        return x_TD.index_select(0, index_T)
+
+    @staticmethod
+    def backward(ctx: Any, grad_TD: Tensor) -> tuple[Tensor, None, None]:
+        (inverse_T,) = ctx.saved_tensors
+        return grad_TD.index_select(0, inverse_T), None, None
+
+
+@lru_cache(maxsize=256)
+def build_layout(lengths: tuple[int, ...], device: torch.device = _CPU) -> Layout:
+    """Sort the sequences by length, unless equal lengths are neighbors already."""
+    values = np.array(lengths)
+    runs = _find_runs(values)
+    order_T = inverse_T = None
+    if len(runs) > len(np.unique(values)):
+        order = np.argsort(values, kind="stable")
+        starts = np.cumsum(values) - values
+        order_T = np.concatenate([np.arange(starts[i], starts[i] + values[i]) for i in order])
+        inverse_T = np.empty_like(order_T)
+        inverse_T[order_T] = np.arange(len(order_T))
+        values = values[order]
+        runs = _find_runs(values)
+    borders = _find_borders(values)
+
+    def move(array: NDArray[Any] | None) -> Any:
+        return None if array is None else torch.from_numpy(array).to(device)
+
+    # Layouts are cached: inference tensors could not be used in training later.
+    with torch.inference_mode(False):
+        return Layout(runs, move(borders), move(order_T), move(inverse_T))
+
+
+def _find_borders(lengths: Ints) -> NDArray[np.int32]:
+    return np.concatenate([[0], lengths.cumsum()]).astype(np.int32)
+
+
+def _find_runs(lengths: Ints) -> tuple[Run, ...]:
+    borders = np.flatnonzero(np.diff(lengths)) + 1
+    return tuple(Run(count=len(part), length=int(part[0])) for part in np.split(lengths, borders))

@@ -1,19 +1,32 @@
-"""Model folders: load a model with its vocabulary, and write one with its card."""
+"""Model folders: load a model with its vocabulary, and save one with its card."""
 
 import dataclasses
+import os
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from albert import __version__
-from albert.errors import FileFormatError, InputError, WeightsError
-from albert.files import atomic_dir, read_json, read_text, reject_other_content, write_json, write_text
-from albert.model.albert_model import HEADS, AlbertModel, Heads, build_model, check_head, init_weights
-from albert.model.config import FreshStart, ModelConfig
+from albert.errors import FileFormatError, InputError, WeightsError, first_line
+from albert.files import (
+    atomic_dir,
+    atomic_path,
+    read_json,
+    read_text,
+    reject_other_content,
+    write_json,
+    write_text,
+)
+from albert.model.albert_model import HEADS, AlbertModel, Heads, build_model, check_head
+from albert.model.config import Initialization, ModelConfig
+from albert.model.initialization import init_weights
 from albert.pretrained import tensorflow
 from albert.pretrained.hub import resolve_source
 from albert.pretrained.huggingface import (
@@ -30,12 +43,11 @@ from albert.pretrained.huggingface import (
 )
 from albert.pretrained.names import SHARED_CLASSIFIERS, to_ours, to_theirs
 from albert.pretrained.sentence_transformers import SENTENCE_NAMES
-from albert.pretrained.weights_file import find_weights, read_weights, write_weights
 from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, has_tokenizer, load_tokenizer, save_tokenizer
 from albert.text.tokenizer import Tokenizer
 
 DROPOUT_KEYS = frozenset({"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"})
-# What a model folder may hold: what we write, and what others write beside it.
+# The files of a model folder: those we write, and those that other libraries add.
 MODEL_FILES = frozenset(
     {
         CONFIG_NAME, CARD_NAME, SAFETENSORS_NAME, PICKLED_NAME, TASK_NAME, *TOKENIZER_FILES, ADDED_NAME,
@@ -45,12 +57,12 @@ MODEL_FILES = frozenset(
 
 
 class NewWeightsWarning(UserWarning):
-    """Parts that were asked for and that the folder does not hold: they start from random weights."""
+    """Requested parts that the folder does not have; they are initialized at random."""
 
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A loaded folder: the model, what its labels are called, where it lies, and which parts are fresh."""
+    """A loaded folder: the model, its config with the labels, its path, and the parts without weights."""
 
     model: AlbertModel
     folder_config: FolderConfig
@@ -73,21 +85,36 @@ def load_model(
     dropouts: Mapping[str, float] | None = None,
     has_fresh_heads: bool = False,
 ) -> Pretrained:
-    """Load a folder, a weights file with its config.json beside it, or a hub name; in evaluation mode.
+    """Load a model in evaluation mode, as float32.
 
-    `heads=None` loads the heads that the folder has. A head that is asked for and not there, or there with
-    another number of outputs, and a pooler that it needs, start fresh from `seed` and are named in a
-    warning. Weights come out as float32, in memory of their own. `dropouts` are other probabilities than the
-    folder's, by their keys in config.json. With `has_fresh_heads` all heads start fresh.
+    Args:
+        source: Folder, run, weights file beside its config.json, released name or hub name.
+        heads: The heads, with their numbers of outputs; None loads those of the folder. A head that is
+            missing or has another number of outputs, and a pooler that it needs, are initialized from `seed`
+            with a NewWeightsWarning.
+        revision: Branch, tag or commit on the hub.
+        device: The device of the weights.
+        seed: The seed of new weights.
+        gradient_checkpointing: Whether training recomputes the layers to save memory.
+        dropouts: Dropout probabilities that replace those of config.json, by their keys.
+        has_fresh_heads: Whether all heads are initialized anew.
+
+    Returns:
+        The model with its config and path.
+
+    Raises:
+        InputError: If the model is not found.
+        FileFormatError: If a file cannot be read.
+        WeightsError: If the weights do not fit the config.
     """
     path = resolve_source(source, revision=revision)
     folder, tensors = _read(path)
     if heads is not None:
         folder = _prefer_classifier(folder, heads)
     if dropouts:
-        assert dropouts.keys() <= DROPOUT_KEYS, "nothing that a weight has the shape of"
+        assert dropouts.keys() <= DROPOUT_KEYS
         folder = dataclasses.replace(folder, model=folder.model.model_copy(update=dict(dropouts)))
-    # Copies: safetensors maps the file, and a file that is written over later must not change the model.
+    # Copies: safetensors maps the file, and overwriting the file must not change the model.
     ours = {
         name: tensor.to(torch.float32, copy=True).contiguous()
         for name, tensor in to_ours(tensors, folder, source=str(path)).items()
@@ -103,7 +130,7 @@ def load_model(
     model.encoder.gradient_checkpointing = gradient_checkpointing
     if new_parts:
         warnings.warn(
-            f"{path}: no weights for {', '.join(new_parts)}; started fresh, so train before you trust it",
+            f"{path}: no weights for {', '.join(new_parts)}; started fresh, train before use",
             NewWeightsWarning,
             stacklevel=2,
         )
@@ -111,7 +138,6 @@ def load_model(
 
 
 def _read(path: Path) -> tuple[FolderConfig, dict[str, Tensor]]:
-    """Configuration and raw tensors of whatever kind of folder or file this is."""
     if tensorflow.is_tensorflow_source(path):
         return tensorflow.read_tensorflow_config(path), tensorflow.read_tensorflow_weights(path)
     config_path = (path if path.is_dir() else path.parent) / CONFIG_NAME
@@ -120,25 +146,27 @@ def _read(path: Path) -> tuple[FolderConfig, dict[str, Tensor]]:
 
 
 def _prefer_classifier(folder: FolderConfig, heads: Heads) -> FolderConfig:
-    """`classifier` in a file that declares no architecture means the head that was asked for."""
-    asked = [name for name in heads if name in SHARED_CLASSIFIERS]
-    if folder.is_classifier_declared or len(asked) != 1:
+    """Read `classifier` in a folder without a declared architecture as the requested head."""
+    requested = [name for name in heads if name in SHARED_CLASSIFIERS]
+    if folder.is_classifier_declared or len(requested) != 1:
         return folder
-    return dataclasses.replace(folder, classifier_head=asked[0])
+    return dataclasses.replace(folder, classifier_head=requested[0])
 
 
 def find_heads(tensors: Mapping[str, Tensor]) -> dict[str, int | None]:
-    """Find the heads in the weights, with the number of outputs where that is open."""
+    """Find the heads in the weights, with the number of outputs if it varies."""
     names = {name.split(".")[1] for name in tensors if name.startswith("heads.")}
     return {head: _count_outputs(head, tensors) for head in HEADS if head in names}
 
 
 def _count_outputs(head: str, tensors: Mapping[str, Tensor]) -> int | None:
-    kind, name = HEADS[head], f"heads.{head}.{HEADS[head].counted}"
-    if kind.num_outputs is not None:
+    if HEADS[head].num_outputs is not None:
         return None
+    name = f"heads.{head}.{HEADS[head].counted}"
     if name not in tensors:
-        raise WeightsError(f"the weights have a part of the {head} head but no {name}; fetch the file again")
+        raise WeightsError(
+            f"the weights have a part of the {head} head but no {name}; download the file again"
+        )
     return len(tensors[name])
 
 
@@ -174,19 +202,19 @@ def fill_model(
     missing = sorted(name for name in expected if name not in kept and not name.startswith(fresh))
     if missing:
         raise WeightsError(
-            f"{source}: lacks {', '.join(missing)}; the file is incomplete, or of another shape than its "
-            "config.json: fetch both again"
+            f"{source}: lacks {', '.join(missing)}; the weights do not belong to this config.json: download "
+            "both again"
         )
     for name, tensor in kept.items():
         if name not in expected:
             raise WeightsError(
-                f"{source}: {name} has no place in this model; it is of another shape than its config.json: "
-                "fetch both again"
+                f"{source}: {name} is not part of this model; the weights do not belong to this config.json: "
+                "download both again"
             )
         if tensor.shape != expected[name].shape:
             raise WeightsError(
-                f"{source}: {name} is {list(tensor.shape)} and config.json asks for "
-                f"{list(expected[name].shape)}; the two are not of one model: fetch both again"
+                f"{source}: {name} has the shape {list(tensor.shape)}, but config.json needs "
+                f"{list(expected[name].shape)}: download both again"
             )
     generator = torch.Generator().manual_seed(seed)
     for part in new_parts:
@@ -196,6 +224,73 @@ def fill_model(
     for parameter in model.parameters():
         parameter.requires_grad_(True)
     return new_parts
+
+
+def find_weights(folder: Path) -> Path:
+    """Find the weights file of a folder: safetensors before pickled."""
+    for name in (SAFETENSORS_NAME, PICKLED_NAME):
+        if (folder / name).is_file():
+            return folder / name
+    if (folder / f"{SAFETENSORS_NAME}.index.json").exists():
+        raise FileFormatError(
+            f"{folder}: the weights are in several files; save the model as one {SAFETENSORS_NAME}"
+        )
+    raise FileFormatError(f"{folder}: no {SAFETENSORS_NAME} and no {PICKLED_NAME}; is it a model folder?")
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read all tensors of a file; raise a FileFormatError if it is damaged or holds anything else."""
+    try:
+        path.open("rb").close()  # the libraries below would call it damaged
+    except OSError as error:
+        raise FileFormatError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    tensors = _read_pickled(path) if path.suffix in (".bin", ".pt", ".pth") else _read_safetensors(path)
+    return tensors
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+        return tensors
+    except (SafetensorError, OSError, ValueError) as error:
+        raise FileFormatError(
+            f"{path}: truncated, or no safetensors file ({first_line(error)}); download or save it again"
+        ) from error
+
+
+def _read_pickled(path: Path) -> dict[str, Tensor]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            values = torch.load(path, map_location="cpu", weights_only=True)
+    # A damaged pickle can raise any error.
+    except Exception as error:
+        # Only the type: torch's message advises to load the file without weights_only.
+        raise FileFormatError(
+            f"{path}: truncated, or has more than weights ({type(error).__name__}); "
+            "download it again, or save it as safetensors"
+        ) from error
+    if not isinstance(values, dict) or not all(isinstance(value, Tensor) for value in values.values()):
+        raise FileFormatError(f"{path}: not a state_dict; save the model's state_dict")
+    return dict(values)
+
+
+def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Write a safetensors file that `transformers` reads, atomically."""
+    # Clones: safetensors rejects tensors that share memory.
+    plain = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
+    with atomic_path(path) as aside:
+        save_tensors(aside, plain, metadata={"format": "pt"})
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], *, metadata: dict[str, str] | None = None) -> None:
+    """Write a safetensors file; raise an OSError if the system cannot write."""
+    try:
+        save_file(tensors, path, metadata=metadata)
+    except SafetensorError as error:  # an error of the system has its number at the end
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        reason = first_line(error) if number is None else os.strerror(int(number[1]))
+        raise OSError(None if number is None else int(number[1]), reason, str(path)) from error
 
 
 def save_model(
@@ -209,16 +304,28 @@ def save_model(
     dtype: torch.dtype = torch.float32,
     extras: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a folder that `transformers` opens: configuration, weights, tokenizer, card; all or nothing.
+    """Write a folder that `transformers` opens, atomically: config, weights, tokenizer and card.
 
-    A model folder at `path` is replaced; any other folder raises an InputError.
+    Args:
+        path: The folder; a model folder there is replaced.
+        model: The model with its heads.
+        tokenizer: Its tokenizer.
+        labels: The labels of a classification head.
+        problem_type: `problem_type` of config.json.
+        card: README.md; by default a table of the model's size.
+        dtype: The type of the weights in the file.
+        extras: More files, as text by name.
+
+    Raises:
+        InputError: If the folder holds other files, or the number of labels is wrong.
+        WeightsError: If the vocabulary does not fit, or a weight overflows `dtype`.
     """
     path = Path(path)
     reject_other_content(path, MODEL_FILES, doing="saving a model there")
     heads = set(model.heads)
     classifiers = heads & set(SHARED_CLASSIFIERS)
     if len(classifiers) > 1:
-        raise InputError(f"a folder has room for one of {', '.join(sorted(classifiers))}; save them apart")
+        raise InputError(f"a folder can hold one of {', '.join(sorted(classifiers))}; save them separately")
     if tokenizer is not None:
         check_vocabulary(model.config, tokenizer)
     folder = FolderConfig(
@@ -247,13 +354,13 @@ def _cast(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
     if dtype != tensor.dtype and not bool(cast.isfinite().all()) and bool(tensor.isfinite().all()):
         largest = float(tensor.abs().max())
         raise WeightsError(
-            f"{name}: holds {largest:g}, and {dtype} ends at {torch.finfo(dtype).max:g}; leave out --half"
+            f"{name}: {largest:g} exceeds the largest {dtype}, {torch.finfo(dtype).max:g}; omit --half"
         )
     return cast
 
 
 def _check_labels(model: AlbertModel, labels: tuple[str, ...]) -> tuple[str, ...]:
-    """One label for each output; without any, the names that `transformers` would give them."""
+    """Check that there is a label for each output; without any, use the names of `transformers`."""
     for head in ("classification", "token_classification"):
         if head in model.heads:
             count = model.heads[head].get_parameter("linear.weight").shape[0]
@@ -263,16 +370,16 @@ def _check_labels(model: AlbertModel, labels: tuple[str, ...]) -> tuple[str, ...
     return labels
 
 
-def save_untrained(source: Path, out: Path, *, seed: int, start: FreshStart) -> None:
-    """Write a folder of the same config and vocabulary with fresh weights, initialized as in its recipe."""
+def save_untrained(source: Path, out: Path, *, seed: int, start: Initialization) -> None:
+    """Write a folder of the same config and vocabulary with newly initialized weights."""
     config = load_model(source, heads={}).config
-    fresh = build_model(config, heads={}, has_pooler=True, seed=seed)
-    start.apply(fresh)
-    save_model(out, fresh, tokenizer=load_vocabulary(source))
+    model = build_model(config, heads={}, has_pooler=True, seed=seed)
+    start.apply(model)
+    save_model(out, model, tokenizer=load_vocabulary(source))
 
 
 def find_vocabulary(path: Path) -> Tokenizer | None:
-    """Load the tokenizer of a folder, of the folder around a weights file, or of an original checkpoint."""
+    """Load the tokenizer of a folder, of the folder of a weights file, or of an original checkpoint."""
     if tensorflow.is_tensorflow_source(path):
         file = tensorflow.find_tensorflow_vocabulary(path)
         return None if file is None else load_tokenizer(file)
@@ -286,18 +393,18 @@ def load_vocabulary(path: Path) -> Tokenizer:
     if tokenizer is None:
         raise FileFormatError(
             f"{path}: has no vocabulary (spiece.model, vocab.txt, symbols.txt or tokenizer.json); copy the "
-            "one it was trained with there, or use albert.load_encoder with ids"
+            "one of its training there, or use albert.load_encoder with ids"
         )
     return tokenizer
 
 
 def check_vocabulary(config: ModelConfig, tokenizer: Tokenizer) -> None:
     """Raise a WeightsError if vocabulary and embedding table do not fit; the table may be a little longer."""
-    pieces, rows = tokenizer.vocab_size, config.vocab_size
-    # Tables are often rounded up to a multiple of 64 or 128; the Italian BERTs have a thousand rows to spare.
-    if pieces > rows or rows - pieces >= max(128, rows // 20):
+    size, rows = tokenizer.vocab_size, config.vocab_size
+    # Tables are often rounded up to a multiple of 64 or 128; the Italian BERTs have a thousand extra rows.
+    if size > rows or rows - size >= max(128, rows // 20):
         raise WeightsError(
-            f"the vocabulary has {pieces} pieces and the embedding table {rows} rows; "
+            f"the vocabulary has {size} tokens and the embedding table {rows} rows; "
             "use the vocabulary that the model was trained with"
         )
 
@@ -322,13 +429,12 @@ tags:
 | sharing | {config.sharing}, {config.num_hidden_groups} group(s), {config.inner_group_num} inner block(s) |
 | embedding width | {config.embedding_size} |
 | vocabulary | {config.vocab_size:,} |
-| longest input | {config.max_position_embeddings} pieces |
+| longest input | {config.max_position_embeddings} tokens |
 | heads | {heads} |
 
 Open it with `albert.load(folder)`, or with `AutoModel.from_pretrained(folder)` of `transformers`.
 
-Written by albert {__version__}. What else it was trained on, and its limits, only you can say: do so above
-before you share it.
+Written by albert {__version__}. Before you share it, describe above its training data and its limits.
 """
 
 
@@ -338,6 +444,6 @@ def format_rows(rows: Mapping[str, str]) -> str:
 
 
 def read_card(path: Path) -> str | None:
-    """What the folder of a model, or of its weights file, says of itself: data, scores, license."""
+    """Read the README.md of a model folder, or None."""
     card = (path if path.is_dir() else path.parent) / CARD_NAME
     return read_text(card) if card.is_file() else None

@@ -17,7 +17,7 @@ from albert.pretrained.huggingface import (
     TASK_NAME,
 )
 from albert.pretrained.sentence_transformers import SENTENCE_NAMES
-from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, VOCABULARY_FILES, has_tokenizer
+from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, has_tokenizer
 
 RELEASED_DIR = Path(__file__).resolve().parents[1] / "released"
 RELEASED: Mapping[str, Path] = {"nano": RELEASED_DIR / "nano", "albert-nano-en": RELEASED_DIR / "nano"}
@@ -42,15 +42,12 @@ def resolve_source(source: str | Path, *, revision: str | None = None) -> Path:
     Local paths come first, then released models, then the hub. Only the files that are read are downloaded;
     huggingface_hub's variables (HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE, HF_TOKEN) apply.
     """
-    local = _find_local(source)
-    released = find_released(str(source)) if local is None else None
-    found = local or released
+    found = _find_local(source) or find_released(str(source))
     if found is None:
         return _fetch(str(source), revision)
     if revision is not None:
-        kind = "a local path" if released is None else "a model of this package"
         raise InputError(
-            f"{str(source)!r} is {kind} and has no revision {revision!r}; leave the revision out"
+            f"{str(source)!r} is a local model and has no revision {revision!r}; omit the revision"
         )
     return found
 
@@ -60,29 +57,29 @@ def find_released(name: str) -> Path | None:
     folder = RELEASED.get(name)
     if folder is not None and not (folder / CONFIG_NAME).exists():
         raise InputError(
-            f"{name!r} comes with the package, but this one was built without it; install a release of "
-            "albert-encoder, or give a local folder"
+            f"{name!r} is part of albert-encoder, but not of this installation; install a release, or give a "
+            "local folder"
         )
     return folder
 
 
-def find_vocabulary_place(place: str) -> Path:
+def find_vocabulary_path(source: str) -> Path:
     """Find a vocabulary: a file, its folder, or the folder of a model."""
-    path = Path(place).expanduser()
+    path = Path(source).expanduser()
     if path.is_file() or has_tokenizer(path):
         return path
     if path.suffix in (".model", ".txt", ".json"):
-        raise FileFormatError(f"{place}: does not exist; check the path")
-    # Here: it imports torch, which a vocabulary does without.
+        raise FileFormatError(f"{source}: does not exist; check the path")
+    # Imported here because it loads torch.
     from albert.pretrained.tensorflow import find_tensorflow_vocabulary, is_tensorflow_source
 
-    found = resolve_source(place)
+    found = resolve_source(source)
     return (find_tensorflow_vocabulary(found) if is_tensorflow_source(found) else None) or found
 
 
-def stamp_model(place: Path) -> list[list[str]]:
+def stamp_model(path: Path) -> list[list[str]]:
     """List the files of a model with their hashes."""
-    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
     return [[file.name, hash_file(file)] for file in files if file.is_file()]
 
 
@@ -128,8 +125,8 @@ def _fetch(name: str, revision: str | None) -> Path:
     missing = _find_missing(folder)
     if missing:
         raise FileFormatError(
-            f"{name!r} has no {missing}; it is no model of the kind read here, or was only partly fetched "
-            f"(in {folder}): try once more online, or give a local folder"
+            f"{name!r} has no {missing}; it is not a supported model, or was downloaded only in part (to "
+            f"{folder}): try again online, or give a local folder"
         )
     return folder
 
@@ -141,21 +138,17 @@ def _find_missing(folder: Path) -> str | None:
     return None if has_weights else f"{SAFETENSORS_NAME} or {PICKLED_NAME}"
 
 
-def _has_vocabulary(folder: Path) -> bool:
-    return any((folder / file).exists() for file in VOCABULARY_FILES)
-
-
 def _snapshot(name: str, *, revision: str | None, weights: str) -> Path:
     """Download one commit's `weights` and the files beside them; return the folder in the cache."""
     from huggingface_hub import snapshot_download
 
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=[*COMPANIONS, weights]))
-    # The hub's HTTP library has changed with its versions; its errors have no other base in common.
+    # The HTTP library of the hub has changed with its versions; its errors have no other common base.
     except Exception as error:
         partial = getattr(error, "snapshot_path", None)
         # Offline, what another program cached is enough when only a file like README.md is missing.
-        if partial and not _find_missing(Path(partial)) and _has_vocabulary(Path(partial)):
+        if partial and not _find_missing(Path(partial)) and has_tokenizer(Path(partial)):
             return Path(partial)
         raise InputError(f"{name!r} {_explain(name, revision, error)}") from error
 
@@ -164,11 +157,11 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
     """Explain why a model could not be downloaded, and the fix."""
     from huggingface_hub import errors as hub
 
-    # Behind "not in the cache" stands why the hub itself could not be asked.
+    # The cause of "not in the cache" is the error of the request.
     cause = error.__cause__ if isinstance(error, hub.LocalEntryNotFoundError) and error.__cause__ else error
     status = getattr(getattr(cause, "response", None), "status_code", None)
     if isinstance(cause, hub.HFValidationError):
-        return "is neither a path here nor a name on the hub; one looks like albert/albert-base-v2"
+        return "is neither a local path nor a hub name such as albert/albert-base-v2"
     if isinstance(cause, hub.OfflineModeIsEnabled):
         reason = "is not in the cache and the hub is offline (HF_HUB_OFFLINE=1); download it once online"
     elif isinstance(cause, hub.GatedRepoError):
@@ -179,11 +172,9 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
         close = difflib.get_close_matches(name, (*RELEASED, *PUBLISHED), n=1, cutoff=0.75)
         other = "check the spelling, or log in if the model is private"
         meant = f"did you mean {close[0]}?" if close else other
-        return f"is neither a folder here nor a model the hub knows; {meant}"
+        return f"is neither a local folder nor a model on the hub; {meant}"
     elif status in (401, 403):
-        reason = (
-            "is not handed out by the hub (access refused); log in with `hf auth login` or renew HF_TOKEN"
-        )
+        reason = "is not accessible on the hub; log in with `hf auth login` or renew HF_TOKEN"
     elif isinstance(cause, OSError) and cause.errno in _DISK_ERRNOS:
         reason = f"cannot be written to the cache ({cause.strerror}); free space there, set HF_HOME"
     else:

@@ -14,7 +14,7 @@ CONFIG_NAME = "config.json"
 CARD_NAME = "README.md"
 SAFETENSORS_NAME = "model.safetensors"
 PICKLED_NAME = "pytorch_model.bin"
-TASK_NAME = "task.json"  # what a model was fine-tuned for
+TASK_NAME = "task.json"  # the task of a fine-tuned model
 SPECIAL_TOKENS_NAME = "special_tokens_map.json"
 # The key of config.json for what their classes cannot express.
 OUR_KEY = "albert_encoder"
@@ -47,7 +47,7 @@ _ARCHITECTURES: tuple[tuple[frozenset[str], str, tuple[NameLayout, ...]], ...] =
     (frozenset({"mlm"}), "ForMaskedLM", ("albert", "bert")),
     (frozenset(), "Model", ("albert", "bert")),
 )
-# Which head the shared name `classifier` means, by the architecture that a folder declares.
+# The head with the shared name `classifier`, by the declared architecture of a folder.
 _CLASSIFIERS = {
     "ForSequenceClassification": "classification",
     "ForTokenClassification": "token_classification",
@@ -70,12 +70,12 @@ class FolderConfig:
 def parse_config(values: Any, *, source: Path) -> FolderConfig:
     """Parse a config.json; raise a FileFormatError if a key is missing or not supported."""
     if not isinstance(values, dict):
-        raise FileFormatError(f"{source}: holds no object of keys; is it a model's config.json?")
+        raise FileFormatError(f"{source}: not a JSON object; is it a model's config.json?")
     layout = _find_layout(values, source)
     missing = [key for key in _REQUIRED if values.get(key) is None]
     if missing:
-        raise FileFormatError(f"{source}: lacks {', '.join(missing)}; is it a model's config.json?")
-    _reject_other_arithmetic(values, source)
+        raise FileFormatError(f"{source}: has no {', '.join(missing)}; is it a model's config.json?")
+    _reject_unsupported(values, source)
     keys = (*_SHARED_KEYS, *_ALBERT_KEYS) if layout == "albert" else _SHARED_KEYS
     ours = {key: values[key] for key in keys if values.get(key) is not None}
     activation = values.get("hidden_act") or ("gelu_new" if layout == "albert" else "gelu")
@@ -85,59 +85,53 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
         dropouts = (values.get("classifier_dropout"), values.get("hidden_dropout_prob"))
         ours["classifier_dropout_prob"] = next((value for value in dropouts if value is not None), 0.1)
     else:
-        ours["has_embedding_map"] = True  # their class always has one, at E = H too
-    own = values.get(OUR_KEY) or {}
-    if not isinstance(own, dict):
-        raise FileFormatError(f"{source}: {OUR_KEY} is {own!r}, not an object of keys; save the folder again")
-    ours |= own
+        ours["has_embedding_map"] = True  # their class always has one, even if E = H
+    ours |= values.get(OUR_KEY) or {}
     model = build_settings(ModelConfig, values=ours, source=str(source))
     if model.has_embedding_map == (model.embedding_size != model.hidden_size):
-        model = model.model_copy(update={"has_embedding_map": None})  # what the widths imply need not be said
+        model = model.model_copy(update={"has_embedding_map": None})  # implied by the widths
     classifier = _find_classifier(values)
-    problem_type = values.get("problem_type")
-    if not isinstance(problem_type, str | None):
-        raise FileFormatError(f"{source}: problem_type is {problem_type!r}, not a text; fetch it again")
+    id2label = values.get("id2label") or {}
+    try:
+        labels = tuple(str(id2label[key]) for key in sorted(id2label, key=int))
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(f"{source}: id2label must map 0, 1, … to names ({error})") from error
     return FolderConfig(
         model=model,
         layout=layout,
         classifier_head=classifier or "classification",
         is_classifier_declared=classifier is not None,
-        labels=_read_labels(values.get("id2label") or {}, source),
-        problem_type=problem_type,
+        labels=labels,
+        problem_type=values.get("problem_type"),
     )
 
 
-def _read_labels(labels: Any, source: Path) -> tuple[str, ...]:
-    if not isinstance(labels, dict) or not all(key.isdecimal() and len(key) < 10 for key in labels):
-        raise FileFormatError(f"{source}: id2label is {labels!r}; it gives each number from 0 up a name")
-    return tuple(str(labels[key]) for key in sorted(labels, key=int))
-
-
 def _find_layout(values: dict[str, Any], source: Path) -> NameLayout:
-    kind = values.get("model_type") or ("albert" if "embedding_size" in values else "bert")
-    if kind not in ("albert", "bert"):
-        raise FileFormatError(f"{source}: model_type is {kind!r}; only albert and bert folders can be read")
-    return "albert" if kind == "albert" else "bert"
+    model_type = values.get("model_type") or ("albert" if "embedding_size" in values else "bert")
+    if model_type not in ("albert", "bert"):
+        raise FileFormatError(f"{source}: model_type is {model_type!r}; only albert and bert are supported")
+    return "albert" if model_type == "albert" else "bert"
 
 
-def _reject_other_arithmetic(values: dict[str, Any], source: Path) -> None:
+def _reject_unsupported(values: dict[str, Any], source: Path) -> None:
     activation = values.get("hidden_act")
-    if activation is not None and activation not in tuple(_ACTIVATIONS):  # it may be of any type
-        raise FileFormatError(f"{source}: hidden_act is {activation!r}; there are {', '.join(_ACTIVATIONS)}")
+    if activation is not None and activation not in _ACTIVATIONS:
+        raise FileFormatError(
+            f"{source}: hidden_act is {activation!r}; supported are {', '.join(_ACTIVATIONS)}"
+        )
     positions = values.get("position_embedding_type", "absolute")
     if positions != "absolute":
-        raise FileFormatError(f"{source}: position_embedding_type is {positions!r}; only absolute is known")
+        raise FileFormatError(
+            f"{source}: position_embedding_type is {positions!r}; only absolute is supported"
+        )
     if values.get("is_decoder"):
-        raise FileFormatError(f"{source}: is_decoder is true; only encoders can be read")
+        raise FileFormatError(f"{source}: is_decoder is true; only encoders are supported")
 
 
 def _find_classifier(values: dict[str, Any]) -> str | None:
-    names = values.get("architectures")
-    for name in names if isinstance(names, list) else ():
-        for ending, head in _CLASSIFIERS.items():
-            if str(name).endswith(ending):
-                return head
-    return None
+    names = values.get("architectures") or ()
+    found = (head for name in names for ending, head in _CLASSIFIERS.items() if name.endswith(ending))
+    return next(found, None)
 
 
 def choose_layout(config: ModelConfig) -> NameLayout:
@@ -160,7 +154,7 @@ def format_config(folder: FolderConfig, *, heads: set[str]) -> dict[str, Any]:
         values |= {"bos_token_id": 2, "eos_token_id": 3}
         ours: dict[str, Any] = {}
         if model.sharing != "all":
-            # Their groups own whole blocks: each layer is a group of its own, holding what it shares again.
+            # Their groups have whole blocks: each layer is a group, which repeats what it shares.
             ours |= {"sharing": model.sharing, "num_hidden_groups": model.num_hidden_groups}
             values["num_hidden_groups"] = model.num_hidden_layers
         if not model.maps_embeddings:

@@ -1,7 +1,7 @@
 """The one table of weight names: ours, Hugging Face's for ALBERT and BERT, and the original TensorFlow's.
 
-{attention} and {ffn} are our blocks; {group} and {inner} the other side's index of them, which may hold one of our
-blocks several times. {exit} counts the classifiers before the last layer.
+{attention} and {ffn} are our blocks; {group} and {inner} are the indices of the other layout, which may repeat one
+of our blocks. {exit} counts the classifiers before the last layer.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,23 +15,23 @@ from albert.errors import WeightsError
 from albert.model.config import BlockIds, ModelConfig, build_sharing_table
 from albert.pretrained.huggingface import OUR_KEY, FolderConfig, NameLayout
 
-Kind = Literal["linear", "norm", "table", "tensor", "logits", "weight"]
+ModuleType = Literal["linear", "norm", "table", "tensor", "logits", "weight"]
 _PREFIXES = {"albert": "albert.", "bert": "bert."}
-# Buffers and old spellings that older files of `transformers` hold.
+# Buffers and old spellings in older files of `transformers`.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 _OLD_SPELLINGS = ((".LayerNorm.gamma", ".LayerNorm.weight"), (".LayerNorm.beta", ".LayerNorm.bias"))
-# What weights are saved in; whole numbers, and the 8 bits of quantised models, mean nothing by themselves.
+# The types of weights; integers of quantized models mean nothing by themselves.
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _MAP = "encoder.embeddings.map"
-# Heads that share the name `classifier` on the other side; a folder has room for one of them.
+# Heads with the same name `classifier` in other layouts; a folder can hold one of them.
 SHARED_CLASSIFIERS = ("classification", "token_classification", "choice")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One module or tensor on all sides; an empty name means that the side does not know it."""
+    """One module or tensor in all layouts; an empty name means that the layout does not have it."""
 
-    kind: Kind
+    module: ModuleType
     ours: str
     albert: str
     bert: str = ""
@@ -62,8 +62,8 @@ ROWS = (
     Row("norm", "heads.mlm.norm", "predictions.LayerNorm", "cls.predictions.transform.LayerNorm", "cls/predictions/transform/LayerNorm"),
     Row("tensor", "heads.mlm.bias", "predictions.bias", "cls.predictions.bias", "cls/predictions/output_bias"),
     Row("logits", "heads.sop.linear", "sop_classifier.classifier", "sop_classifier.classifier", "cls/seq_relationship"),
-    # From here on `transformers` has no class that holds both our head and this name, or no class at all;
-    # the last three share one name there, and the folder's `architectures` says which is meant.
+    # `transformers` has no class with these heads, or none with both the head and this name. The last three
+    # have the same name there; the folder's `architectures` tells them apart.
     Row("logits", "heads.nsp.linear", "nsp_classifier.classifier", "cls.seq_relationship"),
     Row("linear", "heads.span.linear", "qa_outputs", "qa_outputs"),
     Row("linear", "heads.beam_span.start", "start_logits.dense", "start_logits.dense"),
@@ -79,7 +79,7 @@ ROWS = (
 )
 # fmt: on
 
-# What the other side keeps a second time; checked to be equal, then dropped.
+# Tensors that other layouts store twice; checked to be equal, then dropped.
 COPIES: dict[NameLayout, dict[str, str]] = {
     "albert": {
         "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
@@ -92,8 +92,8 @@ COPIES: dict[NameLayout, dict[str, str]] = {
     "tensorflow": {},
 }
 
-# Our suffix and the other side's, by kind of module; TensorFlow's kernels are [in, out].
-_SUFFIXES: dict[Kind, tuple[tuple[str, str, str], ...]] = {
+# Our suffix, Hugging Face's and TensorFlow's, by type of module; TensorFlow's kernels are [in, out].
+_SUFFIXES: dict[ModuleType, tuple[tuple[str, str, str], ...]] = {
     "linear": ((".weight", ".weight", "/kernel"), (".bias", ".bias", "/bias")),
     "norm": ((".weight", ".weight", "/gamma"), (".bias", ".bias", "/beta")),
     "table": ((".weight", ".weight", ""),),
@@ -105,7 +105,7 @@ _SUFFIXES: dict[Kind, tuple[tuple[str, str, str], ...]] = {
 
 @dataclass(frozen=True)
 class NamePair:
-    """One tensor: our name, the other side's, and whether it lies transposed there."""
+    """One tensor: our name, the name in the other layout, and whether it is transposed there."""
 
     ours: str
     theirs: str
@@ -113,22 +113,22 @@ class NamePair:
 
 
 def iter_names(config: ModelConfig, layout: NameLayout) -> Iterator[NamePair]:
-    """Every tensor that a model of `config` with every head may have, in the order of the table.
+    """Yield every tensor of a model of `config` with all heads, in the order of the table.
 
-    Where the other side cannot share what we share, one of our names comes with several of theirs.
+    If the other layout cannot share what we share, one of our names has several of theirs.
     """
     for row in ROWS:
         theirs = getattr(row, layout)
         if not theirs:
             continue
-        for ours_suffix, hf_suffix, tf_suffix in _SUFFIXES[row.kind]:
+        for ours_suffix, hf_suffix, tf_suffix in _SUFFIXES[row.module]:
             suffix = tf_suffix if layout == "tensorflow" else hf_suffix
             for ours_name, theirs_name in _expand(row.ours, theirs, config):
                 yield NamePair(ours_name + ours_suffix, theirs_name + suffix, suffix == "/kernel")
 
 
 def _expand(ours: str, theirs: str, config: ModelConfig) -> Iterator[tuple[str, str]]:
-    """Fill in the numbers of the blocks or of the exits, where a name has any."""
+    """Fill in the numbers of the blocks or of the exits."""
     if "{" not in ours:
         yield ours, theirs
         return
@@ -144,7 +144,7 @@ def _expand(ours: str, theirs: str, config: ModelConfig) -> Iterator[tuple[str, 
 
 
 def _iter_slots(config: ModelConfig) -> Iterator[tuple[int, int, BlockIds]]:
-    """The other side's (group, inner) places and the blocks of ours that they hold."""
+    """Yield the (group, inner) indices of the other layout and our blocks there."""
     table = build_sharing_table(config)
     if config.sharing == "all":
         for group in range(config.num_hidden_groups):
@@ -177,24 +177,24 @@ def to_ours(tensors: Mapping[str, Tensor], folder: FolderConfig, *, source: str)
         if pair.ours in ours and not torch.equal(ours[pair.ours], tensor):
             raise WeightsError(
                 f"{source}: {origin[pair.ours]} and {pair.theirs} differ, but sharing={folder.model.sharing} "
-                f"makes them one; remove {OUR_KEY} from its config.json to load them apart"
+                f"shares them; remove {OUR_KEY} from its config.json to load them separately"
             )
         ours.setdefault(pair.ours, tensor)
         origin.setdefault(pair.ours, pair.theirs)
     if theirs:
         raise WeightsError(
-            f"{source}: unknown tensors {_list(theirs)}; it is no {folder.layout} of this shape: take the "
-            "config.json and the weights of one model"
+            f"{source}: unknown tensors {_list(theirs)}; the weights do not belong to this config.json: use "
+            "both files of one model"
         )
     _drop_identity_map(ours, folder.model, source)
     return ours
 
 
 def to_theirs(tensors: Mapping[str, Tensor], folder: FolderConfig) -> dict[str, Tensor]:
-    """Rename to the other side's names, repeating what it cannot share."""
+    """Rename to the names of the other layout, repeating what it cannot share."""
     ours = dict(tensors)
     if folder.layout == "albert" and f"{_MAP}.weight" not in ours:
-        # Their class has a map at E = H too: the identity leaves every number as it is.
+        # Their class has a map even if E = H: the identity.
         word = ours["encoder.embeddings.word.weight"]
         width = folder.model.hidden_size
         ours[f"{_MAP}.weight"] = torch.eye(width, dtype=word.dtype)
@@ -206,14 +206,14 @@ def to_theirs(tensors: Mapping[str, Tensor], folder: FolderConfig) -> dict[str, 
 
 
 def _iter_pairs(folder: FolderConfig) -> Iterable[NamePair]:
-    """The table for this folder; of the heads that share the name `classifier`, the one it means."""
-    unmeant = tuple(f"heads.{head}." for head in SHARED_CLASSIFIERS if head != folder.classifier_head)
+    """Return the names of this folder, with one of the heads that share the name `classifier`."""
+    others = tuple(f"heads.{head}." for head in SHARED_CLASSIFIERS if head != folder.classifier_head)
     pairs = iter_names(folder.model, folder.layout)
-    return [pair for pair in pairs if not pair.ours.startswith(unmeant)]
+    return [pair for pair in pairs if not pair.ours.startswith(others)]
 
 
 def _respell(tensors: Mapping[str, Tensor], layout: NameLayout) -> dict[str, Tensor]:
-    """Undo what differs between files of one layout: an absent prefix, old norms, buffers."""
+    """Remove differences between files of one layout: a missing prefix, old names of norms, buffers."""
     prefix = _PREFIXES.get(layout, "")
     bare = bool(prefix) and not any(name.startswith(prefix) for name in tensors)
     respelled = {}
@@ -231,17 +231,16 @@ def _respell(tensors: Mapping[str, Tensor], layout: NameLayout) -> dict[str, Ten
 def _check_numbers(name: str, tensor: Tensor, source: str) -> None:
     if tensor.dtype not in _FLOATS:
         raise WeightsError(
-            f"{source}: {name} is of {tensor.dtype}, and weights are of {', '.join(map(str, _FLOATS))}; save "
-            "the model in one of them"
+            f"{source}: {name} is of {tensor.dtype}; save the model in one of {', '.join(map(str, _FLOATS))}"
         )
     if not tensor.numel():
         return
     limit = torch.finfo(torch.float32).max
-    lowest, highest = torch.aminmax(tensor)  # NaN where there is one, in a twentieth of isfinite's time
+    lowest, highest = torch.aminmax(tensor)  # NaN if there is one; twenty times faster than isfinite
     if not (float(lowest) >= -limit and float(highest) <= limit):
         raise WeightsError(
-            f"{source}: {name} holds a number that is NaN or beyond {limit:.3g}, so that every answer would "
-            "be NaN; fetch the file again, or take a checkpoint from before the training diverged"
+            f"{source}: {name} has a NaN or a number beyond {limit:.3g}; download the file again, or use a "
+            "checkpoint from before the training diverged"
         )
 
 
@@ -255,8 +254,8 @@ def _drop_aliases(theirs: dict[str, Tensor], layout: NameLayout, source: str) ->
         tensor = theirs.pop(alias)
         if original in theirs and not torch.equal(tensor, theirs[original]):
             raise WeightsError(
-                f"{source}: {alias} differs from {original}; the word table is tied here, so a model "
-                "with its own output table cannot be read"
+                f"{source}: {alias} differs from {original}; models with an output table that is not tied "
+                "to the embeddings are not supported"
             )
 
 

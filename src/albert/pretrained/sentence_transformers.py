@@ -1,7 +1,7 @@
-"""The files by which sentence-transformers opens a folder as an embedding model.
+"""The files with which sentence-transformers opens a folder as an embedding model.
 
-They are written as its early versions wrote them, which the later ones read too. The vector of a text is the
-mean over all its tokens, [CLS] and [SEP] among them, at length 1.
+They have the format of its early versions, which later ones read too. The vector of a text is the mean over
+all tokens, including [CLS] and [SEP], scaled to length 1.
 """
 
 from pathlib import Path
@@ -12,10 +12,10 @@ from albert.model.config import ModelConfig
 
 MODULES_NAME = "modules.json"
 _CONFIG_NAME = "sentence_bert_config.json"
-_KINDS = ("Transformer", "Pooling", "Normalize")
+_MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLING_DIR, _NORMALIZE_DIR = "1_Pooling", "2_Normalize"
 _OUR_POOLINGS = {"mean_tokens": "mean", "cls_token": "cls"}
-# What these files, and those that sentence-transformers writes in their place, are called in a folder.
+# The names of these files and folders, and of those that sentence-transformers writes instead.
 SENTENCE_NAMES = (
     MODULES_NAME,
     _CONFIG_NAME,
@@ -26,19 +26,19 @@ SENTENCE_NAMES = (
 
 
 def format_sentence_files(config: ModelConfig, *, max_length: int) -> dict[str, str]:
-    """What is written, by name within the folder; texts are cut at `max_length` pieces, borders included."""
+    """Format the files by name; texts are truncated to `max_length` tokens, including [CLS] and [SEP]."""
     limit = min(max_length, config.max_position_embeddings)
     pooling = {f"pooling_mode_{name}": False for name in ("cls_token", "max_tokens", "mean_sqrt_len_tokens")}
     values: dict[str, Any] = {
         MODULES_NAME: [
             _describe_module(0, "", "Transformer"),
             _describe_module(1, _POOLING_DIR, "Pooling"),
-            _describe_module(2, _NORMALIZE_DIR, "Normalize"),  # it has no file of its own
+            _describe_module(2, _NORMALIZE_DIR, "Normalize"),  # without a file
         ],
         _CONFIG_NAME: {
             "max_seq_length": limit,
             "do_lower_case": False,
-            "model_args": {"add_pooling_layer": False},  # else it warns of a pooler that nothing reads
+            "model_args": {"add_pooling_layer": False},  # else it warns of an unused pooler
         },
         "config_sentence_transformers.json": {
             "model_type": "SentenceTransformer",
@@ -56,58 +56,51 @@ def format_sentence_files(config: ModelConfig, *, max_length: int) -> dict[str, 
 
 
 def find_other_modules(folder: Path) -> list[str]:
-    """What a folder of sentence-transformers has beyond encoder, pooling and normalising, by its paths."""
-    return [name for name, kind in _read_modules(folder).items() if kind not in _KINDS]
+    """List the modules of a folder other than encoder, pooling and normalization, by their paths."""
+    return [name for name, cls in _read_modules(folder).items() if cls not in _MODULES]
 
 
-def is_normalising(folder: Path) -> bool:
-    """Whether the folder of an embedding model says that its vectors have the length 1."""
+def is_normalizing(folder: Path) -> bool:
+    """Return whether the folder of an embedding model normalizes its vectors."""
     return "Normalize" in _read_modules(folder).values()
 
 
 def _read_modules(folder: Path) -> dict[str, str]:
-    """The modules that a folder lists, by their paths: which class each is."""
+    """Return the class of each module of a folder, by its path."""
     path = folder / MODULES_NAME
     modules = read_json(path) if path.is_file() else []
-    described = [each for each in modules if isinstance(each, dict)] if isinstance(modules, list) else []
-    kinds = {str(each.get("path") or each.get("name")): str(each.get("type")) for each in described}
-    return {name: kind.rpartition(".")[2] for name, kind in kinds.items()}
+    return {each["path"] or each["name"]: each["type"].rpartition(".")[2] for each in modules}
 
 
 def read_sentence_files(folder: Path) -> dict[str, str]:
-    """The files of a folder that say how its vectors are made, by name; without any there are none.
+    """Read the files of sentence-transformers in a folder, by name.
 
-    Where they name a module that is not read here, the list of modules stays behind: it would promise that.
+    If there is a module that is not supported here, the list of modules is omitted.
     """
     names = [name for name in SENTENCE_NAMES if name != MODULES_NAME or not find_other_modules(folder)]
-    places = [folder / name for name in names]
-    files = [file for place in places for file in (place, *place.rglob("*.json")) if file.is_file()]
+    paths = [folder / name for name in names]
+    files = [file for path in paths for file in (path, *path.rglob("*.json")) if file.is_file()]
     return {file.relative_to(folder).as_posix(): read_text(file) for file in files}
 
 
 def read_max_length(folder: Path) -> int | None:
-    """At how many pieces the folder of an embedding model says that texts are cut, if it is one."""
+    """Return the number of tokens to which an embedding model truncates texts, if its folder says so."""
     path = folder / _CONFIG_NAME
     values = read_json(path) if path.is_file() else {}
-    found = values.get("max_seq_length") if isinstance(values, dict) else None
-    return found if isinstance(found, int) and found > 2 else None
+    found = values.get("max_seq_length")
+    return found if found is not None and found > 2 else None
 
 
 def read_pooling(folder: Path) -> str | None:
-    """How the folder of an embedding model says that a text's tokens become one vector, if it is one.
-
-    "mean" and "cls" as ours; what we have not is called as the folder calls it, as in max_tokens.
-    """
+    """Return the pooling of an embedding model, if its folder has one: mean, cls, or its name there."""
     path = folder / _POOLING_DIR / "config.json"
     values = read_json(path) if path.is_file() else {}
-    if not isinstance(values, dict):
-        return None
-    # Early versions have a switch for each, in later ones it is called by name.
+    # Early versions have a switch for each, later ones a name.
     prefix = "pooling_mode_"
     switched = [key.removeprefix(prefix) for key in values if key.startswith(prefix) and values[key] is True]
-    named = [values[key] for key in ("pooling_mode",) if isinstance(values.get(key), str)]
+    named = [values["pooling_mode"]] if values.get("pooling_mode") else []
     return "+".join(_OUR_POOLINGS.get(mode, mode) for mode in switched + named) or None
 
 
-def _describe_module(place: int, path: str, name: str) -> dict[str, Any]:
-    return {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{name}"}
+def _describe_module(index: int, path: str, name: str) -> dict[str, Any]:
+    return {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{name}"}

@@ -1,18 +1,33 @@
-"""Original TensorFlow checkpoints: config, weights and vocabulary of a folder as published."""
+"""Original TensorFlow checkpoints, read without TensorFlow: config, weights and vocabulary.
 
+A checkpoint is PREFIX.index, a sorted table in LevelDB's format from each name to a BundleEntryProto, and the
+raw tensors in PREFIX.data-0000k-of-0000n.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from albert.errors import FileFormatError
 from albert.files import read_json
 from albert.model.config import ModelConfig
 from albert.pretrained.huggingface import CONFIG_NAME, FolderConfig
-from albert.pretrained.tensor_bundle import read_tensor_bundle
 from albert.settings import build_settings
 
+Array = NDArray[Any]
+# TensorFlow's numbers for the types of weights, and their bytes in numpy, which has no bfloat16.
+_DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 14: "bfloat16", 19: "<f2"}
+_SAVE_AGAIN = "open it in TensorFlow and save it again with tf.compat.v1.train.Saver"
+# A table has data blocks, an index block with their positions, and a footer with the position of the index.
+_MAGIC = bytes.fromhex("57fb808b247547db")  # 0xDB4775248B80FB57, little endian
+_FOOTER_SIZE = 48  # two handles, padded to 40 bytes, and the magic number
 # Published archives keep everything in one folder; TF-Hub modules keep it in these two.
 _WEIGHT_PATTERNS = ("*.index", "variables/*.index")
 _CONFIG_PATTERNS = ("albert_config*.json", "assets/albert_config*.json")
@@ -48,7 +63,7 @@ def read_tensorflow_config(path: Path) -> FolderConfig:
     config_path = found[0]
     values: Any = read_json(config_path)
     if not isinstance(values, dict):
-        raise FileFormatError(f"{config_path}: holds no object of keys; is it an albert_config.json?")
+        raise FileFormatError(f"{config_path}: not a JSON object; is it an albert_config.json?")
     missing = [key for key in _REQUIRED if values.get(key) is None]
     if missing:
         raise FileFormatError(f"{config_path}: lacks {', '.join(missing)}; is it an albert_config.json?")
@@ -71,14 +86,14 @@ def read_tensorflow_weights(path: Path) -> dict[str, Tensor]:
     if len(found) > 1:
         names = ", ".join(file.name for file in found[:5])
         raise FileFormatError(
-            f"{path}: holds {len(found)} checkpoints ({names}); name the .index file you mean"
+            f"{path}: holds {len(found)} checkpoints ({names}); give the path of one .index file"
         )
     arrays = read_tensor_bundle(found[0].with_suffix(""), wanted=_is_weight)
     return {name.removeprefix(_HUB_PREFIX): torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def find_tensorflow_vocabulary(path: Path) -> Path | None:
-    """The SentencePiece model or vocab.txt that came with the checkpoint."""
+    """Return the SentencePiece model or vocab.txt of the checkpoint."""
     found = [file for folder in _folders(path) for file in _list(folder, _VOCABULARY_PATTERNS)]
     return found[0] if found else None
 
@@ -88,14 +103,175 @@ def _is_weight(name: str) -> bool:
 
 
 def _folders(path: Path) -> list[Path]:
-    """Where the other files of a checkpoint are: its folder, and the one around a TF-Hub `variables`."""
+    """Return the folders of the other files; in TF-Hub modules they are beside `variables`."""
     return [path] if path.is_dir() else [path.parent, path.parent.parent]
 
 
 def _list(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
-    """The files that match the first pattern that any file matches, in the order of their names."""
+    """Return the files that match the first pattern with a match, sorted by name."""
     for pattern in patterns:
         found = sorted(folder.glob(pattern))
         if found:
             return found
     return []
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """The index entry of a tensor: its type, and the position of its bytes in one of the data files."""
+
+    name: str
+    dtype: int
+    shape: tuple[int, ...]
+    data_path: Path
+    offset: int
+    size: int
+    is_partitioned: bool  # only its slices are stored
+
+
+def read_tensor_bundle(prefix: Path, *, wanted: Callable[[str], bool] | None = None) -> dict[str, Array]:
+    """Read the tensors of a checkpoint, or those whose name is `wanted`, as arrays by name."""
+    entries = [entry for entry in _read_index(prefix) if wanted is None or wanted(entry.name)]
+    return {entry.name: _read_tensor(entry) for entry in entries}
+
+
+def _read_index(prefix: Path) -> list[TensorEntry]:
+    """List the tensors of a checkpoint, reading PREFIX.index only."""
+    path = Path(f"{prefix}.index")
+    try:
+        table = path.read_bytes()
+    except OSError as error:
+        raise FileFormatError(f"{path}: {error.strerror or error}; check the path") from error
+    try:
+        records = dict(_iter_table(table))
+        header = _Message(records.pop(b"", b""))
+        if header.integer(2):
+            raise ValueError("was written on a big-endian machine")
+        return [
+            _parse_entry(key.decode("utf-8"), _Message(value), prefix=prefix, num_shards=header.integer(1))
+            for key, value in records.items()
+            if not key.startswith(b"\0")  # the slices of partitioned variables
+        ]
+    except (ValueError, IndexError) as error:
+        raise FileFormatError(
+            f"{path}: not a TensorFlow index, or damaged ({error}); download the checkpoint again, or "
+            f"{_SAVE_AGAIN}"
+        ) from error
+
+
+def _parse_entry(name: str, entry: "_Message", *, prefix: Path, num_shards: int) -> TensorEntry:
+    """Parse a BundleEntryProto: dtype 1, shape 2, shard 3, offset 4, size 5, slices 7."""
+    sizes = (_Message(dim).integer(1) for shape in entry.messages(2) for dim in _Message(shape).messages(2))
+    return TensorEntry(
+        name=name,
+        dtype=entry.integer(1),
+        shape=tuple(sizes),
+        data_path=Path(f"{prefix}.data-{entry.integer(3):05d}-of-{num_shards:05d}"),
+        offset=entry.integer(4),
+        size=entry.integer(5),
+        is_partitioned=bool(entry.messages(7)),
+    )
+
+
+def _read_tensor(entry: TensorEntry) -> Array:
+    """Read a tensor, bfloat16 as float32."""
+    path = entry.data_path
+    if entry.is_partitioned:
+        raise FileFormatError(
+            f"{path}: {entry.name} is stored in slices; {_SAVE_AGAIN}, without a partitioner"
+        )
+    dtype = _DTYPES.get(entry.dtype)
+    if dtype is None:
+        raise FileFormatError(
+            f"{path}: {entry.name} is of TensorFlow's type {entry.dtype}, which no weight has; "
+            f"{_SAVE_AGAIN}, without it"
+        )
+    stored = np.dtype("<u2" if dtype == "bfloat16" else dtype)
+    if entry.size != math.prod(entry.shape) * stored.itemsize:
+        raise FileFormatError(
+            f"{path}: {entry.name} of shape {list(entry.shape)} cannot have {entry.size} bytes; download the "
+            "checkpoint again"
+        )
+    try:
+        values: Array = np.fromfile(path, stored, math.prod(entry.shape), offset=entry.offset)
+    except OSError as error:
+        raise FileFormatError(
+            f"{path}: {error.strerror or error}; put all files of the checkpoint into one folder"
+        ) from error
+    if values.nbytes < entry.size:
+        raise FileFormatError(f"{path}: truncated, {entry.name} is incomplete; download the file again")
+    if dtype == "bfloat16":
+        values = (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return values.astype(values.dtype.newbyteorder("="), copy=False).reshape(entry.shape)
+
+
+class _Message:
+    """The numbered fields of a protobuf message, read from its wire format."""
+
+    def __init__(self, data: bytes) -> None:
+        self._fields: dict[int, list[Any]] = {}
+        start = 0
+        while start < len(data):
+            tag, start = _read_varint(data, start)
+            value: int | bytes
+            if tag & 7 == 0:
+                value, start = _read_varint(data, start)
+            elif tag & 7 == 2:
+                size, start = _read_varint(data, start)
+                value, start = data[start : start + size], start + size
+            else:
+                size = 8 if tag & 7 == 1 else 4
+                value, start = int.from_bytes(data[start : start + size], "little"), start + size
+            self._fields.setdefault(tag >> 3, []).append(value)
+
+    def integer(self, number: int) -> int:
+        """Return the field as a number, 0 if it is absent."""
+        return int(self._fields.get(number, [0])[-1])
+
+    def messages(self, number: int) -> list[bytes]:
+        """Return the values of the field as nested messages, still encoded."""
+        return self._fields.get(number, [])
+
+
+def _read_varint(data: bytes, start: int) -> tuple[int, int]:
+    """Read the number at `start` (seven bits a byte, lowest first); return it and its end."""
+    value, shift = 0, 0
+    while True:
+        byte = data[start]
+        value |= (byte & 0x7F) << shift
+        start, shift = start + 1, shift + 7
+        if byte < 0x80:
+            return value, start
+
+
+def _iter_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the (key, value) pairs of a table in the order of their keys."""
+    if len(table) < _FOOTER_SIZE or not table.endswith(_MAGIC):
+        raise ValueError("it does not end as a TensorFlow index file does")
+    footer = table[-_FOOTER_SIZE:]
+    start = _read_varint(footer, _read_varint(footer, 0)[1])[1]  # after the handle of the metaindex
+    for _, handle in _iter_block(_read_block(table, footer[start:])):
+        yield from _iter_block(_read_block(table, handle))
+
+
+def _read_block(table: bytes, handle: bytes) -> bytes:
+    """Read the block of a handle, which is an offset and a size; a byte for the compression follows."""
+    offset, start = _read_varint(handle, 0)
+    size, _ = _read_varint(handle, start)
+    if table[offset + size]:
+        raise ValueError("it is compressed")
+    return table[offset : offset + size]
+
+
+def _iter_block(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the pairs of a block; each key is a prefix of the key before it and a suffix."""
+    # The restart points at the end only serve binary search; here they say where the pairs end.
+    end = len(block) - 4 - 4 * int.from_bytes(block[-4:], "little")
+    key, start = b"", 0
+    while start < end:
+        shared, start = _read_varint(block, start)
+        added, start = _read_varint(block, start)
+        size, start = _read_varint(block, start)
+        key = key[:shared] + block[start : start + added]
+        start += added + size
+        yield key, block[start - size : start]

@@ -43,8 +43,7 @@ from albert.settings import Settings
 from albert.study.results import MISSING, RESULTS_NAME, name_models, open_results, reject_other_files
 from albert.tasks.metrics.intervals import bootstrap_mean, find_wilson
 from albert.tasks.models import load_own_vocabulary
-from albert.text.encoding import Encoding
-from albert.text.tokenizer import Tokenizer
+from albert.text.tokenizer import Encoding, Tokenizer
 
 STUDY, PAIRS_NAME, SAMPLE_NAME = "agreement", "pairs.jsonl", "minimal-pairs.jsonl"
 _CHUNK_PAIRS = 64  # tokenized and masked at a time
@@ -303,7 +302,7 @@ def score_sentences(
         rows = [masked[position] for position in batch]
         tokens = Tokens.from_lists([ids for _, ids, _ in rows], device=model.device)
         first_masks = torch.tensor([ids.index(tokenizer.mask_id) for _, ids, _ in rows], device=model.device)
-        states_MD = model(tokens, depth=depth, places_P=tokens.first_B + first_masks).last_TD
+        states_MD = model(tokens, depth=depth, indices_P=tokens.first_B + first_masks).last_TD
         targets_M = torch.tensor([target for *_, target in rows], device=model.device)
         losses_M = cross_entropy(model.predict_words(states_MD).float(), targets_M, reduction="none")
         for (index, _, _), loss in zip(rows, losses_M.tolist(), strict=True):

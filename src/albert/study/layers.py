@@ -43,8 +43,7 @@ from albert.study.results import (
     open_results,
 )
 from albert.tasks.metrics.intervals import Interval, iter_resamples, summarize_draws
-from albert.text.encoding import Encoding, InputSequence
-from albert.text.tokenizer import Tokenizer
+from albert.text.tokenizer import Encoding, InputSequence, Tokenizer
 
 Distance = Literal["l2", "cosine", "angle"]
 Course = Literal["settles", "keeps a level", "drifts", "too short to tell"]

@@ -3,9 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from albert.model.config import ModelConfig
-from albert.model.parameters import PRETRAINING_HEADS, count_parameters
-from albert.model.presets import build_preset
+from albert.model.config import PRETRAINING_HEADS, ModelConfig, build_preset, count_parameters
 
 # Millions, as the paper prints them in tables 1, 2 and 4. Two figures are not those of its own shapes: xlarge
 # comes to 59, and xxlarge to 223 (elsewhere the paper gives it 233 and 225).

@@ -26,8 +26,7 @@ from albert.data.engines import Engine
 from albert.errors import AlbertError, InputError
 from albert.examples.settings import ExampleSettings
 from albert.files import read_json, write_json
-from albert.model.config import ModelConfig
-from albert.model.parameters import count_parameters
+from albert.model.config import ModelConfig, count_parameters
 from albert.pretrained.folder import save_model
 from albert.progress import NullReporter, Reporter, format_seconds
 from albert.settings import Settings, build_settings, find_change

@@ -20,7 +20,7 @@ from albert.examples.batches import build_source
 from albert.examples.settings import ExampleSettings
 from albert.files import read_json, write_json
 from albert.model.albert_model import AlbertModel
-from albert.model.parameters import count_parameters
+from albert.model.config import count_parameters
 from albert.pretrained.folder import load_model
 from albert.progress import NullReporter, Reporter
 from albert.settings import Settings, build_settings

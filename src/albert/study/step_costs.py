@@ -28,12 +28,10 @@ from torch import nn
 from albert.errors import InputError
 from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.examples.masking import NO_SPANS
-from albert.fresh_process import build_command
 from albert.model.albert_model import AlbertModel, build_model
-from albert.model.config import ModelConfig
-from albert.model.parameters import ParameterCount, count_parameters
-from albert.model.presets import PRESETS
+from albert.model.config import PRESETS, ModelConfig, ParameterCount, count_parameters
 from albert.model.runtime import autocast
+from albert.progress import build_command
 from albert.settings import Settings, build_settings
 from albert.study.results import format_bytes
 from albert.training.distributed import DistributedContext

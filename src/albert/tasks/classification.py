@@ -20,7 +20,7 @@ from typing_extensions import Self
 from albert.data.rows import BadRow, Problems, Row, Wanted
 from albert.errors import FileFormatError, InputError
 from albert.model.albert_model import AlbertModel, Heads
-from albert.model.early_exit import EarlyAnswers, answer_early, classify_after, classify_every_layer
+from albert.model.early_exit import EarlyExitOutput, classify_after, classify_every_layer, classify_with_exits
 from albert.pretrained.folder import Pretrained
 from albert.report.content import Chart
 from albert.tasks import bag_of_words
@@ -437,14 +437,14 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         *,
         patience: int | None,
         depth: Depth,
-    ) -> EarlyAnswers:
+    ) -> EarlyExitOutput:
         tokens = batch.build_tokens(model.device)
         if patience is not None:
-            return answer_early(model, tokens, patience=patience, agree=self._agree, depth=depth)
+            return classify_with_exits(model, tokens, patience=patience, agree=self._agree, depth=depth)
         num_layers = depth or model.config.num_hidden_layers
         first_BD = model(tokens, depth=depth, first_only=True).last_TD
         logits_BK = classify_after(model, first_BD, num_layers=num_layers)
-        return EarlyAnswers(logits_BK, np.full(len(tokens.lengths), num_layers))
+        return EarlyExitOutput(logits_BK, np.full(len(tokens.lengths), num_layers))
 
     def _agree(self, before_BK: Tensor, now_BK: Tensor) -> Tensor:
         """Whether two layers predict the same for each sequence."""

@@ -195,7 +195,7 @@ def load_own_vocabulary(path: Path, config: ModelConfig) -> Tokenizer:
         if isinstance(vocab, dict):
             others = sorted(vocab, key=vocab.__getitem__)
         number = min(len(others), tokenizer.vocab_size)
-        num_others = sum(tokenizer.piece(index) != others[index] for index in range(number))
+        num_others = sum(tokenizer.token(index) != others[index] for index in range(number))
         if num_others > _MAX_OTHERS * number:
             raise WeightsError(
                 f"{folder}: {num_others:,} of {number:,} tokens in {tokenizer.vocab_name} differ from those in "

@@ -12,7 +12,7 @@ from albert.model.runtime import RuntimeSettings, build_runtime
 from albert.pretrained.folder import load_model, load_vocabulary, read_card, save_model
 from albert.pretrained.sentence_transformers import (
     find_other_modules,
-    is_normalising,
+    is_normalizing,
     read_max_length,
     read_pooling,
     read_sentence_files,
@@ -24,8 +24,7 @@ from albert.tasks.multiple_choice import Choice
 from albert.tasks.question_answering import ContextAnswer
 from albert.tasks.task import TaskConfig
 from albert.tasks.token_classification import Tagging
-from albert.text.encoding import Encoding, InputSequence
-from albert.text.tokenizer import Tokenizer
+from albert.text.tokenizer import Encoding, InputSequence, Tokenizer
 
 # Not any sequence of texts: a single text is such a sequence, too.
 Texts = list[str] | tuple[str, ...]
@@ -238,7 +237,7 @@ def load(
         config=read_config(path) or infer_config(loaded),
         max_text=read_max_length(path),
         pooling=read_pooling(path),
-        is_normalised=is_normalising(path),
+        is_normalised=is_normalizing(path),
         sentence_files=read_sentence_files(path),
         card=read_card(path),
         labels=loaded.folder_config.labels,

@@ -73,8 +73,7 @@ from albert.tasks.task import (
     build_task_batch,
     require_texts,
 )
-from albert.text.encoding import Encoding, Span
-from albert.text.tokenizer import Tokenizer
+from albert.text.tokenizer import Encoding, Span, Tokenizer
 
 SPAN = "span"
 ANSWERABLE = "answerable"
@@ -904,8 +903,8 @@ def search_spans(
 
 def list_beam(beam: SpanBeam, *, labels: SpanLabels, max_answer: int) -> list[Spans]:
     """List what a beam found, scored by the sum of the two log-probabilities; [CLS] is left out."""
-    lasts_BSZ = beam.end_places_BSZ
-    firsts_BSZ = beam.start_places_BS.unsqueeze(2).expand_as(lasts_BSZ)
+    lasts_BSZ = beam.end_indices_BSZ
+    firsts_BSZ = beam.start_indices_BS.unsqueeze(2).expand_as(lasts_BSZ)
     own_B2 = torch.from_numpy(labels.owns_B2).to(lasts_BSZ.device)
     is_own_BSZ = (firsts_BSZ >= own_B2[:, 0, None, None]) & (firsts_BSZ < own_B2[:, 1, None, None])
     num_more_BSZ = lasts_BSZ - firsts_BSZ

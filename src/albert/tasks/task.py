@@ -33,7 +33,7 @@ from albert.tasks.sequences import TaskSequence
 from albert.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from albert.model.early_exit import EarlyAnswers
+    from albert.model.early_exit import EarlyExitOutput
     from albert.tasks.finetune_settings import FinetuneSettings
 
 Ints = NDArray[np.int64]
@@ -369,7 +369,7 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
 
     def predict_early(
         self, model: AlbertModel, batch: TaskBatch[LabelsT], *, patience: int | None, depth: Depth
-    ) -> "EarlyAnswers":
+    ) -> "EarlyExitOutput":
         """Compute the logits, and how many layers each sequence needed, with or without early exit."""
         raise InputError(f"a model for {self.config.task} has no early exits")
 

@@ -62,8 +62,7 @@ from albert.tasks.task import (
     choose_label_names,
     require_list,
 )
-from albert.text.encoding import Encoding
-from albert.text.tokenizer import Tokenizer
+from albert.text.tokenizer import Encoding, Tokenizer
 
 HEAD = "token_classification"
 WORD_METRICS = ("word_accuracy", "macro_f1")
@@ -365,7 +364,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
     def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: Depth) -> Tensor:
         """The last layer is computed for the first tokens of words only."""
         indices_P = torch.from_numpy(batch.labels.indices_P).to(model.device, non_blocking=True)
-        words_PD = model(batch.build_tokens(model.device), depth=depth, places_P=indices_P).last_TD
+        words_PD = model(batch.build_tokens(model.device), depth=depth, indices_P=indices_P).last_TD
         logits_PK: Tensor = model.head(HEAD)(words_PD).float()
         return logits_PK
 

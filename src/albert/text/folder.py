@@ -3,41 +3,33 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from albert.errors import FileFormatError
 from albert.files import atomic_path, read_json, write_json, write_text
-from albert.settings import Settings, build_settings
-from albert.text.normalize import Normalization
+from albert.settings import build_settings
 from albert.text.sentencepiece_tokenizer import BORDER, SentencePieceTokenizer
-from albert.text.symbol_tokenizer import SymbolOptions, SymbolTokenizer
-from albert.text.tokenizer import Tokenizer
-from albert.text.tokenizer_json import get_section, read_rules, rebuild_model
-from albert.text.wordpiece_tokenizer import WordPieceOptions, WordPieceTokenizer
+from albert.text.symbol_tokenizer import SymbolTokenizer
+from albert.text.tokenizer import Tokenizer, get_section
+from albert.text.wordpiece_tokenizer import WordPieceTokenizer
 
-VOCABULARY_NAMES = (
-    SentencePieceTokenizer.vocab_name, WordPieceTokenizer.vocab_name, SymbolTokenizer.vocab_name,
-)  # fmt: skip
-S = TypeVar("S", bound=Settings)
+TOKENIZERS = (SentencePieceTokenizer, WordPieceTokenizer, SymbolTokenizer)
+VOCABULARY_NAMES = tuple(each.vocab_name for each in TOKENIZERS)
 JSON_NAME = "tokenizer.json"
 ADDED_NAME = "added_tokens.json"
 _CONFIG_NAME = "tokenizer_config.json"
+# One of these makes a tokenizer; with its options, these are all that `save_tokenizer` may write.
+VOCABULARY_FILES = (*VOCABULARY_NAMES, JSON_NAME)
+TOKENIZER_FILES = (*VOCABULARY_FILES, _CONFIG_NAME)
 # Generic classes of `transformers`: they do what tokenizer.json says.
-_PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-# Options of tokenizer_config.json that split words in another way than BERT.
+_GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+# Options of Japanese models, which split words in another way than BERT.
 _JAPANESE: dict[str, Callable[[Any], bool]] = {
     "word_tokenizer_type": lambda value: value not in (None, "basic"),
     "subword_tokenizer_type": lambda value: value not in (None, "wordpiece"),
     "tokenizer_class": lambda value: value == "BertJapaneseTokenizer",
 }
-# The keys of tokenizer_config.json for tokens without ids: of `transformers` 4 and 5.
-_UNNUMBERED = ("additional_special_tokens", "extra_special_tokens")
-# Like the special tokens, these do not occur in texts.
-_FRAMES = ("bos_token", "eos_token")
-_CURE = "such markers are not supported: take a model trained with plain words in their place"
-# One of these makes a tokenizer; with its options, these are all that `save_tokenizer` may write.
-VOCABULARY_FILES = (*VOCABULARY_NAMES, JSON_NAME)
-TOKENIZER_FILES = (*VOCABULARY_FILES, _CONFIG_NAME)
+_HINT = "such markers are not supported: use a model trained with plain words instead"
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -51,33 +43,28 @@ def load_tokenizer(path: Path) -> Tokenizer:
             with added tokens, or Japanese words.
     """
     path = Path(path)
-    config = _read_config(path.parent if path.is_file() else path)
     if path.is_file():
-        return _open_vocab(path, config=config)
-    for name in VOCABULARY_NAMES:
-        if (path / name).exists():
-            return _check_added(_open_vocab(path / name, config=config), path, config=config)
-    if (path / JSON_NAME).exists():
-        return _check_added(_open_json(path / JSON_NAME, config=config), path, config=config)
-    raise FileFormatError(
-        f"{path}: has no {', '.join(VOCABULARY_NAMES)} or {JSON_NAME}; "
-        "give the folder of a model or of a vocabulary, or a vocabulary file"
-    )
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    """Read the options of a folder; a generic class has those of `tokenizer.json`."""
-    config = _read_if_there(folder / _CONFIG_NAME)
-    if config.get("tokenizer_class") not in _PLAIN_CLASSES or config.get("do_lower_case") is not None:
-        return config
-    path = folder / JSON_NAME
-    said = {key: value for key, value in config.items() if value is not None}
-    return {**read_rules(_read_if_there(path), path), **said}
+        return _open_vocab(path, config=_read_config(path.parent))
+    config = _read_config(path)
+    name = next((name for name in VOCABULARY_FILES if (path / name).exists()), None)
+    if name is None:
+        raise FileFormatError(
+            f"{path}: has no {', '.join(VOCABULARY_NAMES)} or {JSON_NAME}; "
+            "give the folder of a model or of a vocabulary, or a vocabulary file"
+        )
+    try:
+        tokenizer = (_open_json if name == JSON_NAME else _open_vocab)(path / name, config=config)
+        _check_added_tokens(tokenizer, path, config=config)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # JSON of another structure
+        raise FileFormatError(
+            f"{path}: the files of its tokenizer are malformed ({error!r}); download them again"
+        ) from error
+    return tokenizer
 
 
 def has_tokenizer(folder: Path) -> bool:
     """Return whether a folder has a vocabulary."""
-    return any((Path(folder) / name).exists() for name in (*VOCABULARY_NAMES, JSON_NAME))
+    return any((Path(folder) / name).exists() for name in VOCABULARY_FILES)
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int = 512) -> None:
@@ -91,7 +78,8 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int 
     write_text(folder / JSON_NAME, tokenizer.to_tokenizer_json())
     special = tokenizer.special_tokens
     config = {
-        **tokenizer.to_tokenizer_config(),
+        "tokenizer_class": tokenizer.transformers_class,
+        **tokenizer.options.model_dump(),
         "pad_token": special.pad,
         "unk_token": special.unk,
         "cls_token": special.cls,
@@ -104,157 +92,108 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int 
     write_json(folder / _CONFIG_NAME, config)
 
 
+def _read_config(folder: Path) -> dict[str, Any]:
+    """Read the options of a folder; for a generic class, those of `tokenizer.json` are the defaults."""
+    config = _read_object(folder / _CONFIG_NAME)
+    if config.get("tokenizer_class") not in _GENERIC_CLASSES or config.get("do_lower_case") is not None:
+        return config
+    content = _read_object(folder / JSON_NAME)
+    cls = _find_class(content)
+    options = cls.options_from_json(content, source=folder / JSON_NAME) if cls else {}
+    return {**options, **{key: value for key, value in config.items() if value is not None}}
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object; empty if there is no such file."""
+    value = read_json(path) if path.exists() else {}
+    if not isinstance(value, dict):
+        raise FileFormatError(f"{path}: holds a {type(value).__name__}, not an object; download it again")
+    return value
+
+
+def _find_class(content: Mapping[str, Any]) -> type[Tokenizer] | None:
+    """Return the class of a `tokenizer.json`."""
+    model = get_section(content, "model").get("type")
+    return next((cls for cls in TOKENIZERS if cls.json_model == model), None)
+
+
 def _open_vocab(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
-    try:
-        vocab_bytes = path.read_bytes()
-    except OSError as error:
-        raise FileFormatError(f"{path}: {error.strerror or error}; check the path") from error
-    if path.suffix == ".model":
-        return _build_sentencepiece(vocab_bytes, config=config, source=path)
-    if path.name == SymbolTokenizer.vocab_name:
-        return _build_symbols(vocab_bytes, config=config, source=path)
-    if path.suffix == ".txt":
-        return _build_wordpiece(vocab_bytes, config=config, source=path)
-    raise FileFormatError(f"{path}: a vocabulary's name ends in .model (SentencePiece) or .txt (WordPiece)")
+    by_name = {cls.vocab_name: cls for cls in TOKENIZERS}
+    by_suffix = {".model": SentencePieceTokenizer, ".txt": WordPieceTokenizer}
+    cls = by_name.get(path.name) or by_suffix.get(path.suffix)
+    if cls is None:
+        raise FileFormatError(
+            f"{path}: the name of a vocabulary must end in .model (SentencePiece) or .txt (WordPiece)"
+        )
+    return _build(cls, path.read_bytes(), config=config, source=path)
 
 
 def _open_json(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
     """Open a `tokenizer.json` without a vocabulary file, as `transformers` 5 saves it."""
     content = _read_object(path)
-    model, normalizer = get_section(content, "model", path), get_section(content, "normalizer", path)
-    build: Callable[..., Tokenizer] = _build_wordpiece
-    if model.get("type") == "Unigram":
-        build, vocab_bytes = _build_sentencepiece, rebuild_model(content, source=str(path))
-    elif model.get("type") == "WordLevel":
-        build, vocab_bytes = _build_symbols, _join_vocab(model.get("vocab"), path)
-    elif model.get("type") == "WordPiece" and normalizer.get("type") == "BertNormalizer":
-        vocab_bytes = _join_vocab(model.get("vocab"), path)
-    else:
+    cls = _find_class(content)
+    if cls is None:
         raise FileFormatError(
-            f"{path}: holds a {model.get('type')} model with a {normalizer.get('type')} normalizer; "
-            "albert opens Unigram, WordLevel, and WordPiece with BERT's: add spiece.model or vocab.txt"
+            f"{path}: holds a {get_section(content, 'model').get('type')} model; supported are "
+            f"{', '.join(cls.json_model for cls in TOKENIZERS)}: add spiece.model or vocab.txt"
         )
-    return build(vocab_bytes, config={**read_rules(content, path), **config}, source=path)
+    vocab_bytes = cls.vocab_from_json(content, source=path)
+    config = {**cls.options_from_json(content, source=path), **config}
+    return _build(cls, vocab_bytes, config=config, source=path)
 
 
-def _join_vocab(vocab: Any, path: Path) -> bytes:
-    is_numbered = isinstance(vocab, dict) and all(isinstance(number, int) for number in vocab.values())
-    if not is_numbered or sorted(vocab.values()) != list(range(len(vocab))):
-        raise FileFormatError(f"{path}: the ids of its vocabulary are not 0, 1, 2, …; add vocab.txt")
-    pieces = sorted(vocab, key=vocab.__getitem__)
-    try:
-        return "".join(f"{piece}\n" for piece in pieces).encode()
-    except UnicodeEncodeError as error:
-        raise FileFormatError(f"{path}: a piece holds half a character; add vocab.txt") from error
-
-
-def _read_options(kind: type[S], config: Mapping[str, Any], source: Path) -> S:
-    values = {key: config[key] for key in kind.model_fields if config.get(key) is not None}
-    return build_settings(kind, values=values, source=str(source.parent / _CONFIG_NAME))
-
-
-def _build_sentencepiece(vocab_bytes: bytes, *, config: Mapping[str, Any], source: Path) -> Tokenizer:
-    rules = _read_options(Normalization, config, source)
-    return SentencePieceTokenizer(vocab_bytes, rules=rules, source=str(source))
-
-
-def _build_symbols(vocab_bytes: bytes, *, config: Mapping[str, Any], source: Path) -> Tokenizer:
-    options = _read_options(SymbolOptions, config, source)
-    return SymbolTokenizer(vocab_bytes, options=options, source=str(source))
-
-
-def _build_wordpiece(vocab_bytes: bytes, *, config: Mapping[str, Any], source: Path) -> Tokenizer:
-    _reject_japanese(config, source=source.parent / _CONFIG_NAME)
-    options = _read_options(WordPieceOptions, config, source)
-    return WordPieceTokenizer(vocab_bytes, options=options, source=str(source))
-
-
-def _reject_japanese(config: Mapping[str, Any], *, source: Path) -> None:
-    """Reject tokenizers that split words by a dictionary or into characters."""
-    for key, is_other in _JAPANESE.items():
-        value = config.get(key)
-        if is_other(value):
-            raise FileFormatError(
-                f"{source}: {key} is {value!r}, and vocab.txt is opened only with BERT's way of cutting; "
-                "take a model whose tokenizer_class is BertTokenizer"
-            )
-
-
-def _read_if_there(path: Path) -> dict[str, Any]:
-    return _read_object(path) if path.exists() else {}
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    value = read_json(path)
-    if not isinstance(value, dict):
-        raise FileFormatError(f"{path}: holds a {type(value).__name__}, not an object; fetch it again")
-    return value
-
-
-def _check_added(tokenizer: Tokenizer, folder: Path, *, config: Mapping[str, Any]) -> Tokenizer:
-    """Reject added tokens that our tokenizer would split."""
-    added, tokenizer_json = _read_if_there(folder / ADDED_NAME), _read_if_there(folder / JSON_NAME)
-    silent = {*astuple(tokenizer.special_tokens), *(_get_content(config.get(key)) for key in _FRAMES)}
-    numbered = [*added.items(), *_list_json(tokenizer_json), *_list_decoder(config)]
-    for content, number in numbered:
-        if not isinstance(content, str) or not isinstance(number, int):
-            raise FileFormatError(
-                f"{folder}: adds the token {content!r} with the id {number!r}, and a token is a text with a "
-                "whole number; mend tokenizer.json, added_tokens.json and tokenizer_config.json, or fetch "
-                "them again"
-            )
-        if number >= tokenizer.vocab_size:
-            raise FileFormatError(
-                f"{folder}: adds the token {content!r} (id {number}) behind a vocabulary of "
-                f"{tokenizer.vocab_size:,} pieces, which is not read; {_CURE}"
-            )
-    known = dict(numbered)
-    for content in (*known, *_list_unnumbered(config)):
-        if content not in silent:
-            _reject_cut(tokenizer, content, number=known.get(content), folder=folder)
+def _build(cls: Any, vocab_bytes: bytes, *, config: Mapping[str, Any], source: Path) -> Tokenizer:
+    config_path = source.parent / _CONFIG_NAME
+    if cls is WordPieceTokenizer:
+        for key, is_other in _JAPANESE.items():
+            if is_other(config.get(key)):
+                raise FileFormatError(
+                    f"{config_path}: {key} is {config[key]!r}; vocab.txt is supported only with BERT's word "
+                    "splitting: use a model with a SentencePiece or a plain WordPiece tokenizer"
+                )
+    values = {key: config[key] for key in cls.options_type.model_fields if config.get(key) is not None}
+    options = build_settings(cls.options_type, values=values, source=str(config_path))
+    tokenizer: Tokenizer = cls(vocab_bytes, options=options, source=str(source))
     return tokenizer
 
 
-def _reject_cut(tokenizer: Tokenizer, content: str, *, number: int | None, folder: Path) -> None:
-    ids = tokenizer.encode_ids([content])[0]
-    if len(ids) > 1 and tokenizer.piece(ids[0]) == BORDER:  # `(` alone begins a word: `▁` `(`
-        ids = ids[1:]
-    pieces = [tokenizer.piece(i) for i in ids]
-    if pieces != [content] or number not in (None, *ids):
-        raise FileFormatError(
-            f"{folder}: adds the token {content!r}, and texts are cut here without regard to it, "
-            f"into {' '.join(pieces) or 'nothing'}; {_CURE}"
-        )
+def _check_added_tokens(tokenizer: Tokenizer, folder: Path, *, config: Mapping[str, Any]) -> None:
+    """Reject added tokens that our tokenizer would split."""
+    # Like the special tokens, those of `transformers` for begin and end do not occur in texts.
+    frame = (_get_text(config.get(key)) for key in ("bos_token", "eos_token"))
+    silent = {*astuple(tokenizer.special_tokens), *frame}
+    for text, number in _iter_added_tokens(folder, config):
+        if number is not None and number >= tokenizer.vocab_size:
+            raise FileFormatError(
+                f"{folder}: adds the token {text!r} (id {number}) to a vocabulary of "
+                f"{tokenizer.vocab_size:,} tokens; {_HINT}"
+            )
+        if text in silent:
+            continue
+        ids = tokenizer.encode_ids([text])[0]
+        if len(ids) > 1 and tokenizer.token(ids[0]) == BORDER:  # `(` alone begins a word: `▁` `(`
+            ids = ids[1:]
+        tokens = [tokenizer.token(i) for i in ids]
+        if tokens != [text] or number not in (None, *ids):
+            raise FileFormatError(
+                f"{folder}: adds the token {text!r}, which would be split into "
+                f"{' '.join(tokens) or 'nothing'}; {_HINT}"
+            )
 
 
-def _list_json(tokenizer_json: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    listed = tokenizer_json.get("added_tokens") or []
-    for each in listed if isinstance(listed, list) else [listed]:
-        token = each if isinstance(each, dict) else {}
-        yield token.get("content"), token.get("id")
+def _iter_added_tokens(folder: Path, config: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
+    """Yield the added tokens of a folder with their ids, None where a file gives no id."""
+    yield from _read_object(folder / ADDED_NAME).items()
+    for token in _read_object(folder / JSON_NAME).get("added_tokens") or []:
+        yield token["content"], token["id"]
+    for number, token in (config.get("added_tokens_decoder") or {}).items():
+        yield _get_text(token), int(number)
+    for key in ("additional_special_tokens", "extra_special_tokens"):  # of `transformers` 4 and 5
+        listed = config.get(key) or []
+        for token in listed.values() if isinstance(listed, dict) else listed:
+            yield _get_text(token), None
 
 
-def _list_decoder(config: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the tokens of the config with their ids, which are keys there and so strings."""
-    listed = config.get("added_tokens_decoder") or {}
-    rows: list[tuple[Any, Any]] = list(listed.items()) if isinstance(listed, dict) else [(None, listed)]
-    for key, token in rows:
-        is_number = str(key).isdecimal() and len(key) < 10  # Python makes no number of thousands of digits
-        yield _get_content(token), int(key) if is_number else key
-
-
-def _list_unnumbered(config: Mapping[str, Any]) -> Iterator[str]:
-    for key in _UNNUMBERED:
-        listed = config.get(key)
-        # By their names in an object, or one after the other.
-        tokens = list(listed.values()) if isinstance(listed, dict) else listed
-        for token in tokens if isinstance(tokens, list) else []:
-            content = _get_content(token)
-            if content is not None:
-                yield content
-
-
-def _get_content(token: Any) -> str | None:
+def _get_text(token: Any) -> Any:
     """Return the text of a token, which may be an object with flags."""
-    content = token.get("content") if isinstance(token, dict) else token
-    return content if isinstance(content, str) else None
+    return token["content"] if isinstance(token, dict) else token

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from albert.settings import Settings
-from albert.text.encoding import Span
+from albert.text.tokenizer import Span
 
 _WORD = re.compile(r"\S+")
 _QUOTES = re.compile(r"``|''")

@@ -1,20 +1,38 @@
-"""ALBERT's SentencePiece tokenizer."""
+"""ALBERT's SentencePiece tokenizer, and its `spiece.model` as a `tokenizer.json` and back."""
 
+import base64
+import sys
 import unicodedata
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 
-from sentencepiece import SentencePieceProcessor
+from google.protobuf.message import DecodeError
+from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
+from tokenizers import Regex, decoders, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as Backend
+from tokenizers.models import Unigram
 
 from albert.errors import FileFormatError
-from albert.text.encoding import Encoding, Span
 from albert.text.normalize import PUBLISHED, Normalization, NormalizedText, normalize, normalize_text
-from albert.text.tokenizer import SpecialTokens, Tokenizer, well_formed
-from albert.text.tokenizer_json import build_unigram_json, parse_model
+from albert.text.tokenizer import (
+    Encoding,
+    Span,
+    SpecialTokens,
+    Tokenizer,
+    get_section,
+    list_normalizers,
+    replace_surrogates,
+)
 
 T = TypeVar("T", int, str)
 BORDER = "▁"  # SentencePiece's space before a word
+_PROTO: Any = sentencepiece_model_pb2
+_PIECE: Any = _PROTO.ModelProto.SentencePiece
+_TRAINER: Any = _PROTO.TrainerSpec
+_NEVER = -1000.0  # worse than any other tokens for the same characters
 # Prefixes of the Unicode names of letters in scripts without spaces between words.
 _UNSPACED = (
     "CJK ", "HIRAGANA ", "KATAKANA", "BOPOMOFO ", "YI ", "THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN ",
@@ -25,164 +43,247 @@ class SentencePieceTokenizer(Tokenizer):
     """Normalize, tokenize with SentencePiece, and split a comma from the number before it."""
 
     vocab_name = "spiece.model"
+    json_model = "Unigram"
+    options_type = Normalization
     special_tokens = SpecialTokens(pad="<pad>", unk="<unk>")
 
     def __init__(
-        self, vocab_bytes: bytes, *, rules: Normalization = PUBLISHED, source: str = "spiece.model"
+        self, vocab_bytes: bytes, *, options: Normalization = PUBLISHED, source: str = "spiece.model"
     ) -> None:
-        model = parse_model(vocab_bytes, source=source)
-        id_of = {piece: i for i, piece in enumerate(model.pieces)}
-        super().__init__(vocab_bytes, options=rules, id_of=id_of, source=source)
-        self.rules = rules
-        self._processor = _build_processor(vocab_bytes, source=source)
-        self._pieces = model.pieces
-        # A special token spelled out in a text is text: it has no place in this table.
-        self._id_of = {model.pieces[i]: i for i in model.text_pieces}
+        model = _parse_model(vocab_bytes, source=source)
+        super().__init__(vocab_bytes, tokens=model.tokens, options=options, source=source)
+        self._processor = SentencePieceProcessor(model_proto=vocab_bytes)
+        # A special token spelled out in a text is text, so it is not in this table.
+        self._id_of = {model.tokens[i]: i for i in model.text_ids}
         self._comma_parts = {
-            piece: self._split_comma(piece) for piece in self._id_of if ends_in_digit_and_comma(piece)
+            token: self._split_comma(token) for token in self._id_of if ends_in_digit_and_comma(token)
         }
-        self._comma_ids = {self._id_of[piece] for piece in self._comma_parts}
-        if "," not in self._id_of:  # then a piece of unknown characters may end in a comma as well
+        self._comma_ids = {self._id_of[token] for token in self._comma_parts}
+        if "," not in self._id_of:  # then a token of unknown characters may end in a comma as well
             self._comma_ids.add(self.unk_id)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(SentencePieceTokenizer, rules=self.rules), (self.vocab_bytes,)
-
-    @property
-    def vocab_size(self) -> int:
-        """The number of pieces, special tokens included."""
-        return len(self._pieces)
-
     def encode_batch(self, texts: Iterable[str]) -> list[Encoding]:
-        """Cut each text into pieces with their spans; no special tokens are added."""
-        normalized = [normalize(text, rules=self.rules) for text in well_formed(texts)]
-        rows = self._cut([each.text for each in normalized], out_type=str)
+        normalized = [normalize(text, rules=self.options) for text in replace_surrogates(texts)]
+        rows = self._segment([each.text for each in normalized], out_type=str)
         return [self._build_encoding(*pair) for pair in zip(normalized, rows, strict=True)]
 
     def encode_ids(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids alone, as `encode_batch` gives them and faster."""
         if self.unk_id in self._comma_ids:
             return [list(encoding.ids) for encoding in self.encode_batch(texts)]
-        normalized = [normalize_text(text, rules=self.rules) for text in well_formed(texts)]
-        rows = self._cut(normalized, out_type=int)
+        normalized = [normalize_text(text, rules=self.options) for text in replace_surrogates(texts)]
+        rows = self._segment(normalized, out_type=int)
         return [row if self._comma_ids.isdisjoint(row) else self._split_commas(row) for row in rows]
 
-    def piece(self, piece_id: int) -> str:
-        """The piece of an id, spelled as in the vocabulary."""
-        return self._pieces[piece_id]
+    def begins_word(self, token_id: int) -> bool:
+        """Whether a token starts with a word boundary, or does not continue letters.
 
-    def begins_word(self, piece_id: int) -> bool:
-        """Whether a piece carries the border of a word in front of it, or is no continuation of letters.
-
-        Punctuation and digits begin anew, as published, and so does a piece of a script without spaces:
-        there a whole sentence would be one word. The vowel signs of Hindi and others are part of theirs.
+        Punctuation and digits begin words, as published, and so do letters of scripts without spaces, where
+        a whole sentence would be one word. Vowel signs, such as those of Hindi, continue their word.
         """
-        first = self._pieces[piece_id][0]
+        first = self._tokens[token_id][0]
         if first == BORDER or unicodedata.category(first)[0] not in "LM":
             return True
         return unicodedata.name(first, "").startswith(_UNSPACED)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text that the ids spell; padding, [CLS] and [SEP] are left out, [MASK] is not."""
         silent = {self.pad_id, self.cls_id, self.sep_id}
         mask = {self.mask_id: BORDER + self.special_tokens.mask}
-        pieces = (mask.get(i) or self._pieces[i] for i in ids if i not in silent)
-        return "".join(pieces).replace(BORDER, " ").strip()
+        tokens = (mask.get(i) or self._tokens[i] for i in ids if i not in silent)
+        return "".join(tokens).replace(BORDER, " ").strip()
 
     def to_tokenizer_json(self) -> str:
-        """The content of a `tokenizer.json` with which `transformers` gives the same ids."""
-        model = parse_model(self.vocab_bytes, source=self.vocab_name)
-        return build_unigram_json(
-            model, rules=self.rules, never=self._comma_ids - {self.unk_id}, special=self.special_tokens
-        )
+        """Format a `tokenizer.json` with which `transformers` gives the same ids.
 
-    def to_tokenizer_config(self) -> dict[str, Any]:
-        """The class and the options that a `tokenizer_config.json` names."""
-        # Not AlbertTokenizer, which puts a normalizer of its own in the place of ours: with it, Korean,
-        # Hindi, Thai, Greek capitals and some emoji would get other ids.
-        return {"tokenizer_class": "PreTrainedTokenizerFast", **self.rules.model_dump()}
+        `transformers` converts user-defined symbols to added tokens, which start a new word where
+        SentencePiece does not; here they are ordinary tokens with the score that SentencePiece gives them.
+        Near ties in a long text may still differ: SentencePiece adds scores as 32-bit floats.
+        """
+        # Its class is not AlbertTokenizer, which has a normalizer of its own: Korean, Hindi, Thai, Greek
+        # capitals and some emoji would get other ids.
+        model = _parse_model(self.vocab_bytes, source=self.vocab_name)
+        scores = _adjust_scores(model, never=self._comma_ids - {self.unk_id})
+        vocab = list(zip(model.tokens, scores, strict=True))
+        backend = Backend(Unigram(vocab, unk_id=self.unk_id, byte_fallback=False))
+        backend.normalizer = _build_normalizer(self.options, charsmap=model.charsmap)
+        # Split again: SentencePiece's own normalization creates spaces, such as from a byte-order mark.
+        metaspace = pre_tokenizers.Metaspace(replacement=BORDER, prepend_scheme="always")
+        backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace])
+        backend.decoder = decoders.Metaspace(replacement=BORDER, prepend_scheme="always")
+        return self._finish_json(backend)
+
+    @classmethod
+    def vocab_from_json(cls, content: Mapping[str, Any], *, source: Path) -> bytes:
+        """Build a `spiece.model`; in `tokenizer.json` a score of 0 marks user-defined symbols."""
+        proto = _PROTO.ModelProto()
+        special = {token["content"] for token in content["added_tokens"] if token["special"]}
+        unk_id = content["model"]["unk_id"]
+        for i, (token, score) in enumerate(content["model"]["vocab"]):
+            kind = _PIECE.NORMAL if score else _PIECE.USER_DEFINED
+            kind = _PIECE.CONTROL if token in special else kind
+            proto.pieces.add(piece=token, score=score, type=_PIECE.UNKNOWN if i == unk_id else kind)
+        proto.trainer_spec.model_type = _TRAINER.UNIGRAM
+        proto.trainer_spec.unk_id = unk_id
+        normalizer = get_section(content, "normalizer")
+        for step in normalizer.get("normalizers", [normalizer]):
+            if step.get("type") == "Precompiled":
+                charsmap = base64.b64decode(step["precompiled_charsmap"])
+                proto.normalizer_spec.precompiled_charsmap = charsmap
+        return bytes(proto.SerializeToString())
+
+    @classmethod
+    def options_from_json(cls, content: Mapping[str, Any], *, source: Path) -> dict[str, Any]:
+        steps = list_normalizers(content)
+        return {"do_lower_case": "Lowercase" in steps, "keep_accents": not steps & {"NFKD", "StripAccents"}}
 
     def _join_to_mask(self, encoding: Encoding) -> Encoding:
-        # "the [MASK]." is to be cut as "the ship." is: no border of a word stands before the full stop.
+        # "the [MASK]." is tokenized like "the ship.": without a word boundary before the full stop.
         if not encoding.ids:
             return encoding
-        first, rest = self._pieces[encoding.ids[0]], encoding.ids[1:]
+        first, rest = self._tokens[encoding.ids[0]], encoding.ids[1:]
         if first == BORDER:
             return Encoding(rest, encoding.spans[1:])
         sign = first.removeprefix(BORDER)
-        # Only a sign that stands right there: letters may well be a word of their own, and what SentencePiece
-        # takes for a space (U+200B) is in no span.
+        # Only punctuation: letters may be a word of their own. What SentencePiece treats as a space (U+200B)
+        # is in no span.
         is_joined = sign in self._id_of and not sign[0].isalnum() and encoding.spans[0][0] == 0
         return Encoding((self._id_of[sign], *rest), encoding.spans) if is_joined else encoding
 
-    def _cut(self, texts: list[str], *, out_type: type[T]) -> list[list[T]]:
-        # SentencePiece starts a thread for each list; a few texts are done sooner than that.
+    def _segment(self, texts: list[str], *, out_type: type[T]) -> list[list[T]]:
+        # SentencePiece starts a thread for each list, which takes longer than a few texts.
         if len(texts) < 4:
             return [self._processor.encode(text, out_type=out_type) for text in texts]
         return list(self._processor.encode(texts, out_type=out_type, num_threads=1))
 
-    def _build_encoding(self, normalized: NormalizedText, pieces: list[str]) -> Encoding:
-        ids = [self._id_of.get(piece, self.unk_id) for piece in pieces]
-        surface = "".join(pieces)  # the text after SentencePiece's own normalization
+    def _build_encoding(self, normalized: NormalizedText, tokens: list[str]) -> Encoding:
+        ids = [self._id_of.get(token, self.unk_id) for token in tokens]
+        surface = "".join(tokens)  # the text after SentencePiece's own normalization
         if surface[1:] != normalized.text.replace(" ", BORDER) or surface[:1] != BORDER:
             normalized = self._rewrite(normalized, surface)
         if not self._comma_ids.isdisjoint(ids):
-            pieces = [part for piece in pieces for part in self._parts(piece)]
-            ids = [self._id_of.get(piece, self.unk_id) for piece in pieces]
-        spans = _find_spans(pieces)
+            tokens = [part for token in tokens for part in self._parts(token)]
+            ids = [self._id_of.get(token, self.unk_id) for token in tokens]
+        spans = _find_spans(tokens)
         if not normalized.is_aligned:
             spans = [normalized.span(start, end) for start, end in spans]
         return Encoding(tuple(ids), tuple(spans))
 
     def _rewrite(self, normalized: NormalizedText, surface: str) -> NormalizedText:
-        """Follow SentencePiece's normalization, whose character i starts at `places[i]` of ours."""
-        _, places = self._processor.normalize(normalized.text, with_offsets=True)
+        """Apply SentencePiece's normalization, whose character i starts at `starts[i]` of ours."""
+        _, starts = self._processor.normalize(normalized.text, with_offsets=True)
         ends: list[int] = []
         end = len(normalized.text)
-        for place, following in zip(places[-2::-1], places[:0:-1], strict=True):
-            end = following if following > place else end  # several from one: all have the whole of it
-            ends.append(max(end, place + 1))
-        skip = surface.startswith(BORDER)  # the border before the first word is nowhere in the text
-        return normalized.rewrite(surface[skip:], starts=places[skip:-1], ends=ends[::-1][skip:])
+        for start, following in zip(starts[-2::-1], starts[:0:-1], strict=True):
+            end = following if following > start else end  # several characters from one share its range
+            ends.append(max(end, start + 1))
+        skip = surface.startswith(BORDER)  # the boundary before the first word is not in the text
+        return normalized.rewrite(surface[skip:], starts=starts[skip:-1], ends=ends[::-1][skip:])
 
     def _split_commas(self, ids: list[int]) -> list[int]:
-        parts = (part for i in ids for part in self._parts(self._pieces[i]))
+        parts = (part for i in ids for part in self._parts(self._tokens[i]))
         return [self._id_of.get(part, self.unk_id) for part in parts]
 
-    def _parts(self, piece: str) -> list[str]:
-        if piece in self._comma_parts:
-            return self._comma_parts[piece]
-        return self._split_comma(piece) if ends_in_digit_and_comma(piece) else [piece]
+    def _parts(self, token: str) -> list[str]:
+        if token in self._comma_parts:
+            return self._comma_parts[token]
+        return self._split_comma(token) if ends_in_digit_and_comma(token) else [token]
 
-    def _split_comma(self, piece: str) -> list[str]:
-        """`▁1990,` as `▁1990` `,`: the number cut on its own, as in the published code."""
-        parts: list[str] = self._processor.encode(piece[:-1].replace(BORDER, ""), out_type=str)
-        if piece[0] != BORDER and parts[0][0] == BORDER:
+    def _split_comma(self, token: str) -> list[str]:
+        """Split `▁1990,` into `▁1990` and `,`, as in the published code."""
+        parts: list[str] = self._processor.encode(token[:-1].replace(BORDER, ""), out_type=str)
+        if token[0] != BORDER and parts[0][0] == BORDER:
             parts = parts[1:] if parts[0] == BORDER else [parts[0][1:], *parts[1:]]
         return [*parts, ","]
 
 
-def ends_in_digit_and_comma(piece: str) -> bool:
-    """Whether the published code cuts the comma off this piece; a piece across words is left whole."""
-    return piece[-1:] == "," and piece[-2:-1].isdigit() and BORDER not in piece[1:]
+def ends_in_digit_and_comma(token: str) -> bool:
+    """Whether the published code splits the comma off this token; tokens across words stay whole."""
+    return token[-1:] == "," and token[-2:-1].isdigit() and BORDER not in token[1:]
 
 
-def _find_spans(pieces: list[str]) -> list[Span]:
-    """Where each piece lies in their text, counted without the first border; a border is in no span."""
+def _find_spans(tokens: list[str]) -> list[Span]:
+    """Find the span of each token, without the first word boundary; a boundary is in no span."""
     spans: list[Span] = []
-    end = -1 if pieces and pieces[0][0] == BORDER else 0
-    for piece in pieces:
-        start = end + (piece[0] == BORDER)
-        end += len(piece)
+    end = -1 if tokens and tokens[0][0] == BORDER else 0
+    for token in tokens:
+        start = end + (token[0] == BORDER)
+        end += len(token)
         spans.append((start, end))
     return spans
 
 
-def _build_processor(model_bytes: bytes, *, source: str) -> SentencePieceProcessor:
+@dataclass(frozen=True)
+class _Model:
+    """The content of a SentencePiece unigram model; tokens are in the order of their ids."""
+
+    tokens: tuple[str, ...]
+    scores: tuple[float, ...]
+    text_ids: frozenset[int]
+    user_ids: frozenset[int]
+    charsmap: bytes
+
+
+def _parse_model(model_bytes: bytes, *, source: str) -> _Model:
+    proto = _PROTO.ModelProto()
     try:
-        return SentencePieceProcessor(model_proto=model_bytes)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+        proto.ParseFromString(model_bytes)
+    except DecodeError as error:
+        raise FileFormatError(f"{source}: not a SentencePiece model; download it again") from error
+    if not proto.pieces:
+        raise FileFormatError(f"{source}: a SentencePiece model without tokens; download it again")
+    if proto.trainer_spec.model_type != _TRAINER.UNIGRAM or proto.trainer_spec.byte_fallback:
         raise FileFormatError(
-            f"{source}: SentencePiece refuses it ({reason}); fetch the vocabulary again"
-        ) from error
+            f"{source}: only unigram models without byte fallback, like ALBERT's, are supported; "
+            "train with model_type=unigram and byte_fallback=false"
+        )
+    types = [piece.type for piece in proto.pieces]
+    user_ids = frozenset(i for i, each in enumerate(types) if each == _PIECE.USER_DEFINED)
+    return _Model(
+        tokens=tuple(piece.piece for piece in proto.pieces),
+        scores=tuple(piece.score for piece in proto.pieces),
+        text_ids=user_ids | {i for i, each in enumerate(types) if each == _PIECE.NORMAL},
+        user_ids=user_ids,
+        charsmap=proto.normalizer_spec.precompiled_charsmap,
+    )
+
+
+def _adjust_scores(model: _Model, *, never: Collection[int]) -> list[float]:
+    """Score user-defined symbols as SentencePiece does, and exclude the tokens in `never`."""
+    best = max((model.scores[i] for i in model.text_ids - model.user_ids), default=0.0)
+    scores = list(model.scores)
+    for i in model.user_ids:
+        # As in SentencePiece's Viterbi search: better than any other tokens for the same characters.
+        scores[i] = len(model.tokens[i]) * best - 0.1
+    for i in never:
+        scores[i] = _NEVER
+    return scores
+
+
+def _build_normalizer(rules: Normalization, *, charsmap: bytes) -> normalizers.Normalizer:
+    steps: list[normalizers.Normalizer] = []
+    if rules.remove_space:
+        # Python's white space has four more separators.
+        steps += [normalizers.Replace(Regex(r"[\s\x1c-\x1f]+"), " "), normalizers.Strip()]
+    steps += [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    if not rules.keep_accents:
+        # Not StripAccents, which also drops vowel signs: as published, combining characters are dropped.
+        steps += [normalizers.NFKD(), normalizers.Replace(Regex(_list_marks()), "")]
+    if rules.do_lower_case:
+        # Lowercase does not handle the final sigma.
+        steps += [normalizers.Replace(Regex(r"(?<=\p{L})Σ(?!\p{L})"), "ς"), normalizers.Lowercase()]
+    if charsmap:
+        # Precompiled does not compose Korean syllables, as SentencePiece does.
+        steps += [normalizers.Precompiled(charsmap), normalizers.NFC()]
+    return normalizers.Sequence(steps)
+
+
+@lru_cache
+def _list_marks() -> str:
+    """Return a regular expression for all combining characters."""
+    codes = [code for code in range(sys.maxunicode + 1) if unicodedata.combining(chr(code))]
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and code == ranges[-1][1] + 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "[" + "".join(f"\\x{{{first:x}}}-\\x{{{last:x}}}" for first, last in ranges) + "]"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from albert.errors import InputError
-from albert.text.encoding import Span
+from albert.text.tokenizer import Span
 
 # What may end a sentence, in any script: Latin and Chinese marks, Arabic, Urdu, Devanagari, Burmese, Khmer,
 # Armenian, Ethiopic, Tibetan.

@@ -2,9 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tokenizers import Regex, pre_tokenizers
@@ -13,28 +13,25 @@ from tokenizers.models import WordLevel
 
 from albert.errors import FileFormatError, InputError
 from albert.settings import Settings
-from albert.text.encoding import Encoding
-from albert.text.tokenizer import SpecialTokens, Tokenizer, well_formed
-from albert.text.tokenizer_json import add_frame
-from albert.text.wordpiece_tokenizer import read_pieces
+from albert.text.tokenizer import Encoding, SpecialTokens, Tokenizer, get_section, replace_surrogates
+from albert.text.wordpiece_tokenizer import join_vocab, read_tokens
 
 MAX_DISTINCT = 1_000_000
 # Before the first symbol of a word, or as a symbol by itself: what a space is between written words.
 WORD_MARK = "▁"
-# Unicode's white space, as `tokenizers` has it; Python's own adds the separators U+001C to U+001F.
+# Unicode's white space, as in `tokenizers`; Python's own adds the separators U+001C to U+001F.
 _SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _SPACED = re.compile(f"[^{_SPACE}]+")
 _CHARACTER = re.compile(f"[^{_SPACE}]")
 
 
 class SymbolOptions(Settings):
-    """Whether white space stands between the symbols, or each character is one."""
+    """Whether symbols are separated by white space, or each character is one."""
 
     is_per_character: bool = False
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """What one symbol looks like."""
         return _CHARACTER if self.is_per_character else _SPACED
 
 
@@ -42,84 +39,68 @@ DEFAULTS = SymbolOptions()
 
 
 class SymbolTokenizer(Tokenizer):
-    """One id for each symbol, spelled exactly as in the vocabulary: phonemes, notes, amino acids.
+    """One id for each symbol, exactly as in the vocabulary: phonemes, notes, amino acids.
 
-    Symbols that begin with `▁`, or the symbol `▁` itself, begin words, which masking then keeps together.
+    Symbols that begin with `▁`, or the symbol `▁` itself, begin words; masking then masks whole words.
     """
 
     vocab_name = "symbols.txt"
+    json_model = "WordLevel"
+    options_type = SymbolOptions
     special_tokens = SpecialTokens(pad="<pad>", unk="<unk>")
 
     def __init__(
         self, vocab_bytes: bytes, *, options: SymbolOptions = DEFAULTS, source: str = "symbols.txt"
     ) -> None:
-        self._symbols = read_pieces(vocab_bytes, source=source)
-        id_of = {symbol: i for i, symbol in enumerate(self._symbols)}
-        super().__init__(vocab_bytes, options=options, id_of=id_of, source=source)
-        self.options = options
+        symbols = read_tokens(vocab_bytes, source=source)
+        super().__init__(vocab_bytes, tokens=symbols, options=options, source=source)
         self.is_per_character = options.is_per_character
         special = set(astuple(self.special_tokens))
-        # A special token spelled out in a text is an unknown symbol: it has no place in this table.
-        self._id_of = {symbol: i for symbol, i in id_of.items() if symbol not in special}
+        # A special token spelled out in a text is an unknown symbol, so it is not in this table.
+        self._id_of = {symbol: i for i, symbol in enumerate(symbols) if symbol not in special}
         for symbol, i in self._id_of.items():
             if not options.pattern.fullmatch(symbol):
-                kind = "one character" if options.is_per_character else "a text without white space"
-                raise FileFormatError(f"{source}: line {i + 1} is {symbol!r}; a symbol here is {kind}")
+                rule = "one character" if options.is_per_character else "a text without white space"
+                raise FileFormatError(f"{source}: line {i + 1} is {symbol!r}; a symbol must be {rule}")
         self._has_words = any(symbol.startswith(WORD_MARK) for symbol in self._id_of)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(SymbolTokenizer, options=self.options), (self.vocab_bytes,)
-
-    @property
-    def vocab_size(self) -> int:
-        """The number of symbols, special tokens included."""
-        return len(self._symbols)
-
     def encode_batch(self, texts: Iterable[str]) -> list[Encoding]:
-        """Cut each text into symbols with their spans; no special tokens are added."""
-        return [self._build_encoding(text) for text in texts]
+        encodings = []
+        for text in texts:
+            found = list(self.options.pattern.finditer(text))
+            ids = tuple(self._id_of.get(match[0], self.unk_id) for match in found)
+            encodings.append(Encoding(ids, tuple(match.span() for match in found)))
+        return encodings
 
     def encode_ids(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids alone, as `encode_batch` gives them and faster."""
         find, get, unk = self.options.pattern.findall, self._id_of.get, self.unk_id
         return [[get(symbol, unk) for symbol in find(text)] for text in texts]
 
-    def piece(self, piece_id: int) -> str:
-        """The symbol of an id."""
-        return self._symbols[piece_id]
-
-    def begins_word(self, piece_id: int) -> bool:
-        """Whether a symbol begins a word; where none is marked as such, each is a word of its own."""
-        return not self._has_words or self._symbols[piece_id].startswith(WORD_MARK)
+    def begins_word(self, token_id: int) -> bool:
+        """Whether a symbol begins a word; if no symbol is marked, each is a word."""
+        return not self._has_words or self._tokens[token_id].startswith(WORD_MARK)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text that the ids spell; padding, [CLS] and [SEP] are left out, [MASK] is not."""
         silent = {self.pad_id, self.cls_id, self.sep_id}
         separator = "" if self.options.is_per_character else " "
-        return separator.join(self._symbols[i] for i in ids if i not in silent)
+        return separator.join(self._tokens[i] for i in ids if i not in silent)
 
     def to_tokenizer_json(self) -> str:
-        """The content of a `tokenizer.json` with which `transformers` gives the same ids."""
-        id_of = {symbol: i for i, symbol in enumerate(self._symbols)}
+        id_of = {symbol: i for i, symbol in enumerate(self._tokens)}
         backend = Backend(WordLevel(id_of, unk_token=self.special_tokens.unk))
-        spaced = pre_tokenizers.WhitespaceSplit()
+        backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         if self.options.is_per_character:
             single = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
-            backend.pre_tokenizer = pre_tokenizers.Sequence([spaced, single])
-        else:
-            backend.pre_tokenizer = spaced
-        backend.add_special_tokens(list(astuple(self.special_tokens)))
-        add_frame(backend, special=self.special_tokens)
-        return str(backend.to_str(pretty=False))
+            backend.pre_tokenizer = pre_tokenizers.Sequence([backend.pre_tokenizer, single])
+        return self._finish_json(backend)
 
-    def to_tokenizer_config(self) -> dict[str, Any]:
-        """The class and the options that a `tokenizer_config.json` names."""
-        return {"tokenizer_class": "PreTrainedTokenizerFast", **self.options.model_dump()}
+    @classmethod
+    def vocab_from_json(cls, content: Mapping[str, Any], *, source: Path) -> bytes:
+        return join_vocab(content, source=source)
 
-    def _build_encoding(self, text: str) -> Encoding:
-        found = list(self.options.pattern.finditer(text))
-        ids = tuple(self._id_of.get(match[0], self.unk_id) for match in found)
-        return Encoding(ids, tuple(match.span() for match in found))
+    @classmethod
+    def options_from_json(cls, content: Mapping[str, Any], *, source: Path) -> dict[str, Any]:
+        return {"is_per_character": get_section(content, "pre_tokenizer").get("type") == "Sequence"}
 
 
 def build_symbol_vocabulary(
@@ -137,15 +118,15 @@ def build_symbol_vocabulary(
     special = astuple(SymbolTokenizer.special_tokens)
     if max_size is not None and max_size <= len(special):
         raise InputError(
-            f"a size of {max_size} has no room beside {len(special)} special tokens; ask for more"
+            f"--size {max_size} leaves no symbols beside {len(special)} special tokens; use a larger size"
         )
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(options.pattern.findall(well_formed([text])[0]))
+        counts.update(options.pattern.findall(replace_surrogates([text])[0]))
         if len(counts) > MAX_DISTINCT:
             raise InputError(
-                f"more than {MAX_DISTINCT:,} different symbols: this is text in words; train a SentencePiece "
-                "vocabulary on it (--kind sentencepiece)"
+                f"more than {MAX_DISTINCT:,} different symbols: this looks like words; train a SentencePiece "
+                "vocabulary instead (--kind sentencepiece)"
             )
     for token in special:
         counts.pop(token, None)

@@ -1,4 +1,7 @@
-"""The interface of all tokenizers."""
+"""The interface of all tokenizers, and what they return.
+
+A tokenizer is one module: a subclass of `Tokenizer` with its options, and a row in `folder.TOKENIZERS`.
+"""
 
 import hashlib
 import json
@@ -6,19 +9,47 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
+
+from tokenizers import Tokenizer as Backend
+from tokenizers.processors import TemplateProcessing
 
 from albert.errors import FileFormatError
 from albert.settings import Settings
-from albert.text.encoding import Encoding, InputSequence, Span
 
 MASK = "[MASK]"
+Span = tuple[int, int]
 _SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """The tokens of a text: their ids and spans `[start, end)` of raw characters.
+
+    A token without characters, such as a lone word boundary, has an empty span.
+    """
+
+    ids: tuple[int, ...]
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InputSequence:
+    """One input of the model: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
+
+    `segments` is 0 up to the first [SEP] and 1 after it; a span counts in the text of its segment.
+    """
+
+    ids: tuple[int, ...]
+    segments: tuple[int, ...]
+    spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """How a vocabulary spells the five tokens that are no text."""
+    """The names of the five special tokens in a vocabulary."""
 
     pad: str
     unk: str
@@ -28,94 +59,104 @@ class SpecialTokens:
 
 
 class Tokenizer(ABC):
-    """What every tokenizer does, whatever its vocabulary; all can be pickled.
+    """Tokenize texts into ids with character spans; all tokenizers can be pickled.
 
     `vocab_bytes` is the vocabulary file as it was read, and `fingerprint` a hash of it and of the options:
     equal fingerprints give equal ids.
     """
 
     vocab_name: ClassVar[str]
+    json_model: ClassVar[str]  # the type of the model in tokenizer.json
+    options_type: ClassVar[type[Settings]]
     special_tokens: ClassVar[SpecialTokens]
-    # Whether each character is a piece and nothing need stand between them.
+    transformers_class: ClassVar[str] = "PreTrainedTokenizerFast"
+    # Whether each character is a token, so that texts need no spaces.
     is_per_character: bool = False
 
-    def __init__(
-        self, vocab_bytes: bytes, *, options: Settings, id_of: Mapping[str, int], source: str
-    ) -> None:
-        missing = [token for token in astuple(self.special_tokens) if token not in id_of]
-        if missing:
+    def __init__(self, vocab_bytes: bytes, *, tokens: Sequence[str], options: Settings, source: str) -> None:
+        id_of = {token: i for i, token in enumerate(tokens)}
+        special = astuple(self.special_tokens)
+        if missing := [token for token in special if token not in id_of]:
             raise FileFormatError(
-                f"{source}: has no {', '.join(missing)} among its {len(id_of)} pieces; "
+                f"{source}: has no {', '.join(missing)} among its {len(id_of)} tokens; "
                 "use the model's own vocabulary, or train one with these tokens"
             )
         self.vocab_bytes = vocab_bytes
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
-            id_of[token] for token in astuple(self.special_tokens)
-        )
+        self.options: Any = options
+        self._tokens = tuple(tokens)
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (id_of[token] for token in special)
         stamp = json.dumps([self.vocab_name, options.model_dump(mode="json")], sort_keys=True)
         self.fingerprint = hashlib.sha256(stamp.encode() + b"\0" + vocab_bytes).hexdigest()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), options=self.options), (self.vocab_bytes,)
+
     @property
     def special_ids(self) -> frozenset[int]:
-        """The ids that stand for no piece of a text."""
         return frozenset((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id))
 
     @property
-    @abstractmethod
     def vocab_size(self) -> int:
-        """The number of pieces, special tokens included."""
+        """The number of tokens, including the special tokens."""
+        return len(self._tokens)
+
+    def token(self, token_id: int) -> str:
+        """Return the token of an id as it is in the vocabulary."""
+        return self._tokens[token_id]
 
     @abstractmethod
     def encode_batch(self, texts: Iterable[str]) -> list[Encoding]:
-        """Cut each text into pieces with their spans; no special tokens are added."""
+        """Tokenize each text, with spans and without special tokens."""
 
     @abstractmethod
     def encode_ids(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids alone, as `encode_batch` gives them and faster."""
+        """Return only the ids of `encode_batch`, faster."""
 
-    @abstractmethod
-    def piece(self, piece_id: int) -> str:
-        """The piece of an id, spelled as in the vocabulary."""
-
-    def begins_word(self, piece_id: int) -> bool:
-        """Whether a piece begins a word: what whole-word masking keeps together. Here, every piece does."""
+    def begins_word(self, token_id: int) -> bool:
+        """Whether a token begins a word; whole-word masking masks the tokens of a word together."""
         return True
 
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
-        """The text that the ids spell; padding, [CLS] and [SEP] are left out, [MASK] is not."""
+        """Return the text of the ids, without padding, [CLS] and [SEP] but with [MASK]."""
 
     @abstractmethod
     def to_tokenizer_json(self) -> str:
-        """The content of a `tokenizer.json` with which `transformers` gives the same ids."""
+        """Format a `tokenizer.json` with which `transformers` gives the same ids."""
 
+    @classmethod
     @abstractmethod
-    def to_tokenizer_config(self) -> dict[str, Any]:
-        """The class and the options that a `tokenizer_config.json` names."""
+    def vocab_from_json(cls, content: Mapping[str, Any], *, source: Path) -> bytes:
+        """Return the vocabulary file of a `tokenizer.json` that was saved without it."""
+
+    @classmethod
+    @abstractmethod
+    def options_from_json(cls, content: Mapping[str, Any], *, source: Path) -> dict[str, Any]:
+        """Return the options of a `tokenizer.json`, by their names in `tokenizer_config.json`."""
 
     def encode(self, text: str, *, masks: bool = False) -> Encoding:
-        """Cut one text into pieces; with `masks`, each literal `[MASK]` in it becomes the mask's id."""
+        """Tokenize one text; with `masks`, each literal `[MASK]` in it becomes the mask token."""
         if not masks or MASK not in text:
             return self.encode_batch([text])[0]
         ids: list[int] = []
         spans: list[Span] = []
         parts = text.split(MASK)
-        place = 0
+        offset = 0
         for part, encoding in zip(parts, self.encode_batch(parts), strict=True):
-            if place and part[:1].strip():
+            if offset and part[:1].strip():
                 encoding = self._join_to_mask(encoding)
             ids += (*encoding.ids, self.mask_id)
-            spans += ((start + place, end + place) for start, end in encoding.spans)
-            place += len(part) + len(MASK)
-            spans.append((place - len(MASK), place))
+            spans += ((start + offset, end + offset) for start, end in encoding.spans)
+            offset += len(part) + len(MASK)
+            spans.append((offset - len(MASK), offset))
         return Encoding(tuple(ids[:-1]), tuple(spans[:-1]))  # no mask follows the last part
 
     def _join_to_mask(self, encoding: Encoding) -> Encoding:
-        """What stands right behind a mask, without a space: as it would be cut behind a word."""
+        """Return the tokens of a text that follows a mask without a space, as they would follow a word."""
         return encoding
 
     def build_sequence(self, first: Encoding, second: Encoding | None = None) -> InputSequence:
-        """Frame one or two encodings as `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`."""
+        """Build `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`."""
         ids = (self.cls_id, *first.ids, self.sep_id)
         spans = ((0, 0), *first.spans, _end(first))
         segments = (0,) * len(ids)
@@ -127,12 +168,34 @@ class Tokenizer(ABC):
             spans=(*spans, *second.spans, _end(second)),
         )
 
-
-def well_formed(texts: Iterable[str]) -> list[str]:
-    """Put U+FFFD for each half of a surrogate pair, which no UTF-8 can hold; lengths stay as they are."""
-    return [text if text.isascii() else _SURROGATES.sub("\ufffd", text) for text in texts]
+    def _finish_json(self, backend: Backend) -> str:
+        """Add the special tokens and the sequence format to a backend, and format it."""
+        cls, sep = self.special_tokens.cls, self.special_tokens.sep
+        backend.add_special_tokens(list(astuple(self.special_tokens)))
+        backend.post_processor = TemplateProcessing(
+            single=f"{cls}:0 $A:0 {sep}:0",
+            pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+            special_tokens=[(cls, backend.token_to_id(cls)), (sep, backend.token_to_id(sep))],
+        )
+        return str(backend.to_str(pretty=False))
 
 
 def _end(encoding: Encoding) -> Span:
-    last: Sequence[int] = encoding.spans[-1] if encoding.spans else (0, 0)
-    return last[1], last[1]
+    last = encoding.spans[-1][1] if encoding.spans else 0
+    return last, last
+
+
+def replace_surrogates(texts: Iterable[str]) -> list[str]:
+    """Replace lone surrogates, which UTF-8 cannot hold, by U+FFFD."""
+    return [text if text.isascii() else _SURROGATES.sub("\ufffd", text) for text in texts]
+
+
+def get_section(content: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return an object in `tokenizer.json`; empty if it is missing or null."""
+    return content.get(key) or {}
+
+
+def list_normalizers(content: Mapping[str, Any]) -> set[str]:
+    """Return the types of the normalizers in `tokenizer.json`."""
+    normalizer = get_section(content, "normalizer")
+    return {str(step.get("type")) for step in normalizer.get("normalizers") or [normalizer]}

@@ -1,24 +1,34 @@
-"""Train a SentencePiece vocabulary on a bounded random sample of the sentences of a corpus."""
+"""Train a SentencePiece vocabulary on a bounded random sample of the sentences of a corpus.
 
+SentencePiece trains in a process of its own: in this one Ctrl-C would be ignored for minutes and the log
+would go to the terminal. The log of the process gives the progress, and its memory is freed.
+"""
+
+import io
+import json
 import math
 import random
 import re
+import subprocess
+import sys
+import tempfile
 from array import array
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from threading import Thread
+from typing import IO, Any, Literal
 from unicodedata import combining, normalize
 
 import numpy as np
 from pydantic import Field
 
-from albert.errors import AlbertError, InputError
+from albert.errors import AlbertError, InputError, one_line
+from albert.progress import build_command
 from albert.settings import Settings
 from albert.text.normalize import PUBLISHED, Normalization, find_base, normalize_text
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from albert.text.sentencepiece_trainer import TrainerError, run_trainer
-from albert.text.tokenizer import well_formed
+from albert.text.tokenizer import replace_surrogates
 
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
 USER_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
@@ -43,23 +53,28 @@ _STEPS = (
 _BEFORE_EM = 0.65
 _EM = re.compile(r"EM sub_iter=\d+ size=(\d+)")
 _TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
+_FAILED = "failed: "
 _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 
 
-class TooManyPiecesError(InputError):
-    """The text has fewer candidates than the size; `most` is the largest size that works."""
+class TooManyTokensError(InputError):
+    """The corpus has too few candidates for the size; `most` is the largest size that works."""
 
     def __init__(self, message: str, *, most: int) -> None:
         super().__init__(message)
         self.most = most
 
 
-class TooFewPiecesError(InputError):
-    """The text has more characters than the size; `least` is the smallest size that works."""
+class TooFewTokensError(InputError):
+    """The corpus has too many characters for the size; `least` is the smallest size that works."""
 
     def __init__(self, message: str, *, least: int) -> None:
         super().__init__(message)
         self.least = least
+
+
+class TrainerError(AlbertError):
+    """SentencePiece failed or was stopped."""
 
 
 class VocabularySettings(Settings):
@@ -135,7 +150,7 @@ def train_sentencepiece(
         model_bytes = run_trainer(sentences, options=build_options(settings), on_log=log.read)
     except TrainerError as error:
         raise _explain(error, settings=settings, num_sentences=num_sentences) from error
-    return SentencePieceTokenizer(model_bytes, rules=settings.normalization)
+    return SentencePieceTokenizer(model_bytes, options=settings.normalization)
 
 
 def build_options(settings: VocabularySettings) -> dict[str, Any]:
@@ -180,7 +195,7 @@ class SentenceSample:
 
     def read(self, text: str) -> None:
         """Offer every sentence of a text."""
-        for line in well_formed(text.splitlines()):
+        for line in replace_surrogates(text.splitlines()):
             raw = line.encode()
             self.num_bytes_read += len(raw)
             for part in cut_bytes(raw, MAX_SENTENCE_BYTES):
@@ -316,15 +331,72 @@ class _TrainerLog:
 def _explain(error: TrainerError, *, settings: VocabularySettings, num_sentences: int) -> AlbertError:
     """Return an error that names the size that works, if the cause is known."""
     if found := _TOO_MANY.search(str(error)):
-        return TooManyPiecesError(
+        return TooManyTokensError(
             f"{settings.size:,} tokens are more than the {num_sentences:,} sentences of the corpus give, "
             f"which is at most {int(found[1]):,}; use --size {found[1]}, or more text",
             most=int(found[1]),
         )
     if found := _TOO_FEW.search(str(error)):
-        return TooFewPiecesError(
+        return TooFewTokensError(
             f"{settings.size:,} tokens are too few: the characters of the corpus and the special tokens are "
             f"{int(found[1]):,}; use --size {found[1]} or more",
             least=int(found[1]),
         )
     return error
+
+
+def run_trainer(
+    sentences: list[bytes], *, options: Mapping[str, Any], on_log: Callable[[str], None] = lambda line: None
+) -> bytes:
+    """Train with SentencePiece's options on the sentences; the list is emptied on the way to save memory."""
+    command = [*build_command(__name__), json.dumps(options)]
+    pipe = subprocess.PIPE
+    with tempfile.TemporaryFile() as model:
+        child = subprocess.Popen(command, stdin=pipe, stdout=model, stderr=pipe)
+        assert child.stdin is not None
+        assert child.stderr is not None
+        feeder = Thread(target=_feed, args=(child.stdin, sentences), daemon=True)
+        feeder.start()
+        last: deque[str] = deque([""], maxlen=20)
+        try:
+            for line in io.TextIOWrapper(child.stderr, encoding="utf-8", errors="replace"):
+                last.append(line.rstrip())
+                on_log(last[-1])
+            child.wait()
+        finally:
+            child.kill()  # after Ctrl-C or an error
+            child.wait()
+            feeder.join()
+        if child.returncode < 0:
+            raise TrainerError(
+                f"SentencePiece was stopped by signal {-child.returncode}, perhaps because memory ran out; "
+                "use a smaller sample"
+            )
+        if child.returncode:
+            reasons = [line.removeprefix(_FAILED) for line in last if line.startswith(_FAILED)] or last
+            raise TrainerError(f"SentencePiece cannot train on this corpus: {reasons[-1]}")
+        model.seek(0)
+        return model.read()
+
+
+def _feed(pipe: IO[bytes], sentences: list[bytes]) -> None:
+    sentences.reverse()
+    try:
+        with pipe:
+            while sentences:
+                pipe.write(sentences.pop() + b"\n")
+    except BrokenPipeError:
+        pass  # the process failed, and its log says why
+
+
+def main() -> None:
+    """Train in this process: options in the first argument, sentences on stdin, the model on stdout."""
+    from sentencepiece import SentencePieceTrainer
+
+    writer = io.BytesIO()
+    lines = (line.rstrip(b"\n") for line in sys.stdin.buffer)
+    try:
+        SentencePieceTrainer.train(sentence_iterator=lines, model_writer=writer, **json.loads(sys.argv[1]))
+    except (RuntimeError, OSError, MemoryError) as error:
+        sys.exit(_FAILED + one_line(error))
+    sys.stdout.buffer.write(writer.getvalue())

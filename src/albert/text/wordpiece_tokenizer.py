@@ -1,9 +1,8 @@
 """BERT's WordPiece tokenizer."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import astuple
-from functools import partial
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
@@ -14,13 +13,18 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from albert.errors import FileFormatError
 from albert.settings import Settings
-from albert.text.encoding import Encoding
-from albert.text.tokenizer import SpecialTokens, Tokenizer, well_formed
-from albert.text.tokenizer_json import add_frame
+from albert.text.tokenizer import (
+    Encoding,
+    SpecialTokens,
+    Tokenizer,
+    get_section,
+    list_normalizers,
+    replace_surrogates,
+)
 
 
 class WordPieceOptions(Settings):
-    """How BERT cleans a text; `strip_accents` of None means as `do_lower_case`."""
+    """BERT's normalization; `strip_accents=None` means the value of `do_lower_case`."""
 
     do_lower_case: bool = True
     strip_accents: bool | None = None
@@ -34,89 +38,103 @@ class WordPieceTokenizer(Tokenizer):
     """BERT's tokenizer, as in Chinese ALBERT: split at spaces and punctuation, then longest match."""
 
     vocab_name = "vocab.txt"
+    json_model = "WordPiece"
+    options_type = WordPieceOptions
     special_tokens = SpecialTokens(pad="[PAD]", unk="[UNK]")
+    transformers_class = "BertTokenizer"
 
     def __init__(
         self, vocab_bytes: bytes, *, options: WordPieceOptions = DEFAULTS, source: str = "vocab.txt"
     ) -> None:
-        self._pieces = read_pieces(vocab_bytes, source=source)
-        id_of = {piece: i for i, piece in enumerate(self._pieces)}
-        super().__init__(vocab_bytes, options=options, id_of=id_of, source=source)
-        self.options = options
-        self._backend = _build_backend(id_of, options=options, unk=self.special_tokens.unk)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(WordPieceTokenizer, options=self.options), (self.vocab_bytes,)
-
-    @property
-    def vocab_size(self) -> int:
-        """The number of pieces, special tokens included."""
-        return len(self._pieces)
+        tokens = read_tokens(vocab_bytes, source=source)
+        super().__init__(vocab_bytes, tokens=tokens, options=options, source=source)
+        id_of = {token: i for i, token in enumerate(tokens)}
+        self._backend = Backend(WordPiece(id_of, unk_token=self.special_tokens.unk))
+        self._backend.normalizer = BertNormalizer(
+            clean_text=True,
+            handle_chinese_chars=options.tokenize_chinese_chars,
+            strip_accents=options.strip_accents,
+            lowercase=options.do_lower_case,
+        )
+        self._backend.pre_tokenizer = BertPreTokenizer()
+        self._backend.decoder = decoders.WordPiece(prefix="##")
 
     def encode_batch(self, texts: Iterable[str]) -> list[Encoding]:
-        """Cut each text into pieces with their spans; no special tokens are added."""
-        rows = self._backend.encode_batch(well_formed(texts), add_special_tokens=False)
+        rows = self._backend.encode_batch(replace_surrogates(texts), add_special_tokens=False)
         return [Encoding(tuple(row.ids), tuple(row.offsets)) for row in rows]
 
     def encode_ids(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids alone, as `encode_batch` gives them and faster."""
-        return [
-            row.ids for row in self._backend.encode_batch_fast(well_formed(texts), add_special_tokens=False)
-        ]
+        rows = self._backend.encode_batch_fast(replace_surrogates(texts), add_special_tokens=False)
+        return [row.ids for row in rows]
 
-    def piece(self, piece_id: int) -> str:
-        """The piece of an id, spelled as in the vocabulary."""
-        return self._pieces[piece_id]
-
-    def begins_word(self, piece_id: int) -> bool:
-        """Whether a piece does not continue the one before it."""
-        return not self._pieces[piece_id].startswith("##")
+    def begins_word(self, token_id: int) -> bool:
+        return not self._tokens[token_id].startswith("##")
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text that the ids spell; padding, [CLS] and [SEP] are left out, [MASK] is not."""
         silent = {self.pad_id, self.cls_id, self.sep_id}
         return str(self._backend.decode([i for i in ids if i not in silent], skip_special_tokens=False))
 
     def to_tokenizer_json(self) -> str:
-        """The content of a `tokenizer.json` with which `transformers` gives the same ids."""
         # A copy: with special tokens added, a backend also finds them spelled out in a text.
-        backend = Backend.from_str(self._backend.to_str())
-        backend.add_special_tokens(list(astuple(self.special_tokens)))
-        add_frame(backend, special=self.special_tokens)
-        return str(backend.to_str(pretty=False))
+        return self._finish_json(Backend.from_str(self._backend.to_str()))
 
-    def to_tokenizer_config(self) -> dict[str, Any]:
-        """The class and the options that a `tokenizer_config.json` names."""
-        return {"tokenizer_class": "BertTokenizer", **self.options.model_dump()}
+    @classmethod
+    def vocab_from_json(cls, content: Mapping[str, Any], *, source: Path) -> bytes:
+        normalizer = get_section(content, "normalizer").get("type")
+        if normalizer != "BertNormalizer":
+            raise FileFormatError(
+                f"{source}: a WordPiece model with a {normalizer} normalizer; only BertNormalizer is "
+                "supported: add vocab.txt"
+            )
+        return join_vocab(content, source=source)
+
+    @classmethod
+    def options_from_json(cls, content: Mapping[str, Any], *, source: Path) -> dict[str, Any]:
+        splitter = get_section(content, "pre_tokenizer").get("type")
+        prefix = get_section(content, "model").get("continuing_subword_prefix", "##")
+        for value, supported in ((splitter, "BertPreTokenizer"), (prefix, "##")):
+            if value != supported:
+                raise FileFormatError(
+                    f"{source}: a WordPiece model with {value!r}; only BERT's {supported!r} is supported: "
+                    "use a model with BERT's tokenization"
+                )
+        normalizer = get_section(content, "normalizer")
+        if normalizer.get("type") == "BertNormalizer":
+            return {
+                "do_lower_case": normalizer.get("lowercase"),
+                "strip_accents": normalizer.get("strip_accents"),
+                "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
+            }
+        steps = list_normalizers(content)
+        return {
+            "do_lower_case": "Lowercase" in steps,
+            "strip_accents": "StripAccents" in steps,
+            "tokenize_chinese_chars": False,
+        }
 
 
-def read_pieces(vocab_bytes: bytes, *, source: str) -> tuple[str, ...]:
+def read_tokens(vocab_bytes: bytes, *, source: str) -> tuple[str, ...]:
     """Read one token per line; reject an empty file, other encodings and repeated tokens."""
     try:
         text = vocab_bytes.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"{source}: not UTF-8 text (byte {error.start}); fetch it again") from error
-    pieces = text.replace("\r\n", "\n").rstrip("\n").split("\n")
-    if pieces == [""]:
-        raise FileFormatError(f"{source}: empty; fetch the vocabulary again")
-    (piece, count), *_ = Counter(pieces).most_common(1)
+        raise FileFormatError(f"{source}: not UTF-8 text (byte {error.start}); download it again") from error
+    tokens = text.replace("\r\n", "\n").rstrip("\n").split("\n")
+    if tokens == [""]:
+        raise FileFormatError(f"{source}: empty; download the vocabulary again")
+    (token, count), *_ = Counter(tokens).most_common(1)
     if count > 1:
-        first = pieces.index(piece)
-        second = pieces.index(piece, first + 1)
+        first = tokens.index(token)
+        second = tokens.index(token, first + 1)
         raise FileFormatError(
-            f"{source}: line {second + 1} repeats {piece!r} of line {first + 1}; each piece may stand once"
+            f"{source}: line {second + 1} repeats {token!r} of line {first + 1}; tokens must be unique"
         )
-    return tuple(pieces)
+    return tuple(tokens)
 
 
-def _build_backend(id_of: dict[str, int], *, options: WordPieceOptions, unk: str) -> Backend:
-    backend = Backend(WordPiece(id_of, unk_token=unk))
-    backend.normalizer = BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=options.tokenize_chinese_chars,
-        strip_accents=options.strip_accents,
-        lowercase=options.do_lower_case,
-    )
-    backend.pre_tokenizer = BertPreTokenizer()
-    backend.decoder = decoders.WordPiece(prefix="##")
-    return backend
+def join_vocab(content: Mapping[str, Any], *, source: Path) -> bytes:
+    """Return the vocabulary of a `tokenizer.json` as a file with one token per line."""
+    vocab = get_section(content, "model")["vocab"]
+    if sorted(vocab.values()) != list(range(len(vocab))):
+        raise FileFormatError(f"{source}: the ids of its vocabulary are not 0, 1, 2, …; add vocab.txt")
+    return "".join(f"{token}\n" for token in sorted(vocab, key=vocab.__getitem__)).encode()

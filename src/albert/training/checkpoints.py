@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from albert.errors import AlbertError, FileFormatError, one_line
 from albert.files import atomic_dir, hash_file, read_json, sync, write_json
-from albert.pretrained.weights_file import save_tensors
+from albert.pretrained.folder import save_tensors
 from albert.training.distributed import DistributedContext
 
 TENSORS_NAME = "tensors.safetensors"

@@ -65,7 +65,7 @@ def compute_pretraining_losses(
     # The last layer is computed at these positions only; [CLS] is never masked, so none is repeated.
     first_B = tokens.first_B if is_paired else tokens.first_B[:0]
     positions_P = torch.cat([first_B, _to_tensor(batch.masked_M, device)])
-    first_BD, masked_MD = model(tokens, depth=depth, places_P=positions_P).last_TD.split(
+    first_BD, masked_MD = model(tokens, depth=depth, indices_P=positions_P).last_TD.split(
         [len(first_B), len(batch.masked_M)]
     )
     # The head takes part even without a masked token: DDP waits for every gradient.

@@ -30,8 +30,8 @@ from albert.examples.masking import build_token_table
 from albert.files import writing_to
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import ModelConfig
+from albert.model.initialization import WordMatching
 from albert.model.runtime import RuntimeSettings, build_autocast, select_device
-from albert.model.word_matching import WordMatching
 from albert.pretrained.folder import format_card, format_rows, load_model, load_vocabulary, save_model
 from albert.pretrained.hub import resolve_source
 from albert.progress import NullReporter, Reporter, format_seconds

@@ -14,8 +14,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from albert.errors import InputError, SettingsError, suggest
 from albert.examples.settings import ExampleSettings
 from albert.files import read_text
-from albert.model.config import FreshStart, ModelConfig
-from albert.model.presets import ALIASES, PRESETS, build_preset
+from albert.model.config import ALIASES, PRESETS, Initialization, ModelConfig, build_preset
 from albert.model.runtime import RuntimeSettings
 from albert.settings import Settings, apply_overrides, build_settings, parse_yaml
 from albert.training.schedules import Curriculum, ScheduleSettings, Stages
@@ -159,10 +158,10 @@ class PretrainSettings(LoopSettings):
         return self
 
     @property
-    def fresh_start(self) -> FreshStart:
+    def fresh_start(self) -> Initialization:
         """How the weights are initialized."""
         has_waves = self.position_init == "sinusoidal"
-        return FreshStart(has_waves=has_waves, num_matching_heads=self.num_matching_heads)
+        return Initialization(has_waves=has_waves, num_matching_heads=self.num_matching_heads)
 
     def with_warmup_share(self) -> "PretrainSettings":
         """Express warm-up as a share of the steps."""

@@ -34,7 +34,7 @@ from tests.tasks.tables import OWN_TABLES, write_rows, write_tables
             ("--seeds", "2", "seed=3"),
             "seed=3 and --seeds: leave seed=3 out, and give --seed",
         ),
-        ("classification", ("--seed", "2", "seed=3"), "seed=3 and --seed: leave seed=3 out, and give --seed"),
+        ("classification", ("--seed", "2", "seed=3"), "seed=3 and --seed are both given"),
         ("regression", ("class_weights=balanced",), "class_weights=balanced for regression: only classes"),
         ("words", ("has_exits=true",), "only texts that get labels or a number can be answered early"),
     ],
@@ -68,7 +68,7 @@ def test_a_folder_of_other_things_is_left_alone(refuse, tmp_path, words):
     assert "run: holds thesis.txt, which is no " in refuse("classification", data, *words)
     shutil.rmtree(tmp_path / "run")
     (tmp_path / "run").write_text("mine")
-    assert "run: is a file, and a folder is to be written there" in refuse("classification", data, *words)
+    assert "run: is a file, not a folder" in refuse("classification", data, *words)
 
 
 def test_a_model_folder_without_its_parts_is_refused(refuse, data, tiny_copy):
@@ -85,7 +85,7 @@ def test_a_model_folder_without_its_parts_is_refused(refuse, data, tiny_copy):
 def test_a_longer_vocabulary_is_not_the_models(refuse, data, tiny_copy):
     write_vocabulary(tiny_copy / "vocab.txt", [*WORDS, "zebra"])
     error = refuse("classification", data, model=tiny_copy)
-    assert f"model: the vocabulary has {len(WORDS) + 1} pieces and the embedding table {len(WORDS)}" in error
+    assert f"model: the vocabulary has {len(WORDS) + 1} tokens and the embedding table {len(WORDS)}" in error
     assert "use the vocabulary that the model was trained with" in error
 
 

@@ -3,11 +3,11 @@
 from itertools import pairwise
 
 import pytest
+from albert.tasks.encoding.words import iter_encoded_words
+from albert.tasks.examples import TokenExample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert.tasks.encoding.words import iter_encoded_words
-from albert.tasks.examples import TokenExample
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 words = st.text(
@@ -54,7 +54,7 @@ def test_pieces_are_those_of_the_words_with_spaces_between(tokenizer, words_of_t
 def test_the_first_piece_of_a_word_carries_its_label(wordpiece):
     encoded = encode(wordpiece, ["unwantable", "ships", "walked"], labels=(3, 4, 5))
     (window,) = encoded.windows
-    spelled = [wordpiece.piece(piece) for piece in window.sequence.ids]
+    spelled = [wordpiece.token(piece) for piece in window.sequence.ids]
     assert spelled == ["[CLS]", "unwant", "##able", "ship", "##s", "walk", "##ed", "[SEP]"]
     assert window.positions == (1, 3, 5)
     assert window.labels == (3, 4, 5)

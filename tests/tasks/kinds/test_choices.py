@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-
-from albert.data.rows import BadRow
-from albert.errors import InputError
-from albert.pretrained.folder import load_vocabulary
 from albert.tasks.answering import ask_items
 from albert.tasks.examples import ChoiceExample
 from albert.tasks.kinds.choices import ChoiceKind
 from albert.tasks.kinds.logits import Floats
 from albert.tasks.readers.columns import place_letter, place_option
 from albert.tasks.task_facts import TaskConfig, build_kind
+
+from albert.data.rows import BadRow
+from albert.errors import InputError
+from albert.pretrained.folder import load_vocabulary
 
 from .learning import finetune, load_for
 

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from albert.tasks.answering import ask_items
+from albert.tasks.examples import TextExample
+from albert.tasks.kinds.embedding import EmbeddingKind, PairVectors, check_dropout
+from albert.tasks.task_facts import TaskConfig, build_kind
 from torch.nn.utils.rnn import pad_sequence
 
 from albert.errors import InputError
+from albert.inference.sequence_encoder import PaddedModel
 from albert.model.albert_model import AlbertModel
-from albert.model.padded import PaddedModel
 from albert.pretrained.folder import load_model, load_vocabulary
 from albert.progress import NullReporter
-from albert.tasks.answering import ask_items
-from albert.tasks.examples import TextExample
 from albert.tasks.finetune import load_start
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.kinds.embedding import EmbeddingKind, PairVectors, check_dropout
-from albert.tasks.task_facts import TaskConfig, build_kind
 from albert.training.distributed import DistributedContext
 from albert.training.loop import TrainingLoop
 

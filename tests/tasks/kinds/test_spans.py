@@ -7,6 +7,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from albert.tasks.answering import ask_items
+from albert.tasks.encoding.windows import Window
+from albert.tasks.examples import Answer, SpanExample
+from albert.tasks.kinds.span_answers import FoundSpan, PlacedSpan, SpanAnswer, WindowSpans
+from albert.tasks.kinds.spans import SpanKind, SpanPlaces, list_beam, mark_allowed, search_spans
+from albert.tasks.readers.published import read_split
+from albert.tasks.task_facts import TaskConfig
+from albert.tasks.task_facts import build_kind as build_from_facts
 from torch import Tensor
 
 from albert.errors import InputError
@@ -15,15 +23,7 @@ from albert.model.config import ModelConfig
 from albert.model.heads import SpanBeam
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_vocabulary
-from albert.tasks.answering import ask_items
 from albert.tasks.catalogue import find_task
-from albert.tasks.encoding.windows import Window
-from albert.tasks.examples import Answer, SpanExample
-from albert.tasks.kinds.span_answers import FoundSpan, PlacedSpan, SpanAnswer, WindowSpans
-from albert.tasks.kinds.spans import SpanKind, SpanPlaces, list_beam, mark_allowed, search_spans
-from albert.tasks.readers.published import read_split
-from albert.tasks.task_facts import TaskConfig
-from albert.tasks.task_facts import build_kind as build_from_facts
 from tests.conftest import WORDS
 
 from .learning import finetune, load_for
@@ -337,9 +337,9 @@ def test_a_beam_loses_what_is_no_answer():
     """No answer at all, the wrong way round, too long, better in another window, an empty slot."""
     nothing = -torch.inf
     beam = SpanBeam(
-        start_places_BS=torch.tensor([[0, 8], [5, 0]]),
+        start_indices_BS=torch.tensor([[0, 8], [5, 0]]),
         start_log_probs_BS=torch.tensor([[-0.1, -0.2], [-0.5, nothing]]),
-        end_places_BSZ=torch.tensor([[[0, 9, 8], [7, 9, 8]], [[5, 6, 9], [5, 6, 0]]]),
+        end_indices_BSZ=torch.tensor([[[0, 9, 8], [7, 9, 8]], [[5, 6, 9], [5, 6, 0]]]),
         end_log_probs_BSZ=torch.tensor(
             [[[-0.1, -0.2, -0.3], [-0.1, -0.4, -0.3]], [[-1.0, -2.0, -0.5], [-1.0, -2.0, nothing]]]
         ),

@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from albert.tasks.examples import Answer, SpanExample
+from albert.tasks.readers.published import iter_squad
 
 from albert.data.rows import Problems
 from albert.errors import FileFormatError
-from albert.tasks.examples import Answer, SpanExample
-from albert.tasks.readers.published import iter_squad
 
 CONTEXT = "Paris is large. Paris is old."
 

@@ -6,10 +6,6 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-from albert.data import rows as module
-from albert.data.rows import Problems
-from albert.errors import FileFormatError
 from albert.tasks.examples import Answer, ChoiceExample, Numbered, SpanExample, TextExample, TokenExample
 from albert.tasks.labels import Labels
 from albert.tasks.readers.columns import (
@@ -19,6 +15,10 @@ from albert.tasks.readers.columns import (
     WordColumns,
 )
 from albert.tasks.readers.table import iter_table, read_table
+
+from albert.data import rows as module
+from albert.data.rows import Problems
+from albert.errors import FileFormatError
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def prepare(
 ) -> CommandResult:
     """Clean, deduplicate, split and tokenize text. The same command continues where it stopped."""
     from albert.data.prepare import PrepareSettings, prepare_corpus
-    from albert.pretrained.hub import find_vocabulary_place
+    from albert.pretrained.hub import find_vocabulary_path
     from albert.settings import build_settings
     from albert.training.run_folder import count_cores
 
@@ -62,7 +62,7 @@ def prepare(
     with ProgressDisplay() as display:
         manifest = prepare_corpus(
             corpus,
-            vocab=find_vocabulary_place(vocab),
+            vocab=find_vocabulary_path(vocab),
             out=out,
             settings=build_settings(PrepareSettings, values=values, source="corpus prepare"),
             num_workers=workers,

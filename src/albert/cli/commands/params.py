@@ -15,7 +15,7 @@ def params(
     ] = None,
 ) -> CommandResult:
     """Count parameters exactly. Without presets: the paper's table 1, sharing strategies and groups."""
-    from albert.model.presets import build_preset
+    from albert.model.config import build_preset
     from albert.study import parameters
 
     names = [word for word in presets or () if "=" not in word]

@@ -127,15 +127,15 @@ def train(
 
 def tokenize(texts: Texts, vocab: Vocabulary) -> CommandResult:
     """Show the tokens of each text, their ids and their character offsets."""
-    from albert.pretrained.hub import find_vocabulary_place
+    from albert.pretrained.hub import find_vocabulary_path
     from albert.text.folder import load_tokenizer
 
-    tokenizer = load_tokenizer(find_vocabulary_place(vocab))
+    tokenizer = load_tokenizer(find_vocabulary_path(vocab))
     data: list[dict[str, Any]] = []
     for text in read_texts(texts):
         encoding = tokenizer.encode(text, masks=True)
         tokens = [
-            {"piece": tokenizer.piece(i), "id": i, "start": start, "end": end, "text": text[start:end]}
+            {"piece": tokenizer.token(i), "id": i, "start": start, "end": end, "text": text[start:end]}
             for i, (start, end) in zip(encoding.ids, encoding.spans, strict=True)
         ]
         data.append({"text": text, "pieces": tokens})

@@ -5,8 +5,7 @@ import torch
 
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
-from albert.model.layout import Wanted, build_layout
-from albert.model.tokens import Tokens
+from albert.model.tokens import Tokens, Wanted, build_layout
 
 SHAPES = {
     "shared": {},
@@ -42,7 +41,7 @@ def test_some_places_are_those_rows_of_all(shape, is_sorted, checkpointing):
     model.train()
     places_P = torch.tensor([21, 0, 7, 5, 13])
     check_alike(
-        model, model(batch).last_TD.index_select(0, places_P), model(batch, places_P=places_P).last_TD
+        model, model(batch).last_TD.index_select(0, places_P), model(batch, indices_P=places_P).last_TD
     )
 
 
@@ -66,16 +65,9 @@ def test_the_last_layer_computes_nothing_else():
     model, batch = build(), tokens(is_sorted=True)
     sizes = []
     model.encoder.ffn[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
-    model(batch, places_P=torch.tensor([1, 2, 3]))
-    model(batch, depth=6, places_P=torch.tensor([4]))
+    model(batch, indices_P=torch.tensor([1, 2, 3]))
+    model(batch, depth=6, indices_P=torch.tensor([4]))
     assert sizes == [22, 22, 22, 3, *[22] * 5, 1]
-
-
-def test_no_places_at_all():
-    assert build()(tokens(is_sorted=False), places_P=torch.tensor([], dtype=torch.long)).last_TD.shape == (
-        0,
-        16,
-    )
 
 
 @pytest.mark.parametrize("is_sorted", [True, False])

@@ -1,0 +1,181 @@
+"""How the weights of a new model are initialized: as published, or helped where small models need it.
+
+Two options help small models off the unigram plateau: sinusoidal position embeddings, and word-matching
+heads. To compare two texts a model must first see which words they share. A head whose queries and keys are
+the same map of the word alone attends to itself and to every other occurrence, and its output tells whether
+one of these is in the other segment. Small models do not learn such heads by themselves, and masked language
+modeling soon turns heads that were only initialized this way into something else (docs/log.md). So they are
+kept in step with the embeddings during pretraining.
+
+Shapes: V words, L positions, S segments, E embedding width, D hidden width, H width of a head, R directions
+that are left out.
+"""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from albert.errors import InputError
+from albert.model.blocks import AttentionBlock
+from albert.model.encoder import Embeddings, Encoder
+
+# The share of a normal distribution below −2 standard deviations.
+_TAIL = (1 + math.erf(-2 / math.sqrt(2))) / 2
+# The logit of a word with itself: against a hundred others, about half of the attention.
+_OWN_WORD = 5.0
+# The share of the embedding's directions that positions use most, and that matching ignores.
+_POSITION_SHARE = 1 / 3
+# The number of words that are measured for the scale.
+_NUM_WORDS = 1000
+
+
+@torch.no_grad()
+def init_weights(module: nn.Module, *, std: float, generator: torch.Generator | None = None) -> None:
+    """Draw weights from a normal distribution truncated at two standard deviations; biases 0, norms 1.
+
+    Tensors are drawn in the order of the modules, so that one seed gives one model.
+    """
+    for part in module.modules():
+        if isinstance(part, nn.LayerNorm):
+            nn.init.ones_(part.weight)
+        elif isinstance(part, nn.Linear | nn.Embedding):
+            _draw_truncated_normal(part.weight, std, generator)
+        bias = getattr(part, "bias", None)
+        if isinstance(bias, Tensor):
+            nn.init.zeros_(bias)
+
+
+def _draw_truncated_normal(tensor: Tensor, std: float, generator: torch.Generator | None) -> None:
+    """Draw by the inverse distribution function; torch's rejection sampling takes twenty times as long."""
+    tensor.uniform_(2 * _TAIL - 1, 1 - 2 * _TAIL, generator=generator)
+    tensor.erfinv_().mul_(std * math.sqrt(2)).clamp_(-2 * std, 2 * std)
+
+
+@torch.no_grad()
+def init_sinusoidal(weight_LE: Tensor, *, std: float) -> None:
+    """Initialize position embeddings as sinusoids.
+
+    A shift is then the same linear map at every position, so that attending to a neighbor, which takes a
+    model off the plateau, is learned once and not for each position. They are trained like any others.
+    """
+    length, width = weight_LE.shape
+    position_L1 = torch.arange(length, dtype=torch.float64)[:, None]
+    rate_H = torch.exp(torch.arange(width // 2, dtype=torch.float64) * (-math.log(10_000.0) / (width / 2)))
+    angle_LH = position_L1 * rate_H
+    wave_LE = torch.cat([angle_LH.sin(), angle_LH.cos()], dim=1) * (std * math.sqrt(2.0))
+    weight_LE[:, : wave_LE.shape[1]] = wave_LE.to(weight_LE)
+
+
+class WordMatching:
+    """The first `num_heads` heads of every block, and the directions in which each compares words.
+
+    The directions are the same for every model of a shape, so that another run can continue pretraining.
+    """
+
+    def __init__(self, encoder: Encoder, *, num_heads: int) -> None:
+        self.tables: Embeddings = encoder.embeddings
+        self.blocks = [part for part in encoder.modules() if isinstance(part, AttentionBlock)]
+        width, hidden_size = self.tables.word.weight.shape[1], self.blocks[0].query.weight.shape[0]
+        most = self.blocks[0].num_heads
+        if num_heads > most:
+            raise InputError(f"num_matching_heads {num_heads} exceeds the model's {most} heads; lower it")
+        if width > hidden_size:
+            raise InputError(
+                f"num_matching_heads needs embedding_size {width} to be at most hidden_size {hidden_size}; "
+                "set num_matching_heads=0"
+            )
+        num_segments = self.tables.segment.weight.shape[0]
+        if _count_left_out(width) + num_segments + 1 >= width:
+            raise InputError(
+                f"num_matching_heads needs wider embeddings: positions and {num_segments} segments use all "
+                f"of embedding_size {width}; set num_matching_heads=0"
+            )
+        head_width = hidden_size // most
+        shape, generator = (num_heads, head_width, width), torch.Generator().manual_seed(0)
+        self._directions_NHE = torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    @torch.no_grad()
+    def apply(self) -> None:
+        """Set the weights of the heads from the current embeddings."""
+        map_RD = self._find_map()
+        for block in self.blocks:
+            for part in (block.query, block.key):
+                part.weight[: len(map_RD)] = map_RD.to(part.weight)
+                part.bias[: len(map_RD)] = 0.0
+
+    def hold(self, optimizer: torch.optim.Optimizer) -> None:
+        """Keep the heads in step with the embeddings in every step of the optimizer."""
+        num_rows = self._directions_NHE.shape[0] * self._directions_NHE.shape[1]
+
+        def clear(*_: Any) -> None:
+            for block in self.blocks:
+                for part in (block.query, block.key):
+                    for tensor in (part.weight.grad, part.bias.grad):
+                        if tensor is not None:
+                            tensor[:num_rows] = 0.0
+
+        optimizer.register_step_pre_hook(clear)
+        optimizer.register_step_post_hook(lambda *_: self.apply())
+
+    def _find_map(self) -> Tensor:
+        """Compute the map from hidden vectors to the queries, and keys, of all matching heads.
+
+        Words are compared after the map of the embeddings, in its own directions. Inverting the map instead
+        would amplify what it suppresses (gradients of 263 after 890 steps). Vectors are assumed to be at most
+        as long as the outputs of the layers' norms: otherwise a model can, and does, silence these heads in
+        later layers by long embeddings (docs/log.md).
+        """
+        basis_DE, inside_EE = torch.linalg.qr(self._read_map())
+        word_VE, position_LE, segment_SE = (_center(table) @ inside_EE.T for table in self._read_tables())
+        word_EE = _leave_out(position_LE, torch.cat([segment_SE, word_VE.mean(0, keepdim=True)]))
+        hidden_VE = torch.renorm(self._list_vectors() @ inside_EE.T, 2, 0, math.sqrt(len(basis_DE)))
+        queries_NHV = self._directions_NHE @ word_EE @ hidden_VE.T
+        own = float(queries_NHV.square().sum(1).mean()) / math.sqrt(queries_NHV.shape[1])
+        directions_NHE = math.sqrt(_OWN_WORD / own) * self._directions_NHE
+        map_RD: Tensor = (directions_NHE @ word_EE @ basis_DE.T).flatten(0, 1)
+        return map_RD
+
+    def _list_vectors(self) -> Tensor:
+        """Compute embeddings of words at some positions and segments, after the norm."""
+        word_VE, position_LE, segment_SE = self._read_tables()
+        number_V = torch.arange(len(word_VE))
+        x_VE = word_VE + position_LE[number_V % len(position_LE)] + segment_SE[number_V % len(segment_SE)]
+        return F.layer_norm(x_VE, x_VE.shape[1:])
+
+    def _read_tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return some of the words, all positions and all segments."""
+        tables = self.tables
+        stride = max(1, tables.word.weight.shape[0] // _NUM_WORDS)
+        weights = (tables.word.weight[::stride], tables.position.weight, tables.segment.weight)
+        # On the CPU: not every device supports double precision.
+        word_VE, position_LE, segment_SE = (weight.detach().cpu().double() for weight in weights)
+        return word_VE, position_LE, segment_SE
+
+    def _read_map(self) -> Tensor:
+        """Return the map from normalized embeddings to hidden vectors."""
+        gain_E = self.tables.norm.weight.detach().cpu().double()
+        if self.tables.map is None:
+            return torch.diag(gain_E)
+        return self.tables.map.weight.detach().cpu().double() * gain_E
+
+
+def _center(table: Tensor) -> Tensor:
+    """Subtract the mean of each row, as the norm does."""
+    return table - table.mean(1, keepdim=True)
+
+
+def _count_left_out(width: int) -> int:
+    """Return the number of directions of the embeddings that belong to positions."""
+    return round(width * _POSITION_SHARE)
+
+
+def _leave_out(position_LE: Tensor, others_RE: Tensor) -> Tensor:
+    """Return the projection on the complement of the positions and of the other vectors."""
+    num_positions = _count_left_out(position_LE.shape[1])
+    position_RE = torch.linalg.eigh(position_LE.T @ position_LE).eigenvectors.T[-num_positions:]
+    other_ER = torch.linalg.qr(torch.cat([position_RE, others_RE]).T).Q
+    word_EE: Tensor = torch.eye(len(other_ER), dtype=torch.float64) - other_ER @ other_ER.T
+    return word_EE
