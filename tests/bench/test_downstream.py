@@ -14,8 +14,7 @@ from albert.files import hold, read_json
 from albert.model.config import FreshStart
 from albert.pretrained.folder import load_model, save_untrained
 from albert.progress import NullReporter
-from albert.tasks.catalogue import find_task
-from albert.tasks.readers.published import read_split
+from albert.tasks.catalogue import PUBLISHED_TASKS
 from albert.training.loop import StoppedError
 from bench.downstream.__main__ import build_parser, compare, main
 from bench.downstream.ensembles import Ensemble, measure_ensemble
@@ -192,7 +191,7 @@ def test_an_estimate_trains_nothing(tiny_folder, data, tmp_path, capsys):
     assert main([*list_words(tiny_folder, data, tmp_path / "out"), "--estimate"]) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "sst-2: 60 examples to learn from" in captured.err
+    assert "sst-2: 60 training examples" in captured.err
     assert "10 of 10 trials are left: about " in captured.err
     assert not (tmp_path / "out" / "runs").exists()
 
@@ -207,37 +206,31 @@ def test_the_untrained_model_is_the_same_but_for_its_weights(tiny_folder, tmp_pa
     assert not one.state_dict()[word].equal(other.state_dict()[word])
 
 
-def test_fewer_lines_to_learn_from(data, tmp_path):
-    task = find_task("mrpc")
+def test_subsets_of_lines_keep_their_order(data, tmp_path):
+    task = PUBLISHED_TASKS["mrpc"]
     kept = [
-        read_split(task, write_subset(task, data, out=tmp_path / name, max_train=20), split="train").examples
+        task.read_split(write_subset(task, data, out=tmp_path / name, max_train=20), "train").examples
         for name in ("one", "again")
     ]
-    everything = read_split(task, data, split="train").examples
+    everything = task.read_split(data, "train").examples
     assert len(kept[0]) == 20
     assert kept[0] == kept[1]
     rest = ((each.first, each.second, each.label) for each in everything)
     assert all((each.first, each.second, each.label) in rest for each in kept[0])  # in their order
-    assert (
-        read_split(task, tmp_path / "one", split="dev").examples
-        == read_split(task, data, split="dev").examples
-    )
+    assert task.read_split(tmp_path / "one", "dev").examples == task.read_split(data, "dev").examples
 
 
-def test_fewer_questions_to_learn_from(tmp_path):
-    task = find_task("squad-1.1")
-    folder = write_questions(tmp_path / "all", num_train=20)
-    out = write_subset(task, folder, out=tmp_path / "some", max_train=7)
-    assert len(read_split(task, out, split="train").examples) == 7
-    assert len(read_split(task, out, split="dev").examples) == 4
-
-
-def test_fewer_passages_to_learn_from(tmp_path):
-    task = find_task("race")
-    folder = write_passages(tmp_path / "all", num_train=8)
-    out = write_subset(task, folder, out=tmp_path / "some", max_train=10)
-    assert len(read_split(task, out, split="train").examples) == 9  # three whole passages
-    assert len(read_split(task, out, split="dev").examples) == 6
+@pytest.mark.parametrize(
+    ("name", "write", "num_train", "max_train", "kept"),
+    [
+        ("squad-1.1", write_questions, 20, 7, {"train": 7, "dev": 4}),
+        ("race", write_passages, 8, 10, {"train": 9, "dev": 6}),  # three whole passages
+    ],
+)
+def test_subsets_keep_the_dev_set(tmp_path, name, write, num_train, max_train, kept):
+    task, folder = PUBLISHED_TASKS[name], write(tmp_path / "all", num_train=num_train)
+    out = write_subset(task, folder, out=tmp_path / "some", max_train=max_train)
+    assert {split: len(task.read_split(out, split).examples) for split in kept} == kept
 
 
 def test_cuts_of_all_large_tasks_and_of_one():
