@@ -4,20 +4,19 @@ import json
 
 import pytest
 
-from albert.tasks.evaluation import evaluate
-from albert.tasks.examples import identify_examples
+from albert.tasks.evaluate import evaluate
+from albert.tasks.splits import identify_examples
 from tests.conftest import read_tree
 from tests.hub_cache import put_into_hub_cache
-from tests.tasks.finetuned_folder import EARLY, SENTIMENT, write_finetuned_folder
+from tests.tasks.finetuned_folder import EARLY, SENTIMENT, config_of, write_finetuned_folder
 from tests.tasks.published import TEXTS, write_entailment, write_sentiment, write_similarity, write_squad
 from tests.tasks.tables import write_rows
-from tests.tasks.test_evaluation import facts_of
 
 
 @pytest.fixture
 def sentiment(tiny_folder, tmp_path):
     """The words of a command that evaluates a model of SST-2."""
-    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts_of("sst-2"))
+    model = write_finetuned_folder(tmp_path / "m", tiny_folder, config_of("sst-2"))
     return ["evaluate", "sst-2", "--model", model, "--data", write_sentiment(tmp_path / "glue")]
 
 
@@ -89,7 +88,7 @@ def test_a_test_set_gives_the_official_file_and_no_scores(sentiment, run_albert,
 
 
 def test_squad_gives_the_files_of_the_official_script(tiny_folder, run_albert, tmp_path):
-    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts_of("squad-2.0", threshold=0.1))
+    model = write_finetuned_folder(tmp_path / "m", tiny_folder, config_of("squad-2.0", threshold=0.1))
     words = ("squad-2.0", "--model", model, "--data", write_squad(tmp_path / "data"))
     done = run_albert("evaluate", *words, "--out", tmp_path / "out")
     assert done.code == 0
@@ -106,7 +105,7 @@ def test_squad_gives_the_files_of_the_official_script(tiny_folder, run_albert, t
 def test_an_ensemble_and_a_selection_say_who_is_in_it(tiny_folder, run_albert, tmp_path):
     data = write_sentiment(tmp_path / "glue")
     models = [
-        write_finetuned_folder(tmp_path / f"m{seed}", tiny_folder, facts_of("sst-2"), seed=seed)
+        write_finetuned_folder(tmp_path / f"m{seed}", tiny_folder, config_of("sst-2"), seed=seed)
         for seed in (1, 2, 3)
     ]
     words = ["evaluate", "sst-2", "--data", data]
@@ -209,13 +208,13 @@ def test_what_is_in_the_way_is_not_lost(sentiment, run_albert, tmp_path):
 
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_nothing_is_left_of_what_fails_halfway(split, tiny_folder, run_albert, tmp_path, monkeypatch):
-    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts_of("sts-b"))
+    model = write_finetuned_folder(tmp_path / "m", tiny_folder, config_of("sts-b"))
     data = write_similarity(tmp_path / "glue")
 
     def fail(*_, **__):
         raise OSError(28, "No space left on device", "disk")
 
-    monkeypatch.setattr("albert.tasks.evaluation_files.format_answers", fail)
+    monkeypatch.setattr("albert.tasks.evaluate.dump_json", fail)
     words = ("sts-b", "--model", model, "--data", data, "--split", split, "--out", tmp_path / "out")
     done = run_albert("evaluate", *words)
     assert (done.code, done.out) == (2, "")
@@ -223,7 +222,7 @@ def test_nothing_is_left_of_what_fails_halfway(split, tiny_folder, run_albert, t
 
 
 def test_the_wrong_model_is_told_in_one_line(tiny_folder, run_albert, tmp_path):
-    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts_of("mnli"))
+    model = write_finetuned_folder(tmp_path / "m", tiny_folder, config_of("mnli"))
     data = write_entailment(tmp_path / "glue")
     said = run_albert("evaluate", "rte", "--model", model, "--data", data).error
     assert said.endswith("but rte has entailment, not_entailment; give a model of rte")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from albert.pretrained.hub import resolve_source
-from albert.tasks.task_facts import read_facts
+from albert.tasks.catalogue import read_config
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.metrics import iter_records
 from tests.conftest import Outcome, RunAlbert
@@ -56,7 +56,7 @@ def test_a_person_reads_the_scores_and_where_the_model_is(finetune, tmp_path):
     assert rows["model"].strip() == str(tmp_path / "run" / "model")
     assert rows["steps"].startswith("6 of 6, best at ")
     assert "dev, accuracy" in outcome.out
-    assert read_facts(tmp_path / "run" / "model").task == "classification"
+    assert read_config(tmp_path / "run" / "model").task == "classification"
 
 
 def test_a_program_reads_json_and_nothing_else(finetune, tmp_path):
@@ -109,10 +109,10 @@ def test_questions_that_are_too_long_are_counted(run_albert, tiny_folder, tmp_pa
 
 def test_thresholds_that_answer_nothing_are_told_in_words(run_albert, tiny_folder, tmp_path, monkeypatch):
     """Two seeds, whose median would be twice the largest number there is."""
-    from albert.tasks import calibration
+    from albert.tasks import question_answering
     from albert.tasks.metrics.squad import ANSWER_NOTHING
 
-    monkeypatch.setattr(calibration, "choose_threshold", lambda part: ANSWER_NOTHING)
+    monkeypatch.setattr(question_answering, "choose_threshold", lambda part: ANSWER_NOTHING)
     rows = draw_rows("questions", 20, seed=1)
     rows[:10] = [row | {"answers": {"text": [], "answer_start": []}} for row in rows[:10]]
     data = write_rows(tmp_path / "train.jsonl", rows)
