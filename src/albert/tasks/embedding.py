@@ -106,12 +106,9 @@ class EmbeddingConfig(TaskConfig):
     """
 
     kind: Literal["embedding"] = "embedding"
+    is_scorable_without_labels: ClassVar[bool] = True
     similarity_temperature: PositiveFloat = 0.05
     min_similarity: float = 4.0
-
-    @property
-    def is_scorable_without_labels(self) -> bool:
-        return True
 
     @property
     def max_embedded(self) -> int:
@@ -139,8 +136,8 @@ class EmbeddingConfig(TaskConfig):
         for text in texts:
             if text.second is None:
                 raise InputError(
-                    f"{dev_source}: text {quote(text.id)} has no second text, and embeddings are evaluated on "
-                    "pairs; give pairs with --dev, and name their column as in columns.text_pair=paraphrase"
+                    f"{dev_source}: text {quote(text.id)} has no second text, and embeddings are evaluated "
+                    "on pairs; give pairs with --dev, and name their column: columns.text_pair=paraphrase"
                 )
             if (text.label is None) != (texts[0].label is None):
                 raise InputError(
@@ -196,18 +193,13 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
 
     config: EmbeddingConfig
     config_class: ClassVar[type[TaskConfig]] = EmbeddingConfig
-
-    @property
-    def method(self) -> str:
-        return "embed"
+    method = "embed"
+    uses_in_batch_negatives = True
+    error_order = "Sorted by the distance from the gold value, the largest first."
 
     @property
     def heads(self) -> Heads:
         return {}
-
-    @property
-    def uses_in_batch_negatives(self) -> bool:
-        return True
 
     def encode(self, examples: Examples, tokenizer: Tokenizer) -> list[EncodedPair]:
         """`[CLS] text [SEP]` for each text."""
@@ -282,12 +274,7 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
         return F.normalize(torch.stack([part_TD.mean(0) for part_TD in parts]), dim=1)
 
     def predict(
-        self,
-        model: AlbertModel,
-        batch: Batch,
-        items: Sequence[EncodedPair],
-        *,
-        depth: Depth = None,
+        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedPair], *, depth: Depth = None
     ) -> list[PairVectors]:
         """Embed each pair; if no text has a second, none is read twice."""
         has_second_B = batch.labels.has_second_B
@@ -328,7 +315,7 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
         for example in examples:
             if not isinstance(example.label, int | float):
                 raise InputError(
-                    f"the pair {example.id!r} has no score, and others have one; give all of them one, or none"
+                    f"the pair {example.id!r} has no score, and others have one; give all one, or none"
                 )
         return prepare_metrics(
             [answer.similarity for answer in answers],
@@ -367,10 +354,6 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
             )
             for each, gold, found, gap in rows
         )
-
-    @property
-    def error_order(self) -> str:
-        return "Sorted by the distance from the gold value, the largest first."
 
     def build_charts(self, results: Sequence[ExampleResult]) -> list[Chart]:
         return [plot_numbers(results, has_diagonal=False)] if results else []

@@ -380,8 +380,9 @@ def _format_card(
         "task": config.task,
         "labels": ", ".join(config.labels) or "–",
         "examples": f"{metadata.num_train:,} train, {metadata.num_dev:,} dev",
-        "recipe": f"{metadata.recipe}: batches of {settings.batch_size}, {optimizer.name} with a peak learning "
-        f"rate of {optimizer.learning_rate:.3g}, at most {config.max_length} tokens, seed {settings.seed}",
+        "recipe": f"{metadata.recipe}: batches of {settings.batch_size}, {optimizer.name} with a peak "
+        f"learning rate of {optimizer.learning_rate:.3g}, at most {config.max_length} tokens, seed "
+        f"{settings.seed}",
         "weights": f"of step {step:,}, the best on the dev set",
         "time": f"{format_seconds(seconds)} on {metadata.num_threads} threads",
         "temperature": f"{config.temperature:.3f}",

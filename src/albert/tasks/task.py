@@ -187,14 +187,16 @@ class TaskConfig(Settings):
     temperature: PositiveFloat = 1.0
     learned_from: tuple[str, ...] = ()
     tuned_on: str = ""
-
-    @property
-    def is_scorable_without_labels(self) -> bool:
-        return False
+    is_scorable_without_labels: ClassVar[bool] = False
 
     @property
     def has_numeric_label(self) -> bool:
         """Whether the label is a number, which the similarity of two vectors can predict as well."""
+        return False
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether each decision is for one class, whose loss may have a weight (`class_weights`)."""
         return False
 
     @property
@@ -203,7 +205,7 @@ class TaskConfig(Settings):
 
     @property
     def max_embedded(self) -> int | None:
-        """The number of tokens at which a text is truncated to be embedded; None for the model's positions."""
+        """The number of tokens at which `embed` truncates a text; None for the model's positions."""
         return None
 
     def fit_length(self, length: int) -> dict[str, Any]:
@@ -212,11 +214,16 @@ class TaskConfig(Settings):
 
     def complete(self, settings: "FinetuneSettings", *, train: Sequence[Example], max_positions: int) -> Self:
         """Add the length and the options of a recipe; reject options that the task type does not have."""
-        if settings.has_exits:
+        if settings.has_exits and "has_exits" not in type(self).model_fields:
             raise InputError(f"has_exits=true is only for classification and regression, not for {self.task}")
+        update = self.fit_length(min(settings.max_length, max_positions))
         if settings.class_weights == "balanced":
-            raise InputError(f"class_weights=balanced is only for tasks with one class each, not {self.task}")
-        return self.model_copy(update=self.fit_length(min(settings.max_length, max_positions)))
+            if not self.has_classes:
+                raise InputError(
+                    f"class_weights=balanced is only for tasks with one class each, not {self.task}"
+                )
+            update["class_weights"] = balance_classes(train, num_classes=len(self.labels))
+        return self.model_copy(update=update)
 
     def fit_table(self, train: Sequence[Example]) -> Self:
         """Add what the examples of a user's table show."""
@@ -358,12 +365,7 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
 
     @abstractmethod
     def predict(
-        self,
-        model: AlbertModel,
-        batch: TaskBatch[LabelsT],
-        items: Sequence[ItemT],
-        *,
-        depth: Depth = None,
+        self, model: AlbertModel, batch: TaskBatch[LabelsT], items: Sequence[ItemT], *, depth: Depth = None
     ) -> list[AnswerT]:
         """Compute one answer for each item of a batch."""
 
@@ -399,9 +401,9 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
 
     # Scores and analysis.
 
-    @abstractmethod
     def prepare_scores(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> WeightedScores:
         """Prepare the metrics, in points of 100, and `score`, as a function of example weights."""
+        raise NotImplementedError  # unless `score` and `find_intervals` are overridden
 
     def score(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> dict[str, float]:
         return self.prepare_scores(answers, examples)(np.ones(len(examples)))
@@ -421,8 +423,10 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
         found = self.list_decisions(answers, examples)
         if found is None:
             return self.config
-        temperature = fit_temperature(found[0], golds=found[1])
-        return self.config.model_copy(update={"temperature": temperature})
+        update: dict[str, Any] = {"temperature": fit_temperature(found[0], golds=found[1])}
+        if self.config.has_classes:
+            update["class_weights"] = None  # of the loss only
+        return self.config.model_copy(update=update)
 
     def score_classes(
         self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]

@@ -24,8 +24,7 @@ from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
 from albert.pretrained.folder import Pretrained
 from albert.tasks.classification import MAX_CONFUSED, NO_LABEL
-from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.metrics.calibration import find_probabilities, merge_softmax
+from albert.tasks.metrics.calibration import calibrate, merge_softmax
 from albert.tasks.metrics.classification import (
     ClassScore,
     Confusion,
@@ -36,14 +35,7 @@ from albert.tasks.metrics.classification import (
 )
 from albert.tasks.metrics.intervals import Interval
 from albert.tasks.metrics.scores import WeightedScores, add_score
-from albert.tasks.sequences import (
-    Frame,
-    TaskSequence,
-    TokenWindow,
-    build_windows,
-    check_length,
-    iter_groups,
-)
+from albert.tasks.sequences import Frame, TaskSequence, TokenWindow, build_windows, check_length, iter_groups
 from albert.tasks.tables import Columns, Labels, read_id, read_label_list, read_text_list, select_columns
 from albert.tasks.task import (
     UNKNOWN_LABEL,
@@ -58,7 +50,6 @@ from albert.tasks.task import (
     Task,
     TaskBatch,
     TaskConfig,
-    balance_classes,
     build_task_batch,
     choose_label_names,
     require_list,
@@ -210,7 +201,7 @@ class TokenClassificationConfig(TaskConfig):
     """The config of a token classifier.
 
     If the labels are O, B-… and I-…, the score is the F1 of entities, else the mean of the accuracy and the
-    macro F1 of words, unless `metrics` names others. `class_weights` have a mean of 1 over the training words.
+    macro F1 of words, unless `metrics` names others. `class_weights` have a mean of 1 over training words.
     """
 
     kind: Literal["words"] = "words"
@@ -224,13 +215,9 @@ class TokenClassificationConfig(TaskConfig):
         except InputError:
             return False
 
-    def complete(self, settings: FinetuneSettings, *, train: Sequence[Example], max_positions: int) -> Self:
-        weights = None
-        if settings.class_weights == "balanced":
-            weights = balance_classes(train, num_classes=len(self.labels))
-        plain = settings.model_copy(update={"class_weights": "equal"})
-        completed = super().complete(plain, train=train, max_positions=max_positions)
-        return completed.model_copy(update={"class_weights": weights})
+    @property
+    def has_classes(self) -> bool:
+        return True
 
     def adapt(self, loaded: Pretrained) -> Self:
         labels = choose_label_names(self.labels, loaded, head=HEAD)
@@ -310,10 +297,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
     config: TokenClassificationConfig
     config_class: ClassVar[type[TaskConfig]] = TokenClassificationConfig
     head_names: ClassVar[tuple[str, ...]] = (HEAD,)
-
-    @property
-    def method(self) -> str:
-        return "tag"
+    method = "tag"
 
     def __post_init__(self) -> None:
         known = (*ENTITY_METRICS, *WORD_METRICS) if self.config.has_entities else WORD_METRICS
@@ -371,12 +355,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         return logits_PK
 
     def predict(
-        self,
-        model: AlbertModel,
-        batch: Batch,
-        items: Sequence[WordWindow],
-        *,
-        depth: Depth = None,
+        self, model: AlbertModel, batch: Batch, items: Sequence[WordWindow], *, depth: Depth = None
     ) -> list[Floats]:
         logits_PK = self._compute_logits(model, batch, depth=depth).cpu().numpy().astype(np.float64)
         return np.split(logits_PK, np.cumsum(batch.labels.num_words)[:-1])
@@ -401,7 +380,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
     def describe(self, answer: Floats, example: TokenExample) -> dict[str, Any]:
         """The label of each word with its probability, and the entities that the labels mark."""
         labels = self._name_labels(answer.argmax(-1))
-        found = find_probabilities(answer, temperature=self.config.temperature).max(-1)
+        found = calibrate(answer, temperature=self.config.temperature).max(-1)
         described: dict[str, Any] = {"id": example.id, "words": list(example.words), "labels": labels}
         described["probabilities"] = found.tolist()
         if self.config.has_entities:
@@ -490,9 +469,6 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
     def list_decisions(self, answers: Answers, examples: Examples) -> Decisions:
         golds = np.fromiter(chain.from_iterable(each.labels or () for each in examples), np.int64)
         return np.concatenate(answers), golds
-
-    def tune(self, answers: Answers, examples: Examples) -> TaskConfig:
-        return super().tune(answers, examples).model_copy(update={"class_weights": None})
 
     def score_classes(self, answers: Answers, examples: Examples) -> tuple[ClassScore, ...]:
         if self.config.has_entities:
