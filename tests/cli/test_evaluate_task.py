@@ -170,10 +170,10 @@ def test_options_that_do_not_fit_are_refused(sentiment, run_albert, tmp_path):
     for words, said in (
         ((*sentiment, "--examples", 5), "--examples means nothing to sst-2; leave it out"),
         ((*sentiment, "--held-out"), "--held-out means nothing to sst-2"),
-        ((*sentiment, "--exits"), "m has none; fine-tune a model with has_exits=true"),
-        ((*sentiment, "--select"), "1 model is nothing to choose from"),
+        ((*sentiment, "--exits"), "fine-tune a model with has_exits=true"),
+        ((*sentiment, "--select"), "1 model to select from"),
         ((*sentiment, "--report", tmp_path), "is a folder"),
-        ((*sentiment, "columns.text=a"), "sst-2 has files of its own"),
+        ((*sentiment, "columns.text=a"), "sst-2 has official files"),
         ((*plain, "--split", "dev"), "--split means nothing to pretraining; leave it out"),
         ((*plain, "--select"), "--select means nothing to pretraining"),
         ((*plain, "--model", "z"), "2 models, and pretraining is scored for one"),

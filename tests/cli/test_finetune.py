@@ -70,10 +70,8 @@ def test_a_program_reads_json_and_nothing_else(finetune, tmp_path):
 
 def test_progress_is_told_on_stderr(finetune):
     said = finetune().err
-    assert (
-        "classification: 30 examples to learn from, 270 pieces in 30 sequences; 10 to be asked about" in said
-    )
-    assert "max_length is 40, all the positions that the model has, not 128" in said
+    assert "30 training examples, 270 tokens in 30 sequences; 10 dev examples" in said
+    assert "max_length=40, " in said  # the model's positions, not the recipe's 128
     assert "finetune: step 6 of 6, task " in said
     assert " pieces/s, 0s left (100%)" in said
     assert said.count(", held out: accuracy ") == 2
@@ -82,14 +80,14 @@ def test_progress_is_told_on_stderr(finetune):
 
 
 def test_texts_that_are_too_long_are_counted(finetune):
-    assert "30 of 30 sequences are cut to 8 pieces; max_length=40 keeps more" in finetune("max_length=8").err
+    assert "30 of 30 texts to 8 tokens. Set max_length (up to 40)" in finetune("max_length=8").err
 
 
 @pytest.mark.parametrize(
     ("length", "said"),
     [
-        (16, "5 of 30 questions are cut to 8 pieces (max_question); max_length=40 keeps more"),
-        (40, "5 of 30 questions are cut to 20 pieces (max_question); shorten them"),
+        (16, "5 of 30 questions to 8 tokens. Set max_length=40"),
+        (40, "5 of 30 questions to 20 tokens."),
     ],
 )
 def test_questions_that_are_too_long_are_counted(run_albert, tiny_folder, tmp_path, length, said):
@@ -104,7 +102,7 @@ def test_questions_that_are_too_long_are_counted(run_albert, tiny_folder, tmp_pa
     done = run_albert("finetune", "questions", *common, *SHORT, f"max_length={length}")
     assert said in done.err
     asked = run_albert("predict", "questions", "--model", out, dev, "--out", tmp_path / "answers.jsonl")
-    assert f"3 questions were longer than the {length // 2} pieces (max_question) that " in asked.err
+    assert f"3 of 13 questions to {length // 2} tokens." in asked.err
 
 
 def test_thresholds_that_answer_nothing_are_told_in_words(run_albert, tiny_folder, tmp_path, monkeypatch):
@@ -197,7 +195,7 @@ def test_more_seeds_go_on_with_those_there_are(finetune, tmp_path):
     first = json.loads(finetune("--seeds", "2", "--seed", "4", "--json").out)
     assert list(first["scores"]) == ["4", "5"]
     refused = finetune("--seeds", "3", "--seed", "4")
-    assert refused.error.startswith(f"{tmp_path / 'run'}: holds the run of seed 4 already; add --resume")
+    assert refused.error.startswith(f"{tmp_path / 'run'}: already holds a run of seed 4; add --resume")
     more = finetune("--seeds", "3", "--seed", "4", "--json", "--resume")
     assert more.err.count("goes on at step 6 of 6") == 2
     found = json.loads(more.out)

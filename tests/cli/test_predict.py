@@ -115,7 +115,7 @@ def test_several_models_and_every_option(run_albert, tiny_folder, tmp_path, tabl
         (["columns.text=body"], "no column 'body' but 'review', 'stars'; name the column that is meant"),
         (["columns.txt=review"], "unknown key txt; did you mean text?"),
         (["colums.text=review"], "unknown key colums; did you mean columns?"),
-        (["columns.text=review", "--patience", "2"], "patience is 2, but this model answers after its last"),
+        (["columns.text=review", "--patience", "2"], "patience is 2, but this model has no early exits"),
         (["columns.text=review", "--depth", "0"], "depth"),
         (["columns.text=review", "--format", "docx"], "albert reads csv, tsv, jsonl"),
     ],

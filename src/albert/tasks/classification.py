@@ -40,7 +40,6 @@ from albert.tasks.sequences import Frame, TaskSequence, check_length, iter_group
 from albert.tasks.task import (
     Baseline,
     Decisions,
-    Depth,
     Example,
     ExampleResult,
     Floats,
@@ -380,7 +379,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": len(batch.lengths)}
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
         """Cross-entropy, binary cross-entropy or squared error.
 
         With exits, the weighted mean over the layers, layer i with weight i, as published; the correct
@@ -407,7 +406,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         total = F.cross_entropy(logits_BK, labels_B, weight=weights_K, reduction="sum")
         return total, (logits_BK.argmax(1) == labels_B).sum()
 
-    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: Depth) -> Tensor:
+    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> Tensor:
         """The last layer is computed for the first token of each sequence only."""
         if self.config.has_exits:
             return self.predict_early(model, batch, patience=self.config.patience, depth=depth).logits_BK
@@ -416,7 +415,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return logits_BK
 
     def predict_early(
-        self, model: AlbertModel, batch: Batch, *, patience: int | None, depth: Depth
+        self, model: AlbertModel, batch: Batch, *, patience: int | None, depth: int | None
     ) -> EarlyAnswers:
         tokens = batch.build_tokens(model.device)
         if patience is not None:
@@ -435,7 +434,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return now_BK.argmax(1) == before_BK.argmax(1)
 
     def predict(
-        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedText], *, depth: Depth = None
+        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedText], *, depth: int | None = None
     ) -> list[Floats]:
         logits_BK = self._compute_logits(model, batch, depth=depth)
         return list(logits_BK.detach().cpu().numpy().astype(np.float64))

@@ -34,7 +34,6 @@ from albert.tasks.metrics.scores import WeightedScores, prepare_metrics
 from albert.tasks.sequences import TaskSequence
 from albert.tasks.tables import Columns, Labels, read_id, read_number, read_text, select_columns
 from albert.tasks.task import (
-    Depth,
     Example,
     ExampleResult,
     Ints,
@@ -160,7 +159,6 @@ class PairVectors:
 
     @property
     def similarity(self) -> float:
-        """The cosine similarity of the two."""
         assert self.second is not None
         return float(self.first @ self.second)
 
@@ -250,7 +248,7 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": len(batch.labels.firsts_B)}
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
         """Compute InfoNCE in both directions, half of each, summed.
 
         Correct are first texts whose second is the nearest. Each process compares the pairs of its own share:
@@ -267,14 +265,14 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
         forth, back = (F.cross_entropy(each, labels_B, reduction="sum") for each in (logits_BB, logits_BB.T))
         return {"task": ((forth + back) / 2, (logits_BB.argmax(1) == labels_B).sum())}
 
-    def _embed(self, model: AlbertModel, batch: Batch, *, depth: Depth) -> Tensor:
+    def _embed(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> Tensor:
         """The vector of each sequence, with length 1."""
         tokens = batch.build_tokens(model.device)
         parts = model(tokens, depth=depth).last_TD.float().split(tokens.lengths)
         return F.normalize(torch.stack([part_TD.mean(0) for part_TD in parts]), dim=1)
 
     def predict(
-        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedPair], *, depth: Depth = None
+        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedPair], *, depth: int | None = None
     ) -> list[PairVectors]:
         """Embed each pair; if no text has a second, none is read twice."""
         has_second_B = batch.labels.has_second_B

@@ -32,7 +32,6 @@ from albert.tasks.task import (
     UNKNOWN_LABEL,
     Baseline,
     Decisions,
-    Depth,
     Example,
     ExampleResult,
     Floats,
@@ -296,7 +295,7 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": int((batch.labels.labels_Q != UNKNOWN_LABEL).sum())}
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
         """Sum the cross-entropy over the options of each question."""
         options = self._compute_logits(model, batch, depth=depth)
         # An option that does not exist has the probability 0, and no gradient.
@@ -305,14 +304,14 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
         total = F.cross_entropy(logits_QC, labels_Q, ignore_index=UNKNOWN_LABEL, reduction="sum")
         return {"task": (total, (logits_QC.argmax(1) == labels_Q).sum())}
 
-    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: Depth) -> list[Tensor]:
+    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> list[Tensor]:
         """For each question the logits of its options; the last layer computes first tokens only."""
         first_BD = model(batch.build_tokens(model.device), depth=depth, first_only=True).last_TD
         logits_B: Tensor = model.head(HEAD)(model.pool_first(first_BD)).squeeze(1).float()
         return list(logits_B.split(batch.labels.num_options))
 
     def predict(
-        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedChoice], *, depth: Depth = None
+        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedChoice], *, depth: int | None = None
     ) -> list[Floats]:
         found = self._compute_logits(model, batch, depth=depth)
         return [options.detach().cpu().numpy().astype(np.float64) for options in found]

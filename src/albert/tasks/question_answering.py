@@ -56,7 +56,6 @@ from albert.tasks.splits import halve_examples
 from albert.tasks.tables import Columns, Labels, read_id, read_text, select_columns
 from albert.tasks.task import (
     Baseline,
-    Depth,
     Example,
     ExampleResult,
     Ints,
@@ -582,7 +581,7 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return dict.fromkeys(self.objectives, len(batch.lengths))
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
         """Sum half the cross-entropy of both ends and, in 2.0, half that of there being no answer.
 
         The plain sum of the terms is the published loss. As there, a window without the answer has both ends
@@ -605,7 +604,7 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         }
 
     def predict(
-        self, model: AlbertModel, batch: Batch, items: Sequence[QuestionWindow], *, depth: Depth = None
+        self, model: AlbertModel, batch: Batch, items: Sequence[QuestionWindow], *, depth: int | None = None
     ) -> list[SpanAnswer]:
         """Find the best spans of each window and the null odds."""
         tokens = batch.build_tokens(model.device)

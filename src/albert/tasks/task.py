@@ -40,7 +40,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 UNKNOWN_LABEL = -100  # ignored by cross-entropy
 MAX_POINTS = 1500  # of a scatter plot
-Depth = int | None  # the number of layers to run; None for all of them
 # For each objective the summed loss and the number of correct predictions: what the training loop adds up.
 Losses = dict[str, tuple[Tensor, Tensor]]
 
@@ -343,8 +342,10 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
         """The number of labels in a batch for each objective, before the model has run."""
 
     @abstractmethod
-    def compute_losses(self, model: AlbertModel, batch: TaskBatch[LabelsT], *, depth: Depth = None) -> Losses:
-        """Compute the summed losses of a batch."""
+    def compute_losses(
+        self, model: AlbertModel, batch: TaskBatch[LabelsT], *, depth: int | None = None
+    ) -> Losses:
+        """Compute the summed losses of a batch; `depth` is the number of layers to run, None for all."""
 
     def check_train(self, items: Sequence[ItemT], model: AlbertModel) -> None:
         """Raise `InputError` if the model cannot be trained on these items."""
@@ -365,12 +366,17 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
 
     @abstractmethod
     def predict(
-        self, model: AlbertModel, batch: TaskBatch[LabelsT], items: Sequence[ItemT], *, depth: Depth = None
+        self,
+        model: AlbertModel,
+        batch: TaskBatch[LabelsT],
+        items: Sequence[ItemT],
+        *,
+        depth: int | None = None,
     ) -> list[AnswerT]:
         """Compute one answer for each item of a batch."""
 
     def predict_early(
-        self, model: AlbertModel, batch: TaskBatch[LabelsT], *, patience: int | None, depth: Depth
+        self, model: AlbertModel, batch: TaskBatch[LabelsT], *, patience: int | None, depth: int | None
     ) -> "EarlyAnswers":
         """Compute the logits, and how many layers each sequence needed, with or without early exit."""
         raise InputError(f"a model for {self.config.task} has no early exits")

@@ -28,6 +28,7 @@ from albert.tasks.metrics.calibration import calibrate, merge_softmax
 from albert.tasks.metrics.classification import (
     ClassScore,
     Confusion,
+    CountClasses,
     count_classes,
     count_confusions,
     count_entities,
@@ -41,7 +42,6 @@ from albert.tasks.task import (
     UNKNOWN_LABEL,
     Baseline,
     Decisions,
-    Depth,
     Example,
     ExampleResult,
     Floats,
@@ -336,7 +336,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": int((batch.labels.labels_P != UNKNOWN_LABEL).sum())}
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
         """Sum the cross-entropy over words; without a single word it is 0, connected to all weights."""
         logits_PK = self._compute_logits(model, batch, depth=depth)
         labels_P = torch.from_numpy(batch.labels.labels_P).to(logits_PK.device, non_blocking=True)
@@ -347,7 +347,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         )
         return {"task": (total, (logits_PK.argmax(1) == labels_P).sum())}
 
-    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: Depth) -> Tensor:
+    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> Tensor:
         """The last layer is computed for the first tokens of words only."""
         indices_P = torch.from_numpy(batch.labels.indices_P).to(model.device, non_blocking=True)
         words_PD = model(batch.build_tokens(model.device), depth=depth, places_P=indices_P).last_TD
@@ -355,7 +355,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         return logits_PK
 
     def predict(
-        self, model: AlbertModel, batch: Batch, items: Sequence[WordWindow], *, depth: Depth = None
+        self, model: AlbertModel, batch: Batch, items: Sequence[WordWindow], *, depth: int | None = None
     ) -> list[Floats]:
         logits_PK = self._compute_logits(model, batch, depth=depth).cpu().numpy().astype(np.float64)
         return np.split(logits_PK, np.cumsum(batch.labels.num_words)[:-1])
@@ -435,16 +435,11 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         for example in examples:
             if example.labels is None:
                 raise InputError(f"text {example.id!r} has no labels to score; give labeled texts")
-        predicted, golds = [answer.argmax(-1) for answer in answers], [each.labels or () for each in examples]
-        count_words = count_classes(
-            np.concatenate(predicted),
-            np.fromiter(chain.from_iterable(golds), np.int64),
-            num_classes=len(self.config.labels),
-            rows=np.repeat(np.arange(len(golds)), [len(labels) for labels in golds]),
-        )
-        count_found = None
-        if self.config.has_entities:
-            _, count_found = self._count_entities(predicted, golds)
+        logits, golds = self.list_decisions(answers, examples)
+        rows = np.repeat(np.arange(len(examples)), [len(answer) for answer in answers])
+        num_classes = len(self.config.labels)
+        count_words = count_classes(logits.argmax(1), golds, num_classes=num_classes, rows=rows)
+        count_found = self._count_entities(answers, examples)[1] if self.config.has_entities else None
         judged_by = self.config.metrics or (ENTITY_METRICS[:1] if self.config.has_entities else WORD_METRICS)
 
         def measure(weights: Floats) -> dict[str, float]:
@@ -458,8 +453,11 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
 
         return measure
 
-    def _count_entities(self, predicted: Sequence[Iterable[int]], golds: Sequence[Iterable[int]]) -> Any:
-        return count_entities(*([self._name_labels(each) for each in side] for side in (predicted, golds)))
+    def _count_entities(self, answers: Answers, examples: Examples) -> tuple[list[str], CountClasses]:
+        return count_entities(
+            [self._name_labels(answer.argmax(-1)) for answer in answers],
+            [self._name_labels(example.labels or ()) for example in examples],
+        )
 
     def find_intervals(self, answers: Answers, examples: Examples, *, seed: int) -> dict[str, Interval]:
         """Estimate the intervals; words come first, as they always did in scores.json."""
@@ -472,13 +470,8 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
 
     def score_classes(self, answers: Answers, examples: Examples) -> tuple[ClassScore, ...]:
         if self.config.has_entities:
-            predicted, golds = (
-                [answer.argmax(-1) for answer in answers],
-                [each.labels or () for each in examples],
-            )
-            names, count = self._count_entities(predicted, golds)
-            scores: tuple[ClassScore, ...] = count(np.ones(len(golds))).list_scores(names)
-            return scores
+            names, count = self._count_entities(answers, examples)
+            return count(np.ones(len(examples))).list_scores(names)
         logits, labels = self.list_decisions(answers, examples)
         count = count_classes(logits.argmax(1), labels, num_classes=len(self.config.labels))
         return count(np.ones(len(labels))).list_scores(self.config.labels)
