@@ -1,4 +1,4 @@
-"""One side of the comparison in fine-tuning: rounds of sentences come in with a file, their seconds go out.
+"""One side of the comparison in fine-tuning: time rounds of sentences from a file.
 
 `python -m bench.finetuning_sides TASK ENGINE BATCH_SIZE PADDING FILE`: a line on standard input is a round of
 training or evaluation, by our loop or by the `Trainer` of `transformers`.

@@ -166,9 +166,9 @@ class TaskDefinition(ABC):
             named: The keys of `columns` that the user set: the table must have them.
         """
 
-    @abstractmethod
     def find_label_names(self, path: Path, *, columns: Mapping[str, Any]) -> tuple[str, ...]:
         """The names of the labels: the task's own, or all that a table has."""
+        return self.config.labels
 
     def write_files(  # noqa: B027 - nothing to write by default
         self, out: Path, task: AnyTask, answers: Sequence[object], examples: Sequence[Example], *, split: str
@@ -302,9 +302,6 @@ class PublishedTask(TaskDefinition):
         examples = tuple(each.example for each in found)
         problems.check(len(examples))
         return Split(name, path, examples, tuple(problems.describe()))
-
-    def find_label_names(self, path: Path, *, columns: Mapping[str, Any]) -> tuple[str, ...]:
-        return self.config.labels
 
     def open_problems(self, path: Path, *, split: str) -> Problems:
         """Where the bad rows of a split are counted; every row of a test set must be answered."""

@@ -446,26 +446,24 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
 
     def ensemble(self, members: Sequence[Answers]) -> list[Floats]:
         """Average the probabilities, or the numbers."""
-        tables = [np.stack(answers) for answers in members]
+        stacked = [np.stack(answers) for answers in members]
         if self.config.label_kind == "number":
-            return list(np.stack(tables).mean(0))
-        return list(merge_softmax(tables) if self.config.label_kind == "one" else merge_sigmoid(tables))
+            return list(np.stack(stacked).mean(0))
+        return list(merge_softmax(stacked) if self.config.label_kind == "one" else merge_sigmoid(stacked))
 
     def describe(self, answer: Floats, example: TextExample) -> dict[str, Any]:
         """The number; or the label or labels, with the probability of each."""
-        config = self.config
-        if config.label_kind == "number":
-            return {"id": example.id, "number": float(answer[0])}
-        if config.label_kind == "one":
-            found = calibrate(answer, temperature=config.temperature)
+        names, temperature = self.config.labels, self.config.temperature
+        described: dict[str, Any] = {"id": example.id}
+        if self.config.label_kind == "number":
+            return {**described, "number": float(answer[0])}
+        if self.config.label_kind == "one":
+            described["label"] = names[int(answer.argmax())]
+            found = calibrate(answer, temperature=temperature)
         else:
-            found = expit(answer / config.temperature)
-        probabilities = dict(zip(config.labels, map(float, found), strict=True))
-        if config.label_kind == "one":
-            label = config.labels[int(answer.argmax())]
-            return {"id": example.id, "label": label, "probabilities": probabilities}
-        chosen = [name for name, value in zip(config.labels, answer, strict=True) if value > 0]
-        return {"id": example.id, "labels": chosen, "probabilities": probabilities}
+            described["labels"] = [name for name, value in zip(names, answer, strict=True) if value > 0]
+            found = expit(answer / temperature)
+        return {**described, "probabilities": dict(zip(names, found.tolist(), strict=True))}
 
     def parse_inputs(self, *inputs: Any) -> list[TextExample]:
         examples = []
@@ -594,8 +592,8 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
             if self.config.label_kind == "one":
                 num_labels = len(self.config.labels)
                 return list(bag_of_words.fit_logistic(features, labels, num_labels, strength=strength))
-            tables = [bag_of_words.fit_logistic(features, row, 2, strength=strength) for row in labels.T]
-            return list(np.column_stack([table[:, 1] - table[:, 0] for table in tables]))
+            found = [bag_of_words.fit_logistic(features, row, 2, strength=strength) for row in labels.T]
+            return list(np.column_stack([logits[:, 1] - logits[:, 0] for logits in found]))
 
         def prepare(train: Examples, held: Sequence[TextExample]) -> Callable[[float], float]:
             features = self._build_features(train, held)

@@ -268,7 +268,6 @@ def _check_run(run_dir: Path, settings: FinetuneSettings, metadata: FinetuneMeta
 
 
 def _start_run(run_dir: Path, job: AnyJob, metadata: FinetuneMetadata, opened: TaskData) -> None:
-    """Write the settings and metadata of a new run."""
     if has_run(run_dir):
         return
     known = {"num_steps": job.num_steps, "guess": opened.score_majority()}

@@ -133,8 +133,8 @@ def score_questions(
     """Score one answer for each question; `""` is no answer, and so is an empty list of golds."""
     check_pairs(predictions, golds=golds)
     if version == "1.1" and not all(golds):
-        place = next(number for number, texts in enumerate(golds) if not texts)
-        raise InputError(f"question {place} has no gold answer, and SQuAD 1.1 needs one; score it as 2.0")
+        index = next(number for number, texts in enumerate(golds) if not texts)
+        raise InputError(f"question {index} has no gold answer, and SQuAD 1.1 needs one; score it as 2.0")
     exact, f1 = [], []
     for prediction, texts in zip(predictions, golds, strict=True):
         predicted, wanted = normalize_answer(prediction), [normalize_answer(text) for text in texts]
