@@ -282,8 +282,8 @@ def measure_calibration(
 ) -> Calibration | None:
     """Measure how far confidence lies from accuracy; None if nothing is decided between classes.
 
-    A temperature chosen on these examples (`is_tuned_here`) would be optimistic: then every model's answers to
-    each half are taken at the temperature that is best for it on the other half.
+    A temperature chosen on these examples (`is_tuned_here`) would be optimistic: then every model's answers
+    to each half are taken at the temperature that is best for it on the other half.
     """
     task, examples, members = ensemble.task, ensemble.examples, ensemble.members
     found = task.list_decisions(answers, examples)

@@ -51,7 +51,7 @@ class QuestionScores:
     null_odds: Floats
 
     def keep(self, rows: Sequence[int]) -> "QuestionScores":
-        """Select the questions at these places."""
+        """Select the questions at these indices."""
         return QuestionScores(*(values[list(rows)] for values in vars(self).values()))
 
 
@@ -133,8 +133,8 @@ def score_questions(
     """Score one answer for each question; `""` is no answer, and so is an empty list of golds."""
     check_pairs(predictions, golds=golds)
     if version == "1.1" and not all(golds):
-        place = next(number for number, texts in enumerate(golds) if not texts)
-        raise InputError(f"question {place} has no gold answer, and SQuAD 1.1 needs one; score it as 2.0")
+        index = next(number for number, texts in enumerate(golds) if not texts)
+        raise InputError(f"question {index} has no gold answer, and SQuAD 1.1 needs one; score it as 2.0")
     exact, f1 = [], []
     for prediction, texts in zip(predictions, golds, strict=True):
         predicted, wanted = normalize_answer(prediction), [normalize_answer(text) for text in texts]
@@ -208,13 +208,13 @@ def find_best_thresholds(questions: QuestionScores) -> BestThresholds:
     for values in (questions.exact, questions.f1):
         score = best_score = float((~questions.is_answerable).sum())
         best_threshold = 0.0
-        for place in order.tolist():
-            if questions.is_answerable[place]:
-                score += float(values[place])
-            elif questions.is_answered[place]:
+        for index in order.tolist():
+            if questions.is_answerable[index]:
+                score += float(values[index])
+            elif questions.is_answered[index]:
                 score -= 1
             if score > best_score:
-                best_score, best_threshold = score, float(questions.null_odds[place])
+                best_score, best_threshold = score, float(questions.null_odds[index])
         found += [100.0 * best_score / len(order), best_threshold]
     return BestThresholds(*found)
 
