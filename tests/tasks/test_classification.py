@@ -52,27 +52,6 @@ def test_long_texts_are_truncated_and_counted(tokenizer):
     assert twice.num_truncated == 2 * len(tokens) - 125
 
 
-def test_empty_texts_are_encoded(tokenizer):
-    examples = [TextExample("a", ""), TextExample("b", "", "dog")]
-    alone, pair = iter_encoded_texts(examples, tokenizer=tokenizer, max_length=8)
-    assert alone.sequence.ids == (tokenizer.cls_id, tokenizer.sep_id)
-    assert pair.sequence.num_first == 2
-
-
-def test_examples_are_read_as_they_are_needed(tokenizer):
-    num_read = 0
-
-    def iter_endless():
-        nonlocal num_read
-        while True:
-            num_read += 1
-            yield TextExample(str(num_read), "The ship left.")
-
-    encoded = iter_encoded_texts(iter_endless(), tokenizer=tokenizer, max_length=16)
-    assert [next(encoded).id for _ in range(1000)] == [str(i) for i in range(1, 1001)]
-    assert num_read <= 2048
-
-
 def build_task(labels: tuple[str, ...] = (), metric: str = "accuracy", **values: Any) -> ClassificationTask:
     config = ClassificationConfig(task="classification", labels=labels, metrics=(metric,), **values)
     return ClassificationTask(config)

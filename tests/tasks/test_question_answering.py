@@ -22,7 +22,6 @@ from albert.model.heads import SpanBeam
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_vocabulary
 from albert.tasks.catalogue import PUBLISHED_TASKS
-from albert.tasks.metrics.squad import report_elsewhere
 from albert.tasks.models import predict_items
 from albert.tasks.question_answering import (
     NO_SPAN,
@@ -40,7 +39,6 @@ from albert.tasks.question_answering import (
     list_beam,
     mark_allowed,
     merge_answers,
-    score_possible,
     search_spans,
 )
 from albert.tasks.sequences import Frame, build_windows
@@ -115,14 +113,6 @@ def test_gold_is_the_first_answer_that_is_at_its_start(tokenizer, wordpiece):
     assert read_gold(encode(tokenizer, "the ship left", ("dog", 0), ("ship", 4))) == ["ship"]
     for answer in (("hi", 10), (" ship", 8)):  # inside a token, and with a space
         assert read_gold(encode(wordpiece, "left the ship in 1990", answer)) == ["ship"]
-
-
-def test_answers_at_the_start_and_the_end_of_a_context(tokenizer):
-    context = "Nobody knew the captain"
-    (first,) = list_windows(encode(tokenizer, context, ("Nobody", 0)))
-    (last,) = list_windows(encode(tokenizer, context, ("captain", 16)))
-    assert first.answer[0] == first.context_start
-    assert last.answer[1] == last.context_end - 1
 
 
 def test_long_questions_are_truncated_and_counted(tokenizer):
@@ -204,7 +194,7 @@ def test_located_tokens_are_exactly_those_that_overlap_the_characters(tokenizer,
         assert b > start
 
 
-# The others begin or end inside a token: numbers without % or $, Japan of Japanese, slips such as `e Red Army`.
+# The others begin or end inside a token: numbers without % or $, Japan of Japanese, `e Red Army`.
 EXPECTED = {
     ("squad-1.1", "train"): {
         "questions": 3838, "first exact": 3835, "answers": 3838, "in a window": 3838, "exact": 3835,
@@ -279,26 +269,7 @@ def test_small_windows_of_real_squad_lose_nothing(real_squad, published):
 
 
 @BOTH
-def test_answers_are_learned(tiny_folder, tmp_path, has_impossible):
-    share = 0.4 * has_impossible
-    outcome, _ = finetune(
-        tiny_folder,
-        tmp_path,
-        build_qa(has_impossible=has_impossible),
-        train=write_questions(400, seed=1, impossible_share=share),
-        dev=write_questions(100, seed=2, impossible_share=share),
-        num_steps=160,
-    )
-    scores = outcome.progress.figures
-    assert scores["exact"] > 90, scores
-    assert scores["score"] == scores["f1"] >= scores["exact"]
-    if has_impossible:
-        assert scores["best_f1"] == pytest.approx(scores["f1"])
-        assert min(scores["has_answer_exact"], scores["no_answer_exact"]) > 80
-
-
-@BOTH
-def test_answers_in_long_contexts_are_learned(tiny_folder, tmp_path, has_impossible):
+def test_answers_in_windows_are_learned(tiny_folder, tmp_path, has_impossible):
     """A context of 50 tokens in five windows of 18, most of them without the answer."""
     share = 0.3 * has_impossible
     outcome, job = finetune(
@@ -310,7 +281,11 @@ def test_answers_in_long_contexts_are_learned(tiny_folder, tmp_path, has_impossi
         num_steps=160,
     )
     assert len(job.dev) > 4 * len(job.dev_examples)
-    assert outcome.progress.figures["exact"] > 90, outcome.progress.figures
+    scores = outcome.progress.figures
+    assert scores["score"] == scores["f1"] >= scores["exact"] > 90, scores
+    if has_impossible:
+        assert scores["best_f1"] == pytest.approx(scores["f1"])
+        assert min(scores["has_answer_exact"], scores["no_answer_exact"]) > 80
 
 
 def read_span(window: QuestionWindow, first: int, last: int, score: float) -> FoundSpan:
@@ -642,14 +617,6 @@ def test_the_same_text_at_two_positions_counts_as_one():
     assert len(merge_answers([many, many]).spans) == NUM_BEST
 
 
-@given(draw_answers())
-def test_probabilities_sum_to_1_in_the_order_of_scores(answer):
-    assert len(answer.probabilities) == len(answer.spans)
-    if answer.spans:
-        assert sum(answer.probabilities) == pytest.approx(1.0)
-        assert list(answer.probabilities) == sorted(answer.probabilities, reverse=True)
-
-
 QUESTIONS = [
     SpanExample("dog", "Who?", "", (Answer("the old dog", 0),)),
     SpanExample("sea", "What?", "", (Answer("sea", 20), Answer("blue sea", 15))),
@@ -692,14 +659,6 @@ def test_without_a_threshold_the_best_is_used():
     assert found["threshold"] == -1.0  # only the dog is answered
     assert found["score"] == found["f1"] == pytest.approx(found["best_f1"])
     assert build_qa(has_impossible=True, threshold=-1.0).score(ANSWERS, QUESTIONS) == found
-
-
-def test_a_threshold_can_be_chosen_on_other_questions():
-    other = score_possible(ANSWERS[1:2], QUESTIONS[1:2])
-    chosen = report_elsewhere(score_possible(ANSWERS, QUESTIONS), chosen_on=other)
-    assert chosen.threshold == pytest.approx(0.51)
-    task = build_qa(has_impossible=True, threshold=0.5)
-    assert chosen.scores.overall.f1 == task.score(ANSWERS, QUESTIONS)["f1"]
 
 
 def test_questions_without_gold_answers_cannot_be_scored():

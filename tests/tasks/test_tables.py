@@ -38,15 +38,12 @@ def test_labels_do_not_depend_on_the_order_of_rows(names, random):
 def test_labels_are_sorted_by_value_and_then_by_alphabet():
     assert build_labels(["10", "9", "-1"], source="x").names == ("-1", "9", "10")
     assert build_labels(["b", "10", "a", "9"], source="x").names == ("9", "10", "a", "b")
+    long = "1" * 5000 + ".0"  # too long to be a number
+    assert (normalize_label("-12.00"), normalize_label(long)) == ("-12", long)
     with pytest.raises(FileFormatError, match="x.csv: .*'a'.* 2 "):
         build_labels(["a", "a"], source="x.csv")
     with pytest.raises(FileFormatError, match="x.csv: .*1,001.* 1,000 .*regression"):
         build_labels(map(str, range(1001)), source="x.csv")
-
-
-def test_numbers_in_labels_are_normalized():
-    long = "1" * 5000 + ".0"  # too long to be a number
-    assert (normalize_label("-12.00"), normalize_label(long)) == ("-12", long)
 
 
 def test_an_unknown_label_is_fatal():

@@ -52,11 +52,10 @@ def _is_branch(node: ast.AST, path: Path) -> bool:
                 is_type and any(map(_names_class, sides))
             )
         case ast.Match(subject=subject, cases=cases):
-            values = [each for case in cases for each in ast.walk(case.pattern)]
-            literals = [each.value for each in values if isinstance(each, ast.MatchValue)]
-            classes = [each.cls for each in values if isinstance(each, ast.MatchClass)]
+            patterns = [each for case in cases for each in ast.walk(case.pattern)]
+            literals = [each.value for each in patterns if isinstance(each, ast.MatchValue)]
             return any(_has_value([subject, *literals], name) for name in VALUES) or any(
-                map(_names_class, classes)
+                _names_class(each.cls) for each in patterns if isinstance(each, ast.MatchClass)
             )
         case ast.Subscript(value=table, slice=key):
             return _is_keyed(table, key, path)
