@@ -107,14 +107,6 @@ def test_files_that_are_no_tables_are_rejected(reject, data, tmp_path):
     assert "train.jsonl" in error
 
 
-def test_a_dev_table_of_another_task_is_rejected(reject, data, tmp_path):
-    other = write_rows(tmp_path / "other.jsonl", draw_rows("questions", 5, seed=1))
-    error = reject("classification", data / "train.jsonl", "--dev", other)
-    assert "other.jsonl: " in error
-    assert "'text', 'label'" in error
-    assert "'id', 'question', 'context', 'answers'" in error
-
-
 def test_a_model_folder_without_its_files_is_rejected(reject, data, tiny_copy):
     assert "nowhere" in reject("classification", data, model=data / "nowhere")
     for name in ("vocab.txt", "tokenizer.json"):

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 
@@ -36,7 +35,6 @@ from albert.training.world import DistributedContext
 MAX_BATCH_TOKENS = 4096
 _CHUNK = 2048  # examples that are encoded at a time
 _MAX_OTHERS = 0.5  # of the tokens; libraries spell some special tokens differently
-T = TypeVar("T")
 
 
 @dataclass
