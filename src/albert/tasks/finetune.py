@@ -164,11 +164,11 @@ def finetune(
         for problem in opened.problems:
             reporter.say(problem)
         limit = model_config.max_position_embeddings
+        config = complete_config(opened, settings, max_positions=limit)
         if settings.max_length > limit:
             reporter.say(
                 f"Using max_length={limit}, the model's number of positions, not {settings.max_length}."
             )
-        config = complete_config(opened, settings, max_positions=limit)
         network = load_start(str(source), build_task(config), settings)
         metadata = FinetuneMetadata(
             data=str(data),
