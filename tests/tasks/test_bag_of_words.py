@@ -59,7 +59,9 @@ def test_the_strength_is_chosen_on_held_out_examples():
 
 
 def test_pairs_are_compared_by_their_overlap_even_with_new_words():
-    train, dev = (draw_pairs(size, [f"{name}{n}" for n in range(60)]) for size, name in ((200, "a"), (100, "b")))
+    train, dev = (
+        draw_pairs(size, [f"{name}{n}" for n in range(60)]) for size, name in ((200, "a"), (100, "b"))
+    )
     scores = TaskData(TEXTS, train, dev, ()).score_baselines()
     assert scores["bag_of_words"]["accuracy"] > 95
     assert scores["majority"]["accuracy"] < 65
