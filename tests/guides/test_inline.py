@@ -15,14 +15,8 @@ from albert.study.arms.plan import StudySettings
 from albert.study.layers.study import LayersSettings
 from albert.study.memory import MemorySettings
 from albert.study.speed import SpeedSettings
+from albert.tasks.catalogue import TABLE_TASKS
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.readers.columns import (
-    ChoiceColumns,
-    SimilarityColumns,
-    SpanColumns,
-    TextColumns,
-    WordColumns,
-)
 from albert.training.settings import PretrainSettings
 from tests.guides.journeys import ROOT
 from tests.guides.test_documents import PAGES, read_prose
@@ -59,7 +53,7 @@ OTHERS_OPTIONS = {
     "--tasks",
 }
 OTHERS_KEYS = {"overrides", "revision", "is_host", "objective", "key", "a.b"}
-COLUMNS = (TextColumns, SimilarityColumns, WordColumns, SpanColumns, ChoiceColumns)
+COLUMNS = tuple({task.columns for task in TABLE_TASKS.values()})
 
 
 def list_spans(page: Path) -> list[str]:
