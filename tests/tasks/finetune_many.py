@@ -53,14 +53,14 @@ def _describe(result: FinetuneResult) -> dict[str, Any]:
 def main() -> None:
     model, data, out = map(Path, sys.argv[1:])
     rank = os.environ["RANK"]
-    save = finetune_module.save_finetuned
+    save = finetune_module.save_finetuned  # type: ignore[attr-defined]
 
     def count_writes(path: Path, *arguments: Any, **options: Any) -> None:
         with (out / f"written-{path.parent.name}").open("a", encoding="utf-8") as file:
             file.write(rank)
         save(path, *arguments, **options)
 
-    finetune_module.save_finetuned = count_writes
+    finetune_module.save_finetuned = count_writes  # type: ignore[attr-defined]
     torch.set_num_threads(1)
     (out / f"rank-{rank}.json").write_text(json.dumps(train_all(model, data, out)), encoding="utf-8")
     words = ["finetune", "classification", "--model", str(model)]

@@ -14,7 +14,7 @@ from tests.tasks.published import TEXTS, write_lines
 from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
 
 ROWS = draw_rows("classification", 20, seed=1)
-NO_ANSWER = {"text": [], "answer_start": []}
+NO_ANSWER: dict[str, list[str]] = {"text": [], "answer_start": []}
 
 
 def open_data(task, data, *, dev=None, dev_share=0.1, **columns):
