@@ -37,8 +37,8 @@ class Section:
 SECTIONS = (
     Section(
         "Predict",
-        "`albert.load` opens any model for prediction; the predictor has a method for each task. `Texts` are a "
-        "list or tuple of texts, and a `TextOrPair` is one text or a tuple of two.",
+        "`albert.load` opens any model for prediction; the predictor has a method for each task. `Texts` are "
+        "a list or tuple of texts, and a `TextOrPair` is one text or a tuple of two.",
         (
             "tasks.predictor: load",
             "inference.predictor: Predictor",
@@ -58,8 +58,8 @@ SECTIONS = (
     ),
     Section(
         "Build on the encoder",
-        "Hidden states for your own token ids and losses. `Rows` are lists of ids for each sequence, or tensors "
-        "or arrays of them.",
+        "Hidden states for your own token ids and losses. `Rows` are lists of ids for each sequence, or "
+        "tensors or arrays of them.",
         (
             "inference.sequence_encoder: load_encoder SequenceEncoder",
             "model.padded: PaddedModel PaddedOutput",
@@ -87,8 +87,8 @@ SECTIONS = (
     ),
     Section(
         "Settings",
-        'The keys of a recipe, changed by `overrides=["optimizer.learning_rate=1e-4"]`. All are frozen; unknown '
-        "keys and wrong types are rejected.",
+        'The keys of a recipe, changed by `overrides=["optimizer.learning_rate=1e-4"]`. All are frozen; '
+        "unknown keys and wrong types are rejected.",
         (
             "model.runtime: RuntimeSettings",
             "model.config: ModelConfig",

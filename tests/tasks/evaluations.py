@@ -23,7 +23,7 @@ from albert.tasks.question_answering import (
 from albert.tasks.task import TaskConfig
 
 LABELS = ("entailment", "neutral", "contradiction")
-WORDS = "the old harbor lay still under fog while a bell rang beyond quay".split()
+WORDS = ("the", "old", "harbor", "lay", "still", "under", "fog", "while", "a", "bell", "rang", "beyond")
 RIGHT_TO_LEFT = "הספינה עזבה את הנמל, and השמש שקעה"
 HOSTILE = (
     '<img src=x onerror="document.title=1"></article><script>alert("1")</script> & \u202eedoc\u202c a\u200bb'

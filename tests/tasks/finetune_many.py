@@ -17,7 +17,7 @@ from albert.tasks import finetune as finetune_module
 from albert.tasks.finetune import FinetuneResult, finetune
 
 TASKS = ("classification", "questions", "words")
-# Ragged micro-batches, a batch size that two processes cannot halve, and no dropout, which differs by process.
+# Ragged micro-batches, an odd batch size, and no dropout, which differs by process.
 SETTINGS = (
     "num_steps=20", "batch_size=9", "micro_batch_tokens=60", "max_length=16", "num_evaluations=1",
     "dropout=0", "head_dropout=0", "optimizer.learning_rate=3e-3", "optimizer.eps=1e-4",

@@ -115,12 +115,6 @@ def test_the_calibration_error_equals_the_plain_definition():
         assert found == pytest.approx(wanted, abs=1e-12)
 
 
-def test_calibration_errors_of_simple_cases():
-    assert expected_calibration_error([[1.0, 0.0]], golds=[0]) == 0.0
-    assert expected_calibration_error([[1.0, 0.0]], golds=[1]) == 1.0
-    assert expected_calibration_error([[0.75, 0.25]] * 4, golds=[0, 0, 0, 1]) == 0.0
-
-
 def test_invalid_values_are_rejected():
     with pytest.raises(InputError, match="whole numbers from 0 to 1"):
         fit_temperature([[0.0, 1.0]], golds=[2])

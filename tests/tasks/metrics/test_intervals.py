@@ -5,20 +5,10 @@ import pytest
 from scipy.stats import binom
 
 from albert.errors import InputError
-from albert.tasks.metrics.classification import accuracy, matthews_correlation
-from albert.tasks.metrics.intervals import (
-    SeedSummary,
-    bootstrap_mean,
-    bootstrap_weighted,
-    summarize_seeds,
-)
-from albert.tasks.metrics.squad import score_questions, summarize_squad
+from albert.tasks.metrics.classification import accuracy
+from albert.tasks.metrics.intervals import SeedSummary, bootstrap_mean, summarize_seeds
 
 from .plain_bootstrap import bootstrap_metric
-
-
-def squad_f1(predictions, *, golds):
-    return summarize_squad(score_questions(predictions, golds=golds, version="2.0")).overall.f1 / 100
 
 
 @pytest.mark.parametrize(("num_correct", "size"), [(40, 50), (150, 300), (495, 500)])
@@ -59,28 +49,6 @@ def test_draws_do_not_depend_on_the_block_size(monkeypatch):
     whole = bootstrap_mean(scores, seed=1, num_resamples=100)
     monkeypatch.setattr("albert.tasks.metrics.intervals._BLOCK_CELLS", 33 * 7)
     assert bootstrap_mean(scores, seed=1, num_resamples=100) == whole
-
-
-def test_intervals_of_metrics_that_are_not_means():
-    rng = np.random.default_rng(7)
-    golds = rng.integers(2, size=200)
-    predictions = np.where(rng.random(200) < 0.8, golds, 1 - golds)
-    measure = matthews_correlation.prepare(predictions, golds=golds)
-    draws = bootstrap_weighted(200, measure=lambda times: {"": measure(times)}, seed=1, num_resamples=300)
-    found = draws[""]
-    assert found.low < found.value < found.high
-    # About two standard errors of a correlation on each side.
-    assert found.high - found.low == pytest.approx(4 * (1 - found.value**2) / np.sqrt(200), rel=0.35)
-    texts, answers = ["x", "x y", "", "z"] * 5, [["x"], ["x"], [], ["y"]] * 5
-    general = bootstrap_metric(texts, golds=answers, metric=squad_f1, seed=2, num_resamples=200)
-    quick = bootstrap_mean(score_questions(texts, golds=answers, version="2.0").f1, seed=2, num_resamples=200)
-    assert (general.low, general.high) == pytest.approx((quick.low, quick.high))
-
-
-def test_equal_scores_have_an_interval_of_width_0():
-    found = bootstrap_mean([1.0] * 20, seed=0)
-    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
-    assert bootstrap_mean([0.25], seed=0).high == 0.25
 
 
 def test_invalid_arguments_are_rejected():

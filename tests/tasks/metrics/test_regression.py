@@ -10,8 +10,8 @@ from scipy import stats
 from albert.errors import InputError
 from albert.tasks.catalogue import PUBLISHED_TASKS
 from albert.tasks.metrics.regression import pearson, spearman
-from albert.tasks.metrics.squad import ANSWER_NOTHING
 from albert.tasks.metrics.scores import find_median, format_score, prepare_metrics
+from albert.tasks.metrics.squad import ANSWER_NOTHING
 
 # The task, the column of the label (CoLA has no header) and the classes in their order.
 FILES = {

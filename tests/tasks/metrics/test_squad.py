@@ -17,18 +17,6 @@ def score_squad(predictions, *, golds, version):
     return summarize_squad(score_questions(predictions, golds=golds, version=version))
 
 
-def normalize_by_hand(text: str) -> str:
-    """Normalize without regular expressions: an article is a whole run of letters and digits."""
-    kept = "".join(char for char in text.lower() if not 33 <= ord(char) <= 126 or char.isalnum())
-    runs: list[str] = []
-    for before, char in zip(" " + kept, kept, strict=False):
-        if runs and before.isalnum() == char.isalnum():
-            runs[-1] += char
-        else:
-            runs.append(char)
-    return " ".join("".join(" " if run in ("a", "an", "the") else run for run in runs).split())
-
-
 @pytest.mark.parametrize(
     ("text", "normalized"),
     [
@@ -58,17 +46,9 @@ def test_normalization_of_chosen_answers(text, normalized):
     assert official.normalize(text) == normalized
 
 
-def test_normalization_of_ten_thousand_answers():
-    rng = random.Random(1)
-    answers = [official.draw_answer(rng) for _ in range(10_000)]
-    assert len(set(answers)) > 5_000
-    for answer in answers:
-        assert normalize_answer(answer) == official.normalize(answer) == normalize_by_hand(answer), [answer]
-
-
 @given(st.text(max_size=40))
 def test_normalization_of_any_text(text):
-    assert normalize_answer(text) == official.normalize(text) == normalize_by_hand(text)
+    assert normalize_answer(text) == official.normalize(text)
 
 
 def test_question_scores_equal_both_scripts_exactly():
@@ -116,17 +96,6 @@ def test_the_versions_differ_for_empty_answers():
     assert score_squad([""], golds=[["the"]], version="2.0").official["HasAns_exact"] == 100.0
     assert score_squad(["end"], golds=[[]], version="2.0").official["NoAns_f1"] == 0.0
     assert score_squad([""], golds=[["end"]], version="1.1").overall.exact == 0.0
-
-
-def test_f1_counts_repeated_words():
-    scores = score_squad(["x x y"], golds=[["x y z w"]], version="1.1").overall
-    assert scores.f1 == pytest.approx(100 * 2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4))
-
-
-def test_the_best_gold_answer_counts_for_each_metric():
-    scores = score_squad(["x y z"], golds=[["q", "x y z w", "x"]], version="2.0").overall
-    assert scores.exact == 0.0
-    assert scores.f1 == pytest.approx(100 * 6 / 7)
 
 
 @pytest.mark.parametrize("version", ["1.1", "2.0"])
