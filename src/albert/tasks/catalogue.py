@@ -323,27 +323,19 @@ class GlueTask(PublishedTask):
 
     Args:
         metrics: If there are two, the score is their mean; F1 is that of class 1.
-        first: The column of the first text.
-        second: The column of the second text, if there is one.
-        label: The column of the label.
-        labels: Spelled as in the files, in the order of GLUE's outputs; none for numbers.
-        label_names: What they mean; by default as spelled.
-        header: The columns of the splits `headless`, whose files have no header.
-        headless: The splits without a header.
         submissions: The names of the files for GLUE's server, by split.
-        model_of: The task whose model answers this one.
     """
 
     metrics: tuple[str, ...] = ("accuracy",)
-    first: str = "sentence1"
-    second: str | None = "sentence2"
-    label: str = "label"
-    labels: tuple[str, ...] = ()
-    label_names: tuple[str, ...] = ()
-    header: tuple[str, ...] = ()
-    headless: tuple[str, ...] = ()
+    first: str = "sentence1"  # the column of the first text
+    second: str | None = "sentence2"  # the column of the second text, if there is one
+    label: str = "label"  # the column of the label
+    labels: tuple[str, ...] = ()  # spelled as in the files, in the order of GLUE's outputs; none for numbers
+    label_names: tuple[str, ...] = ()  # what they mean; by default as spelled
+    header: tuple[str, ...] = ()  # the columns of the splits `headless`, whose files have no header
+    headless: tuple[str, ...] = ()  # the splits without a header
     submissions: Mapping[str, str] = field(default_factory=dict)
-    model_of: str | None = None
+    model_of: str | None = None  # the task whose model answers this one
     table: ClassVar[str] = "classification"
     unit: ClassVar[str] = "line"
 

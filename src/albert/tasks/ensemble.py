@@ -19,21 +19,13 @@ _CHUNK = 2048  # examples that are encoded at a time
 
 @dataclass(frozen=True)
 class Member:
-    """A model of an ensemble.
+    """A model of an ensemble."""
 
-    Args:
-        name: As the user gave it.
-        path: Its folder.
-        config: Its task.
-        foreign: The task to open a folder with that has no task.json.
-        order: For each label of the ensemble the index of the model's own output.
-    """
-
-    name: str
-    path: Path
-    config: TaskConfig
-    foreign: TaskConfig | None = None
-    order: tuple[int, ...] | None = None
+    name: str  # as the user gave it
+    path: Path  # its folder
+    config: TaskConfig  # its task
+    foreign: TaskConfig | None = None  # the task to open a folder with that has no task.json
+    order: tuple[int, ...] | None = None  # for each label of the ensemble the index of the model's own output
 
     def load(self, runtime: RuntimeSettings) -> FinetunedModel:
         return load_finetuned(self.path, target=self.foreign, runtime=runtime)

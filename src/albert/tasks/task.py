@@ -166,26 +166,18 @@ class TaskConfig(Settings):
     """The config of a fine-tuned model (task.json); each type adds its own settings.
 
     Args:
-        task: A published task or a task type.
-        kind: The task type, as task.json calls it.
-        labels: The names of the model's outputs, where they have names.
-        metrics: The metrics whose mean is the score.
         columns: The columns of the table that the model was trained on.
-        max_length: The longest sequence, in tokens.
-        temperature: Divides the logits to calibrate the probabilities.
-        learned_from: Hashes of the training examples, alone and with the dev set.
-        tuned_on: The hash of the dev set, on which temperature and threshold were chosen.
     """
 
-    task: str
-    kind: str
-    labels: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
+    task: str  # A published task or a task type
+    kind: str  # the task type, as task.json calls it
+    labels: tuple[str, ...] = ()  # the names of the model's outputs, where they have names
+    metrics: tuple[str, ...] = ()  # the metrics whose mean is the score
     columns: dict[str, Any] = Field(default_factory=dict)
-    max_length: Annotated[int, Field(ge=8)] = 128
-    temperature: PositiveFloat = 1.0
-    learned_from: tuple[str, ...] = ()
-    tuned_on: str = ""
+    max_length: Annotated[int, Field(ge=8)] = 128  # the longest sequence, in tokens
+    temperature: PositiveFloat = 1.0  # divides the logits to calibrate the probabilities
+    learned_from: tuple[str, ...] = ()  # hashes of the training examples, alone and with the dev set
+    tuned_on: str = ""  # the hash of the dev set, on which temperature and threshold were chosen
     is_scorable_without_labels: ClassVar[bool] = False
 
     @property
@@ -286,9 +278,6 @@ class TaskConfig(Settings):
         `labels` are the folder's names for the outputs of a config without names.
         """
         return {}
-
-
-ConfigT = TypeVar("ConfigT", bound=TaskConfig)
 
 
 @dataclass(frozen=True)

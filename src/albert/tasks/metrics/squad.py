@@ -107,20 +107,15 @@ class ThresholdReport:
     """The no-answer threshold of SQuAD 2.0: questions with null odds above it are left unanswered.
 
     Args:
-        threshold: The threshold in use.
-        source: Where it is from.
-        best: The official script's search over these questions, which is optimistic.
         elsewhere: Chosen on one half of the articles and scored on the other; None with a single article.
-        num_chosen_on: Questions of the first half.
-        num_reported: Questions of the second half.
     """
 
-    threshold: float
-    source: str
-    best: BestThresholds
+    threshold: float  # the threshold in use
+    source: str  # where it is from
+    best: BestThresholds  # the official script's search over these questions, which is optimistic
     elsewhere: ChosenThreshold | None = None
-    num_chosen_on: int = 0
-    num_reported: int = 0
+    num_chosen_on: int = 0  # questions of the first half
+    num_reported: int = 0  # questions of the second half
 
 
 def score_questions(
