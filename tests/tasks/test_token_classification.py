@@ -82,7 +82,7 @@ def test_tokens_are_those_of_the_words_joined_by_spaces(tokenizer, words):
 
 def test_the_first_token_of_a_word_has_its_label(wordpiece):
     _, (window,) = encode(wordpiece, ["unwantable", "ships", "walked"], labels=(3, 4, 5))
-    spelled = [wordpiece.piece(token) for token in window.sequence.ids]
+    spelled = [wordpiece.token(token) for token in window.sequence.ids]
     assert spelled == ["[CLS]", "unwant", "##able", "ship", "##s", "walk", "##ed", "[SEP]"]
     assert window.positions == (1, 3, 5)
     assert window.labels == (3, 4, 5)
