@@ -89,7 +89,7 @@ class Problems:
         """Count a row as skipped, or raise `FileFormatError`."""
         if self.is_strict or bad.is_fatal:
             reason = f"{bad.reason} ({bad.detail})" if bad.detail else bad.reason
-            raise FileFormatError(f"{self.path}: {self.unit} {line}: {reason}; mend it, or take it out")
+            raise FileFormatError(f"{self.path}: {self.unit} {line}: {reason}; fix it, or remove it")
         self.note(bad.reason, line=line, detail=bad.detail, counts=self.skipped)
 
     def note(self, reason: str, *, line: int, detail: str = "", counts: Counter[str] | None = None) -> None:
@@ -106,8 +106,7 @@ class Problems:
             reason = self.skipped.most_common(1)[0][0]
             raise FileFormatError(
                 f"{self.path}: {self.num_skipped:,} of {total:,} {self.unit}s cannot be read, and at most "
-                f"{MAX_SKIPPED_SHARE:.0%} may be left out: {reason} (first in {self._first[reason]}); mend "
-                "them, or check the file"
+                f"{MAX_SKIPPED_SHARE:.0%} may be left out: {reason} (first in {self._first[reason]})"
             )
 
     def describe(self) -> list[str]:
@@ -389,7 +388,7 @@ def _iter_jsonl(table: _Input) -> Iterator[Row]:
                 json.dumps(record, ensure_ascii=False).encode()
             except UnicodeEncodeError as error:  # JSON can spell half a character, and UTF-8 cannot
                 half = ord(str(error.object)[error.start])
-                detail = f"\\u{half:04x} without its other half; mend the escape"
+                detail = f"\\u{half:04x} without its other half; fix the escape"
                 raise BadRow("half a character", detail) from error
         return table.build_row(line.line, record)
 
