@@ -207,7 +207,7 @@ def test_a_shard_that_is_not_its_manifests_is_refused_and_not_kept(there, cache)
     name = sorted(system.find(f"{path}/shards"))[0]
     whole = system.cat_file(name)
     system.pipe_file(name, whole[:-10])
-    short = rf"^memory://.*/shards/00000-000\.arrow: {len(whole) - 10} bytes that do not match the manifest"
+    short = r"^memory://.*/shards/00000-000\.arrow: does not match the manifest"
     with pytest.raises(FileFormatError, match=short):
         fetch_corpus(there)
     assert not any(cache.rglob("00000-000.arrow"))

@@ -13,7 +13,6 @@ from albert.data.layouts import (
     RawDocument,
     choose_layout,
     cut_passages,
-    detect_layout,
     drop_ornaments,
     iter_raw_documents,
     join_page_breaks,
@@ -55,20 +54,20 @@ SAMPLES = {
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_each_layout_is_told_from_the_others(name):
-    assert detect_layout(SAMPLES[name] + "\n").name == name.partition(",")[0]
+    assert choose_layout(None, SAMPLES[name] + "\n").name == name.partition(",")[0]
 
 
 @pytest.mark.parametrize("sentence", ["यह वाक्य {} है।", "یہ جملہ {} ہے۔", "ما هو {}؟", "ይህ {} ነው።"])
 def test_sentences_of_other_scripts_are_no_wrapped_lines(sentence):
     documents = ("\n".join(sentence.format(10 * k + n) for n in range(5)) for k in range(10))
-    assert detect_layout("\n\n".join(documents) + "\n").name == "sentences"
+    assert choose_layout(None, "\n\n".join(documents) + "\n").name == "sentences"
 
 
 @pytest.mark.slow
 def test_the_novels_are_laid_out_as_their_makers_say(tmp_path):
     unpack("novels", tmp_path)
     found = Counter(
-        detect_layout(read_sample(source, ReadOptions())).name for source in find_sources([tmp_path])
+        choose_layout(None, read_sample(source, ReadOptions())).name for source in find_sources([tmp_path])
     )
     # 44% one paragraph per line, 39% hard-wrapped with blank lines, 17% hard-wrapped without.
     assert found == {"spaced": 39, "paragraphs": 3, "wrapped": 37, "dense": 16}
@@ -79,7 +78,7 @@ def test_a_layout_that_is_named_is_measured_like_one_that_is_found(indent):
     """`--layout dense` must not make paragraphs of lines that the detected one keeps together."""
     lines = [line for text in PARAGRAPHS for line in wrap(indent + text)]
     sample = "\n".join(lines)
-    found = detect_layout(sample)
+    found = choose_layout(None, sample)
     assert found.name == "dense"
     assert choose_layout("dense", sample) == found
     assert choose_layout(None, sample) == found
@@ -94,7 +93,9 @@ WORDS = Joiner(lambda: "a beautiful drawing-room; the well known draw of a room"
 def read(text, layout=None, *, chunk=10**9):
     lines = text.splitlines(keepends=True)
     chunks = ["".join(lines[k : k + chunk]) for k in range(0, len(lines), chunk)]
-    return [list(d.paragraphs) for d in iter_raw_documents(chunks, layout or detect_layout(text), WORDS)]
+    return [
+        list(d.paragraphs) for d in iter_raw_documents(chunks, layout or choose_layout(None, text), WORDS)
+    ]
 
 
 @pytest.mark.parametrize(

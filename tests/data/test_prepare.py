@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,6 @@ from albert.data.layouts import RawDocument
 from albert.data.prepare import (
     PrepareSettings,
     SeenHashes,
-    Tally,
     iter_parts,
     prepare_corpus,
     read_documents,
@@ -157,9 +157,9 @@ def test_a_run_killed_three_times_and_continued_gives_the_same_bytes(vocab_path,
     (tmp_path / "script.py").write_text(SCRIPT)
     scratch = out / ".prepare"
     moments = [
-        lambda: any(scratch.glob("hashes-*.json")),
-        lambda: any(scratch.glob("unit-*.json")),
-        lambda: len(list(scratch.glob("unit-*.json"))) >= 6,
+        lambda: any(scratch.glob("reading-*.json")),
+        lambda: any(scratch.glob("writing-*.json")),
+        lambda: len(list(scratch.glob("writing-*.json"))) >= 6,
     ]
     for reached in moments:
         children = run_until(tmp_path / "script.py", (books, vocab_path, out), reached)
@@ -183,7 +183,7 @@ def interrupt(books, vocab_path, out, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("albert.data.prepare.write_manifest", stop)
+        patch.setattr("albert.data.shards.write_manifest", stop)
         with pytest.raises(KeyboardInterrupt):
             prepare(books, vocab_path, out)
 
@@ -329,9 +329,9 @@ def test_memory_is_sixteen_bytes_for_each_distinct_hash():
 def test_batches_are_bounded_and_hold_whole_documents(tiny_folder, monkeypatch):
     tokenizer = load_tokenizer(tiny_folder)
     monkeypatch.setattr(module, "_BATCH_SENTENCES", 1)
-    monkeypatch.setattr(module, "MAX_BATCH_TOKENS", 10)
+    monkeypatch.setattr(module.shards, "MAX_BATCH_TOKENS", 10)
     texts = [f"The ship left the harbour in {year}." for year in range(1980, 2000)]
-    tally = Tally()
+    tally = Counter()
     parts = list(iter_parts([RawDocument([text]) for text in texts], tokenizer, language="en", tally=tally))
     assert len(parts) > 5
     assert [piece for part in parts for piece in part.tokens.tolist()] == [
@@ -340,7 +340,7 @@ def test_batches_are_bounded_and_hold_whole_documents(tiny_folder, monkeypatch):
     longest = max(map(len, tokenizer.encode_ids(texts)))
     assert all(10 <= len(part.tokens) < 10 + longest for part in parts[:-1])
     assert sum(len(part.document_starts) - 1 for part in parts) == len(texts)
-    assert tally.num_characters == sum(map(len, texts))
+    assert tally["num_characters"] == sum(map(len, texts))
 
 
 PARAGRAPH = st.text(alphabet=st.characters(min_codepoint=32, exclude_categories=["Cc", "Cs"]), min_size=1)

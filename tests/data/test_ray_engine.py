@@ -162,7 +162,7 @@ def kill_in_each_pass(cluster, books, vocab_path, out) -> dict[str, list[int]]:
     """Prepare with two nodes more; one dies in the first pass, one in the second. Who was at work then."""
     nodes = [cluster.add_node(**NODE), cluster.add_node(**NODE)]
     raylets = [node.all_processes["raylet"][0].process for node in nodes]
-    killed: dict[str, list[int]] = {"hashes": [], "unit": []}
+    killed: dict[str, list[int]] = {"reading": [], "writing": []}
 
     for raylet, record in zip(raylets, killed, strict=True):
         arguments = (raylet, out / ".prepare", record, killed[record])
@@ -170,7 +170,7 @@ def kill_in_each_pass(cluster, books, vocab_path, out) -> dict[str, list[int]]:
     prepare(books, vocab_path, out, engine="ray", address=cluster.address, unit_bytes=90_000)
     # A process whose node is gone notices within seconds, and until then goes on with what it does.
     dead = [raylet for raylet, record in zip(raylets, killed, strict=True) if killed[record]]
-    wait_for_end([*(raylet.pid for raylet in dead), *killed["hashes"], *killed["unit"]])
+    wait_for_end([*(raylet.pid for raylet in dead), *killed["reading"], *killed["writing"]])
     for node in nodes:
         cluster.remove_node(node, allow_graceful=False)
     return killed
@@ -184,4 +184,4 @@ def test_an_address_where_nobody_answers(run_albert, books, vocab_path, tmp_path
             "corpus", "prepare", books, "--vocab", vocab_path, "--out", tmp_path / "out",
             "--engine", "ray", "--address", address,
         )  # fmt: skip
-    assert f"address {address}: nothing answers there (Connection refused); give the host:port" in done.err
+    assert f"address {address}: no Ray cluster is reached there ([Errno 111] Connection refused)" in done.err

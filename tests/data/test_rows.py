@@ -273,7 +273,7 @@ def test_a_bad_row_is_left_out_counted_and_told_with_the_first_of_its_kind():
 
 
 def test_a_strict_reader_and_a_mistake_in_the_whole_file_are_refused_at_once():
-    with pytest.raises(FileFormatError, match="^data.csv: line 2: negative .-2.; mend it, or take it out$"):
+    with pytest.raises(FileFormatError, match="^data.csv: line 2: negative .-2.; fix it, or remove it$"):
         list(iter_good(items(1, -2), build, problems=Problems("data.csv", is_strict=True)))
     with pytest.raises(FileFormatError, match="^data.parquet: row 1: negative .-200."):
         list(iter_good(items(-200), build, problems=Problems("data.parquet")))

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from albert.data import prepare as prepare_module
-from albert.data.prepare import RUN_NAME, PrepareSettings, UnitTask, hash_unit, prepare_corpus
+from albert.data.prepare import RUN_NAME, Job, PrepareSettings, UnitTask, hash_unit, prepare_corpus
 from albert.data.sources import count_ignored, find_sources
 from albert.data.storage import (
     is_url,
@@ -234,12 +233,14 @@ def interrupt(monkeypatch, at, books, vocab_path, out):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(prepare_module, at, stop)
+        patch.setattr(f"albert.data.{at}", stop)
         with pytest.raises(KeyboardInterrupt):
             prepare_corpus([books], vocab=vocab_path, out=out, unit_bytes=UNIT)
 
 
-@pytest.mark.parametrize(("at", "stage"), [("_mark_duplicates", "reading"), ("write_manifest", "writing")])
+@pytest.mark.parametrize(
+    ("at", "stage"), [("prepare._mark_duplicates", "reading"), ("shards.write_manifest", "writing")]
+)
 def test_an_interrupted_upload_goes_on(books, vocab_path, memory, tmp_path, monkeypatch, at, stage):
     out = f"{memory}/corpus"
     interrupt(monkeypatch, at, books, vocab_path, out)
@@ -264,7 +265,8 @@ def test_a_worker_that_sees_another_disk_says_so_and_writes_nothing(tmp_path, le
         scratch.mkdir(parents=True)
         (scratch / RUN_NAME).write_text(left)
     before = read_tree(tmp_path)
-    task = UnitTask(0, (), PrepareSettings(), str(tmp_path / "out"), str(scratch), "", run_id="mine")
+    job = Job(open_storage(tmp_path / "out"), PrepareSettings(), "", keeps_long_tokens=False, run_id="mine")
+    task = UnitTask(0, (), job)
     with pytest.raises(
         InputError, match=r"\.prepare: on .* this is not the folder of this run; give an --out"
     ):

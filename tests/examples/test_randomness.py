@@ -1,11 +1,9 @@
 """The order of an epoch is a permutation that nobody stores."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert.errors import InputError
 from albert.examples.randomness import ExampleOrder
 
 
@@ -43,8 +41,3 @@ def test_a_place_far_into_a_huge_corpus_needs_no_memory():
     numbers = ExampleOrder(10**12, seed=1).numbers(np.array([0, 5, 10**12 - 1]), epoch=7)
     assert len(set(numbers.tolist())) == 3
     assert all(0 <= number < 10**12 for number in numbers)
-
-
-def test_no_example_is_an_error():
-    with pytest.raises(InputError, match="too small"):
-        ExampleOrder(0, seed=0)

@@ -38,10 +38,7 @@ _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
 
 
 def clean_bytes(data: bytes, counts: Counter[str], *, keeps_long_tokens: bool = False) -> str:
-    """Decode and clean whole lines of bytes; line ends become `\\n`, and broken UTF-8 U+FFFD.
-
-    `keeps_long_tokens` is for text whose characters are symbols without spaces.
-    """
+    """Decode and clean whole lines of bytes; line ends become `\\n`, and broken UTF-8 U+FFFD."""
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\x0b" in data or b"\x0c" in data:
@@ -120,20 +117,16 @@ def _is_title(line: str) -> bool:
 def drop_license(text: str, counts: Counter[str], *, is_license: bool | None = None) -> tuple[str, bool]:
     """Remove Project Gutenberg's licenses; also return whether the text ends inside one.
 
-    A file may hold several books: after an end, all is license up to the next start. `is_license` is what the
-    chunk before returned, or None at the beginning: text before a first start is license, too.
+    After an end, all is license up to the next start. `is_license` is what the chunk before returned, or None
+    at the beginning: text before a first start is license, too.
     """
-    if "GUTENBERG" not in text.upper():
-        kept = "" if is_license else text
-        count(counts, "licence_characters", len(text) - len(kept))
-        return kept, bool(is_license)
-    marks = sorted(
-        [(mark.start(), mark.end(), True) for mark in _LICENSE_START.finditer(text)]
-        + [(mark.start(), mark.end(), False) for mark in _LICENSE_END.finditer(text)]
-    )
+    marks: list[tuple[int, int, bool]] = []
+    if "GUTENBERG" in text.upper():
+        for pattern, is_start in ((_LICENSE_START, True), (_LICENSE_END, False)):
+            marks += [(*mark.span(), is_start) for mark in pattern.finditer(text)]
     parts: list[str] = []
     position = 0
-    for start, end, is_start in marks:
+    for start, end, is_start in sorted(marks):
         if not is_license and not (is_start and is_license is None):
             parts.append(text[position:start])
         is_license = not is_start

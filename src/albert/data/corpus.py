@@ -1,7 +1,7 @@
 """Open a prepared corpus, local or remote, as one long sequence of tokens; split it, and summarize it."""
 
 import mmap
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -12,25 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from albert.data.shards import (
-    MANIFEST_NAME,
-    SHARDS_DIR,
-    VOCAB_DIR,
-    Manifest,
-    ShardEntry,
-    ShardPart,
-    allow_open_files,
-    cut_part,
-    fetch_vocabulary,
-    read_manifest,
-    read_shard,
-    reject_other_vocabulary,
-)
+from albert.data import shards
+from albert.data.shards import MANIFEST_NAME, Manifest, ShardEntry, ShardPart
 from albert.data.storage import ByteProgress, LocalFolder, PathOrUrl, RemoteFolder, is_url, to_path
 from albert.errors import FileFormatError, InputError
 from albert.files import atomic_path, default_cache_dir, hash_file, hold, writing_to
 from albert.progress import NullReporter, Reporter
-from albert.text.folder import load_tokenizer
 
 CORPORA_DIR = "corpora"
 # A corpus up to this size may stay in memory. Of a larger one, pages are released as soon as they were used:
@@ -44,27 +31,21 @@ _QUANTILES = {
 
 @dataclass(frozen=True)
 class Corpus:
-    """The parts of all shards in order; `starts[k]` is the number of tokens before part k.
-
-    `sentences` is the range of the folder's sentences that this corpus has; None means all. `url` is where
-    it was fetched from, if it was.
-    """
+    """The parts of all shards in order; `starts[k]` is the number of tokens before part k."""
 
     folder: Path
     manifest: Manifest
     parts: tuple[ShardPart, ...]
     starts: NDArray[np.int64]
-    sentences: tuple[int, int] | None = None
-    url: str | None = None
+    sentences: tuple[int, int] | None = None  # the range of the folder's sentences that this corpus has
+    url: str | None = None  # that it was fetched from
 
     @property
     def name(self) -> str:
-        """The name in messages."""
         return self.url or str(self.folder)
 
     @property
     def location(self) -> str:
-        """The URL, or the absolute path of the folder."""
         return self.url or str(self.folder.resolve())
 
     @property
@@ -73,7 +54,6 @@ class Corpus:
 
     @property
     def num_documents(self) -> int:
-        """The number of documents; one that was cut counts on both sides."""
         return sum(part.num_documents for part in self.parts)
 
     @cached_property
@@ -97,31 +77,20 @@ def open_corpus(
 ) -> Corpus:
     """Map a corpus into memory; a remote one is copied to the cache first.
 
-    Args:
-        location: Folder or URL of the corpus.
-        fingerprint: Fingerprint of the vocabulary that the corpus must have.
-        reporter: Receives the progress of the copy.
-
-    Raises:
-        FileFormatError: If the manifest or a shard is missing or damaged.
-        InputError: If the corpus has another vocabulary.
+    Raise `InputError` if its vocabulary does not have this fingerprint.
     """
     folder = fetch_corpus(location, reporter=reporter)
-    manifest = read_manifest(folder)
+    manifest = shards.read_manifest(folder)
     if fingerprint is not None:
-        reject_other_vocabulary(manifest, str(folder), fingerprint)
-    allow_open_files(len(manifest.shards))
+        shards.reject_other_vocabulary(manifest, str(folder), fingerprint)
+    shards.allow_open_files(len(manifest.shards))
     parts: list[ShardPart] = []
     for entry in manifest.shards:
-        path = folder / entry.name
-        if not path.exists():
-            raise FileFormatError(f"{path}: missing; copy it back, or prepare the corpus again")
-        if path.stat().st_size != entry.num_bytes:
-            raise FileFormatError(
-                f"{path}: {path.stat().st_size} bytes, but the manifest says {entry.num_bytes}; "
-                "copy it again, or prepare the corpus again"
-            )
-        parts += read_shard(path)
+        path, size = folder / entry.name, LocalFolder(folder).find_size(entry.name)
+        if size != entry.num_bytes:
+            found = "missing" if size is None else f"{size} bytes, but the manifest says {entry.num_bytes}"
+            raise FileFormatError(f"{path}: {found}; copy it again, or prepare the corpus again")
+        parts += shards.read_shard(path)
     url = str(location) if is_url(location) else None
     return Corpus(folder, manifest, tuple(parts), _find_token_starts(parts), url=url)
 
@@ -144,7 +113,7 @@ def narrow(corpus: Corpus, first: int, last: int) -> Corpus:
     for part in corpus.parts:
         a, b = max(first - start, 0), min(last - start, part.num_sentences)
         if a < b:
-            parts.append(part if (a, b) == (0, part.num_sentences) else cut_part(part, a, b))
+            parts.append(part if (a, b) == (0, part.num_sentences) else shards.cut_part(part, a, b))
         start += part.num_sentences
     return replace(corpus, parts=tuple(parts), starts=_find_token_starts(parts), sentences=(first, last))
 
@@ -161,8 +130,7 @@ def hold_out(corpus: Corpus, *, share: float, max_tokens: int, min_documents: in
     """Hold out the last documents for evaluation: `share` of the tokens, at most about `max_tokens`.
 
     Whole documents are held out, so that no neighbor of a held-out sentence is trained on; if the last one is
-    more than three times too long, only its end, of two sentences or more. At least `min_documents` are held
-    out.
+    more than three times too long, only its end, of two sentences or more.
     """
     wanted = max(1, min(round(share * corpus.num_tokens), max_tokens))
     num_sentences = sum(part.num_sentences for part in corpus.parts)
@@ -184,10 +152,7 @@ def hold_out(corpus: Corpus, *, share: float, max_tokens: int, min_documents: in
 def _list_tail(
     corpus: Corpus, num_tokens: int, num_documents: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Look at the last parts only, those that hold more than so many tokens and documents.
-
-    Return the token where each of their sentences ends, and the sentence where each document begins.
-    """
+    """Return where the sentences end and the documents begin in the last parts, with more than so many."""
     first = len(corpus.parts)
     found = 0
     while first and (corpus.num_tokens - corpus.starts[first] <= num_tokens or found <= num_documents):
@@ -211,10 +176,7 @@ def keep_beginning(corpus: Corpus, part: Corpus, *, share: float) -> Corpus:
             break
         num_sentences += shard.num_sentences
     if not num_sentences:
-        raise InputError(
-            f"{corpus.name}: {share:.3g} of {part.num_tokens:,} tokens is less than a sentence; raise "
-            "data_share"
-        )
+        raise InputError(f"{corpus.name}: data_share {share:.3g} is less than a sentence; raise it")
     return narrow(corpus, 0, num_sentences)
 
 
@@ -222,28 +184,23 @@ def fetch_corpus(location: PathOrUrl, *, reporter: Reporter | None = None) -> Pa
     """Return the folder of a corpus: its own, or for a URL that of its copy in the cache.
 
     A remote corpus is copied once, since an epoch reads all of it in random order. The copy is named after
-    its manifest; shards are checked when they are copied, and copied again if they are missing or cut short.
-    If several processes need it at once, one copies it and the others wait.
+    its manifest. If several processes need it at once, one copies it and the others wait.
     """
     if not is_url(location):
         return to_path(location)
     store = RemoteFolder(str(location).rstrip("/"))
-    read_manifest(store)  # an error names the URL
+    shards.read_manifest(store)  # an error names the URL
     cache = default_cache_dir()
     hint = "free space there, or set ALBERT_CACHE to another folder"
     with store.reading(MANIFEST_NAME) as path, writing_to(cache, hint=hint):
-        manifest = read_manifest(path.parent)
+        manifest = shards.read_manifest(path.parent)
         folder = cache / CORPORA_DIR / hash_file(path)[:32]
         with hold(folder.with_suffix(".lock"), busy=None):
-            LocalFolder(folder / SHARDS_DIR).remove_unfinished()
+            LocalFolder(folder / shards.SHARDS_DIR).remove_unfinished()
             _fetch_shards(store, manifest, folder, reporter or NullReporter())
             if not (folder / MANIFEST_NAME).exists():
-                fetch_vocabulary(store, folder / VOCAB_DIR)
-                if load_tokenizer(folder / VOCAB_DIR).fingerprint != manifest.vocabulary:
-                    raise FileFormatError(
-                        f"{store.location}/{VOCAB_DIR}: is not the vocabulary that the corpus was prepared "
-                        "with; prepare it again"
-                    )
+                tokenizer = shards.fetch_vocabulary(store, folder / shards.VOCAB_DIR)
+                shards.reject_other_vocabulary(manifest, store.location, tokenizer.fingerprint)
                 with atomic_path(folder / MANIFEST_NAME) as aside:
                     aside.write_bytes(path.read_bytes())
     return folder
@@ -255,8 +212,7 @@ def _fetch_shards(store: RemoteFolder, manifest: Manifest, folder: Path, reporte
             store.fetch(shard.name, aside)
             if hash_file(aside) != shard.sha256:
                 raise FileFormatError(
-                    f"{store.location}/{shard.name}: {aside.stat().st_size} bytes that do not match the "
-                    "manifest; if the corpus is being prepared, wait for it, else prepare it again"
+                    f"{store.location}/{shard.name}: does not match the manifest; prepare the corpus again"
                 )
 
     local = LocalFolder(folder)
@@ -272,46 +228,31 @@ def _fetch_shards(store: RemoteFolder, manifest: Manifest, folder: Path, reporte
 
 def summarize_corpus(corpus: Corpus) -> dict[str, Any]:
     """Summarize a corpus: counts from the manifest, lengths from the shards, one part at a time."""
-    sentence_tokens: Counter[int] = Counter()
-    document_sentences: Counter[int] = Counter()
-    document_tokens: Counter[int] = Counter()
+    lengths: dict[str, Counter[int]] = defaultdict(Counter)
     for number, part in enumerate(corpus.parts):
-        for counter, starts in (
-            (sentence_tokens, part.sentence_starts),
-            (document_sentences, part.document_starts),
-            (document_tokens, part.sentence_starts[part.document_starts]),
+        for name, starts in (
+            ("sentence_pieces", part.sentence_starts),
+            ("document_sentences", part.document_starts),
+            ("document_pieces", part.sentence_starts[part.document_starts]),
         ):
             values, counts = np.unique(np.diff(starts), return_counts=True)
-            counter.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+            lengths[name].update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
         corpus.release(number)
     manifest = corpus.manifest
     return {
-        "num_documents": manifest.num_documents,
-        "num_sentences": manifest.num_sentences,
-        "num_pieces": manifest.num_pieces,
-        "num_characters": manifest.num_characters,
+        **manifest.model_dump(exclude={"format_version", "num_unknown", "sources", "shards"}),
         "unknown_share": manifest.num_unknown / max(manifest.num_pieces, 1),
-        "vocabulary": manifest.vocabulary,
-        "vocab_size": manifest.vocab_size,
-        "sentence_pieces": _describe_lengths(sentence_tokens),
-        "document_sentences": _describe_lengths(document_sentences),
-        "document_pieces": _describe_lengths(document_tokens),
-        "dropped": manifest.dropped,
+        **{name: _describe_lengths(counter) for name, counter in lengths.items()},
         "layouts": Counter(source.layout or f"skipped: {source.skipped}" for source in manifest.sources),
         "num_sources": len(manifest.sources),
         "num_source_bytes": sum(source.num_bytes for source in manifest.sources),
         "num_shards": len(manifest.shards),
         "num_shard_bytes": sum(shard.num_bytes for shard in manifest.shards),
-        "settings": manifest.settings,
     }
 
 
 def _describe_lengths(counter: Counter[int]) -> dict[str, Any]:
-    """Return the mean length, and quantiles."""
-    if not counter:
-        return {"mean": 0.0, "at": dict.fromkeys(_QUANTILES, 0)}
-    values = np.array(sorted(counter), dtype=np.int64)
-    counts = np.array([counter[int(value)] for value in values], dtype=np.int64)
+    values, counts = np.array(sorted(counter.items())).T
     reached = counts.cumsum() / counts.sum()
     at = {name: int(values[np.searchsorted(reached, share)]) for name, share in _QUANTILES.items()}
     return {"mean": float((values * counts).sum() / counts.sum()), "at": at}

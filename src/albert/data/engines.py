@@ -1,7 +1,6 @@
 """Run a function on many tasks: in local processes, or on a Ray cluster.
 
-A task is the argument of a pure function, so a task that is lost can be run again anywhere with the same
-result. Ray is imported when its engine is built.
+The function is pure, so a task that is lost can be run again anywhere with the same result.
 """
 
 import multiprocessing
@@ -45,18 +44,14 @@ class Engine(Protocol):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
 
     @property
-    def num_at_once(self) -> int:
-        """How many tasks run at a time."""
+    def num_at_once(self) -> int: ...
 
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
         """Yield each task with its result, as they are done; the first error of a task ends the run."""
 
 
 def build_engine(name: str, *, num_workers: int | None = None, address: str | None = None) -> Engine:
-    """Build the engine `local`, with one process by default, or `ray`, with all cores of a cluster.
-
-    `address` is that of a running cluster.
-    """
+    """Build the engine `local`, with one process by default, or `ray`, with all cores of a cluster."""
     if num_workers is not None and num_workers < 1:
         raise InputError(f"{num_workers} workers are too few; at least 1")
     if name == "ray":
@@ -72,7 +67,7 @@ class LocalEngine:
     """Local processes, started when they are first needed."""
 
     def __init__(self, num_workers: int) -> None:
-        self._num_workers = num_workers
+        self.num_at_once = num_workers
         self._pool: ProcessPoolExecutor | None = None
         self._handler: Any = None  # of SIGTERM, before the pool
 
@@ -90,13 +85,9 @@ class LocalEngine:
         if self._handler is not None:
             signal.signal(signal.SIGTERM, self._handler)
 
-    @property
-    def num_at_once(self) -> int:
-        return self._num_workers
-
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
         """Yield each task with its result; with one worker, tasks run in this process."""
-        if self._num_workers <= 1 or len(tasks) <= 1:
+        if self.num_at_once <= 1 or len(tasks) <= 1:
             for task in tasks:
                 yield task, function(task)
             return
@@ -105,7 +96,7 @@ class LocalEngine:
         try:
             while waiting or running:
                 # No more than can run: a task that a worker has fetched cannot be cancelled on Ctrl-C.
-                while waiting and len(running) < self._num_workers:
+                while waiting and len(running) < self.num_at_once:
                     task = waiting.popleft()
                     running[self._open_pool().submit(function, task)] = task
                 for done in wait_for(running, return_when=FIRST_COMPLETED).done:
@@ -122,41 +113,37 @@ class LocalEngine:
             context = multiprocessing.get_context("spawn")
             if threading.current_thread() is threading.main_thread():
                 self._handler = signal.signal(signal.SIGTERM, _terminate)
-            self._pool = ProcessPoolExecutor(self._num_workers, mp_context=context, initializer=_start_worker)
+            self._pool = ProcessPoolExecutor(self.num_at_once, mp_context=context, initializer=_start_worker)
         return self._pool
 
 
 def _terminate(*_: object) -> NoReturn:
-    """Let SIGTERM end the workers as well."""
     raise TerminatedError
 
 
 def _start_worker() -> None:
     # Ctrl-C is handled by the parent. A worker whose parent was killed would wait for a task forever.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=exit_with_parent, daemon=True).start()
+
+
+def exit_with_parent() -> None:
+    """Wait until the parent of this process ends, and end the process."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_exit_with_parent, args=(parent.sentinel,), daemon=True).start()
-
-
-def _exit_with_parent(sentinel: int) -> None:
-    wait([sentinel])
+    assert parent is not None
+    wait([parent.sentinel])
     os._exit(1)
 
 
 class RayEngine:
-    """A Ray cluster: the running one at `address` (or $RAY_ADDRESS), else one started for the `with` block.
-
-    At most `num_workers` tasks run at once; None means one for every core.
-    """
+    """A Ray cluster: the running one at `address` or $RAY_ADDRESS, else one started for the `with` block."""
 
     def __init__(self, num_workers: int | None = None, *, address: str | None = None) -> None:
         try:
             import ray
         except ImportError as error:
-            raise InputError(
-                f"engine ray needs the extra `ray`; in the clone, run: {name_install('ray')}"
-            ) from error
+            install = name_install("ray")
+            raise InputError(f"engine ray needs the extra `ray`; in the clone, run: {install}") from error
         self._ray: Any = ray
         self._num_workers = num_workers
         self._address = address or os.environ.get("RAY_ADDRESS")
@@ -175,7 +162,6 @@ class RayEngine:
 
     @property
     def num_at_once(self) -> int:
-        """How many tasks run at a time: not more than the cluster has cores now."""
         num_cores = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         return min(self._num_workers or num_cores, num_cores)
 
@@ -192,9 +178,9 @@ class RayEngine:
             (done,), _ = self._ray.wait(list(running), num_returns=1)
             yield running.pop(done), self._fetch(done)
 
-    def _fetch(self, reference: Any) -> Any:
+    def _fetch(self, done: Any) -> Any:
         try:
-            result, error = self._ray.get(reference)
+            result, error = self._ray.get(done)
         except self._ray.exceptions.RayTaskError as failure:  # a bug, with its traceback
             raise failure.cause from failure
         except self._ray.exceptions.RayError as failure:
@@ -218,17 +204,11 @@ class RayEngine:
         try:
             if colon and port.isdecimal():  # not `auto`; Ray itself would try for a minute
                 socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
-        except (OSError, OverflowError) as error:
-            raise InputError(
-                f"address {address}: nothing answers there ({getattr(error, 'strerror', None) or error}); "
-                "give the host:port that `ray start --head` printed"
-            ) from error
-        try:
             self._ray.init(address=address, **quiet)
         except Exception as error:  # Ray's own, gRPC's and the system's
             raise InputError(
-                f"address {address}: no Ray cluster is reached there ({first_line(error)}); start one with "
-                "`ray start --head`, join this machine to it with `ray start --address …`, and give host:port"
+                f"address {address}: no Ray cluster is reached there ({first_line(error)}); give the "
+                "host:port that `ray start --head` printed, and join this machine to the cluster"
             ) from error
 
 
@@ -236,10 +216,7 @@ def _run_task(function: Callable[[T], R], task: T, version: str) -> tuple[R | No
     """Run a task on a node of the cluster; a user's error is returned, so that Ray does not retry it."""
     try:
         if version != __version__:
-            raise InputError(
-                f"{socket.gethostname()}: has albert {__version__}, and the command is of {version}; install "
-                "the same version on every node"
-            )
+            raise InputError(f"{socket.gethostname()}: has albert {__version__}; install {version} there")
         return function(task), None
     except AlbertError as error:
         return None, error

@@ -55,10 +55,7 @@ _UNSPACED_END = re.compile(
 
 @dataclass(frozen=True)
 class Layout:
-    """How lines make paragraphs; for wrapped lines, their width and whether paragraphs are indented.
-
-    A line that would be shorter than `width` even with the next word ends a paragraph.
-    """
+    """How lines make paragraphs; one that is shorter than `width` even with the next word ends one."""
 
     name: str
     width: int = MAX_WRAPPED_WIDTH
@@ -68,46 +65,37 @@ class Layout:
 NO_LAYOUT = Layout("")
 
 
-def ends_sentence(line: str) -> bool:
-    """Whether a line stops where a sentence may."""
+def _ends_sentence(line: str) -> bool:
     return line[-1:] in _LAST or line.rstrip(_CLOSING)[-1:] in _MARKS
 
 
 def choose_layout(name: str | None, sample: str) -> Layout:
     """Return the layout of this name, measured on a sample; without a name, detect it."""
-    if name is None:
-        return detect_layout(sample)
     lines = [line.rstrip() for line in sample.split("\n")]
     pairs = [(a, b) for a, b in pairwise(lines) if a.strip() and b.strip()]
-    if name not in ("wrapped", "dense") or all(ends_sentence(a) for a, _ in pairs):
+    if name is None:
+        return _detect_layout(lines, pairs)
+    if name not in ("wrapped", "dense") or all(_ends_sentence(a) for a, _ in pairs):
         return Layout(name)
     measured = _measure_wrapping(pairs)
     return measured if name == "dense" else Layout("wrapped", measured.width)
 
 
-def detect_layout(sample: str) -> Layout:
-    """Detect the layout of a sample that begins at the text's first line."""
-    lines = [line.rstrip() for line in sample.split("\n")]
+def _detect_layout(lines: list[str], pairs: list[tuple[str, str]]) -> Layout:
     filled = [line for line in lines if line.strip()]
     if not filled:
         return Layout("paragraphs")
-    pairs = [(a, b) for a, b in pairwise(lines) if a.strip() and b.strip()]
     num_blocks = max(len(filled) - len(pairs), 1)
     if _are_wrapped(pairs, num_blocks):
         layout = _measure_wrapping(pairs)
-        inner = sum(begins_paragraph(a, b, layout) for a, b in pairs)
+        inner = sum(_begins_paragraph(a, b, layout) for a, b in pairs)
         return layout if inner > num_blocks else Layout("wrapped", layout.width)
     inside = sum(len(_STARTS_INSIDE.findall(line)) for line in filled)
     if num_blocks < len(pairs) and inside < 0.15 * (inside + len(filled)):
         return Layout("sentences")
-    return Layout("spaced" if _count_singles(lines) > 0.2 * num_blocks and num_blocks > 1 else "paragraphs")
-
-
-def _count_singles(lines: list[str]) -> int:
-    """Count the lines between two blank ones."""
     is_filled = [False, *(bool(line.strip()) for line in lines), False]
-    neighbors = zip(is_filled, is_filled[1:], is_filled[2:], strict=False)
-    return sum(neighbor == (False, True, False) for neighbor in neighbors)
+    num_single = list(zip(is_filled, is_filled[1:], is_filled[2:], strict=False)).count((False, True, False))
+    return Layout("spaced" if num_single > 0.2 * num_blocks and num_blocks > 1 else "paragraphs")
 
 
 def _are_wrapped(pairs: list[tuple[str, str]], num_blocks: int) -> bool:
@@ -116,14 +104,12 @@ def _are_wrapped(pairs: list[tuple[str, str]], num_blocks: int) -> bool:
         return False
     if statistics.median(len(a) for a, _ in pairs) > MAX_WRAPPED_WIDTH:
         return False
-    unfinished = sum(not ends_sentence(a) for a, _ in pairs)
-    return unfinished > 0.4 * len(pairs)
+    return sum(not _ends_sentence(a) for a, _ in pairs) > 0.4 * len(pairs)
 
 
 def _measure_wrapping(pairs: list[tuple[str, str]]) -> Layout:
-    """Measure how wide wrapped lines are, and whether paragraphs are indented."""
     # Lines that stop in mid-sentence had no space for the next word, but for a few odd ones.
-    unfinished = [(a, b) for a, b in pairs if not ends_sentence(a)]
+    unfinished = [(a, b) for a, b in pairs if not _ends_sentence(a)]
     certain = [(a, b) for a, b in unfinished if b.lstrip()[0].islower()] or unfinished
     filled = sorted(_fill(a, b) for a, b in certain)
     width = min(filled[len(filled) // 50], MAX_WRAPPED_WIDTH)
@@ -131,11 +117,11 @@ def _measure_wrapping(pairs: list[tuple[str, str]]) -> Layout:
     return Layout("dense", width, is_indented=0.02 * len(pairs) < indented < 0.5 * len(pairs))
 
 
-def begins_paragraph(before: str, line: str, layout: Layout) -> bool:
+def _begins_paragraph(before: str, line: str, layout: Layout) -> bool:
     """Whether a line of a dense text begins a paragraph: it is indented, or fits on the line before."""
     if layout.is_indented:
         return line[0] in " \t"
-    if len(before) >= layout.width - 2 or not ends_sentence(before):
+    if len(before) >= layout.width - 2 or not _ends_sentence(before):
         return False
     return _fill(before, line) < layout.width and not line.lstrip()[0].islower()
 
@@ -161,7 +147,6 @@ class Joiner:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """The words of the sample, compounds among them."""
         return frozenset(_WORDS.findall(self._read_sample().lower()))
 
     def join(self, lines: Sequence[str]) -> str:
@@ -174,31 +159,28 @@ class Joiner:
         first, *others = framed.split("\n")
         parts = [first]
         for line in others:
-            self._append(parts, line)
+            head, tail = _HYPHEN_END.search(parts[-1][-60:]), _WORD_START.match(line)
+            if head is None or tail is None or not tail[0][0].islower():
+                parts += (" ", line)
+                continue
+            one, two = head[1].lower(), tail[0].lower()
+            is_compound = f"{one}-{two}" in self.words or (one in self.words and two in self.words)
+            if f"{one}{two}" in self.words or not is_compound:
+                parts[-1] = parts[-1][:-1]
+            parts.append(line)
         return "".join(parts)
-
-    def _append(self, parts: list[str], line: str) -> None:
-        head, tail = _HYPHEN_END.search(parts[-1][-60:]), _WORD_START.match(line)
-        if head is None or tail is None or not tail[0][0].islower():
-            parts += (" ", line)
-            return
-        first, second = head[1].lower(), tail[0].lower()
-        is_compound = f"{first}-{second}" in self.words or (first in self.words and second in self.words)
-        if f"{first}{second}" in self.words or not is_compound:
-            parts[-1] = parts[-1][:-1]
-        parts.append(line)
 
 
 def iter_raw_documents(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[RawDocument]:
     """Yield the documents of a text, given in chunks of whole lines."""
-    if layout.name in ("sentences", "paragraphs"):
-        documents = _iter_line_documents(chunks, is_split=layout.name == "sentences")
-    else:
+    if layout.name in _BOOK_READERS:
         # All as one document, cut where it would grow too long.
         joined = join_page_breaks(_BOOK_READERS[layout.name](chunks, layout, joiner))
-        documents = iter_groups(joined, (len, MAX_DOCUMENT_CHARACTERS))
-    for paragraphs in documents:
-        yield RawDocument(paragraphs, is_split=layout.name == "sentences")
+        yield from map(RawDocument, iter_groups(joined, (len, MAX_DOCUMENT_CHARACTERS)))
+        return
+    is_split = layout.name == "sentences"
+    for lines in filter(None, map(split_lines, iter_blocks(chunks))):  # a blank line is a border here
+        yield RawDocument(lines if is_split else list(join_page_breaks(lines)), is_split)
 
 
 def iter_blocks(chunks: Iterable[str]) -> Iterator[str]:
@@ -219,31 +201,22 @@ def split_lines(block: str) -> list[str]:
     return list(filter(None, map(str.strip, block.split("\n"))))
 
 
-def _iter_line_documents(chunks: Iterable[str], *, is_split: bool) -> Iterator[list[str]]:
-    for lines in map(split_lines, iter_blocks(chunks)):
-        if lines:  # a blank line is a border here
-            yield lines if is_split else list(join_page_breaks(lines))
-
-
 def _iter_wrapped(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
     longest = max(MAX_WRAPPED_WIDTH, layout.width + layout.width // 3)
-    for lines in map(split_lines, iter_blocks(chunks)):
-        if lines and max(map(len, lines)) <= longest:
-            yield joiner.join(lines)
-        elif lines:
-            yield from _join_runs(lines, lambda before, line: max(len(before), len(line)) <= longest, joiner)
+    for lines in filter(None, map(split_lines, iter_blocks(chunks))):
+        yield from _join_runs(lines, lambda before, line: max(len(before), len(line)) <= longest, joiner)
 
 
 def _iter_spaced(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
     """Yield each line as a paragraph, except for stretches of wrapped lines."""
 
     def continues(before: str, line: str) -> bool:
-        return len(before) <= layout.width and not ends_sentence(before)
+        return len(before) <= layout.width and not _ends_sentence(before)
 
     for lines in map(split_lines, iter_blocks(chunks)):
         if len(lines) < 2:
             yield from lines
-        elif max(map(len, lines)) <= layout.width and not all(map(ends_sentence, lines)):
+        elif max(map(len, lines)) <= layout.width and not all(map(_ends_sentence, lines)):
             yield joiner.join(lines)
         else:
             yield from _join_runs(lines, continues, joiner)
@@ -267,9 +240,8 @@ def _iter_dense(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterat
     for chunk in chunks:
         for line in chunk.split("\n")[:-1]:
             is_blank = not line or line.isspace()
-            if gathered and (
-                is_blank or begins_paragraph(before, line, layout) or num_characters > MAX_DOCUMENT_CHARACTERS
-            ):
+            is_long = num_characters > MAX_DOCUMENT_CHARACTERS
+            if gathered and (is_blank or is_long or _begins_paragraph(before, line, layout)):
                 yield joiner.join(gathered)
                 gathered, num_characters = [], 0
             if not is_blank:
@@ -306,16 +278,13 @@ def join_page_breaks(paragraphs: Iterable[str]) -> Iterator[str]:
 
 
 def cut_passages(documents: Iterable[RawDocument], num_characters: int | None) -> Iterator[RawDocument]:
-    """Cut documents into passages of whole paragraphs of at least so many characters; None cuts nothing.
-
-    A shorter rest at a document's end belongs to the passage before it.
-    """
+    """Cut documents into passages of whole paragraphs of at least so many characters; None cuts nothing."""
     for document in documents:
         if num_characters is None:
             yield document
             continue
         passages = list(iter_groups(document.paragraphs, (len, num_characters))) or [[]]
-        if len(passages) > 1 and sum(map(len, passages[-1])) < num_characters:
+        if len(passages) > 1 and sum(map(len, passages[-1])) < num_characters:  # a shorter rest
             passages[-2:] = [passages[-2] + passages[-1]]
         yield from (RawDocument(passage, document.is_split) for passage in passages)
 

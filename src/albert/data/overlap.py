@@ -2,8 +2,7 @@
 
 A text *occurs whole* if its tokens are consecutive inside one document of the corpus. It *overlaps* if a run
 of n of its tokens is (13 by default); `share` is how much of it is in such runs. Texts of fewer than n tokens
-are too common to say anything and are counted apart. The corpus is streamed: memory depends on the task's
-files alone.
+are counted apart. The corpus is streamed: memory depends on the task's files alone.
 """
 
 import csv
@@ -36,7 +35,7 @@ Hashes = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class OverlapExample:
-    """A text that was found, and how much of it."""
+    """A text that was found."""
 
     text: str
     share: float
@@ -45,7 +44,7 @@ class OverlapExample:
 
 @dataclass(frozen=True)
 class FileOverlap:
-    """What was found of one file; shares and counts are of the texts that are long enough."""
+    """What was found of one file."""
 
     name: str
     num_texts: int
@@ -58,12 +57,10 @@ class FileOverlap:
 
 @dataclass
 class _Text:
-    """A text that is long enough, its token ids, and the hashes of its runs."""
-
     text: str
     path: Path
     ids: NDArray[np.int64]
-    runs: Hashes
+    runs: Hashes  # of every run of tokens
     is_whole: bool = False
     share: float = 0.0
 
@@ -93,11 +90,15 @@ def find_overlap(
     if len(wanted):
         _scan(corpus, texts, wanted, is_found, num_tokens)
     for each in texts:
-        each.share = _share(is_found[np.searchsorted(wanted, each.runs)], each, num_tokens)
+        is_covered = np.zeros(len(each.ids), dtype=np.bool_)
+        hits = np.flatnonzero(is_found[np.searchsorted(wanted, each.runs)])
+        is_covered[hits[:, None] + np.arange(num_tokens)] = True
+        each.share = float(is_covered.mean())
     reports = []
     for path, num_texts in counts.items():
         own = [each for each in texts if each.path == path]
         ranked = sorted((each for each in own if each.share), key=lambda each: -each.share)
+        best = ranked[:MAX_EXAMPLES]
         reports.append(
             FileOverlap(
                 name=str(path),
@@ -107,8 +108,7 @@ def find_overlap(
                 num_mostly=sum(each.share >= 0.5 for each in ranked),
                 num_whole=sum(each.is_whole for each in own),
                 examples=tuple(
-                    OverlapExample(each.text, round(each.share, 3), each.is_whole)
-                    for each in ranked[:MAX_EXAMPLES]
+                    OverlapExample(each.text, round(each.share, 3), each.is_whole) for each in best
                 ),
             )
         )
@@ -116,11 +116,7 @@ def find_overlap(
 
 
 def iter_texts(path: Path) -> Iterator[str]:
-    """Yield every text of a task's file, or of all files of a folder.
-
-    These are the cells of .tsv and .csv, the strings of .json and .jsonl, and the lines of other files.
-    """
-    path = Path(path)
+    """Yield the cells of a .tsv or .csv, the strings of JSON, or the lines of other files."""
     if path.is_dir():
         for file in sorted(file for file in path.rglob("*") if file.is_file()):
             if not any(part.startswith(".") for part in file.relative_to(path).parts):
@@ -128,10 +124,7 @@ def iter_texts(path: Path) -> Iterator[str]:
         return
     data = b"".join(iter_bytes(path))
     if looks_binary(data[:HEAD_BYTES]):
-        raise FileFormatError(
-            f"{path}: not UTF-8 text; convert it to .tsv, .csv, .json, .jsonl or lines of text, or leave it "
-            "out"
-        )
+        raise FileFormatError(f"{path}: not UTF-8 text; convert it to .tsv, .csv, .jsonl or lines of text")
     text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
     lines = text.removesuffix("\n").split("\n")  # other characters that end lines may be inside a text
     format = find_format(path)
@@ -140,21 +133,15 @@ def iter_texts(path: Path) -> Iterator[str]:
     elif format == "csv":
         csv.field_size_limit(MAX_CSV_FIELD)
         yield from (cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row)
-    elif format == "jsonl":
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                yield from _iter_strings(_parse(line, f"{path}: line {number}"))
-    elif format == "json" or text.lstrip().startswith("{"):  # RACE has JSON in files named .txt
-        yield from _iter_strings(_parse(text, str(path)))
+    elif format in ("json", "jsonl") or text.lstrip().startswith("{"):  # RACE has JSON in files named .txt
+        for number, value in enumerate(lines if format == "jsonl" else [text], start=1):
+            try:
+                yield from _iter_strings(json.loads(value if value.strip() else "null"))
+            except (ValueError, RecursionError) as error:  # noqa: PERF203 - each line is JSON by itself
+                source = f"{path}: line {number}" if format == "jsonl" else f"{path}"
+                raise FileFormatError(f"{source}: not valid JSON ({error}); fix it") from error
     else:
         yield from lines
-
-
-def _parse(text: str, source: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{source}: not valid JSON ({error}); fix it, or download it again") from error
 
 
 def _iter_strings(value: Any) -> Iterator[str]:
@@ -204,7 +191,9 @@ def _scan(
             is_found[spots[is_hit][inside]] = True
             for hit in hits[inside].tolist():
                 for text in beginning.get(int(hashes[hit]), ()):
-                    text.is_whole = text.is_whole or _is_at(part, start + hit, text.ids)
+                    first, size = start + hit, len(text.ids)
+                    if not text.is_whole and _is_inside(part, np.array([first]), size)[0]:
+                        text.is_whole = bool((part.tokens[first : first + size] == text.ids).all())
 
 
 def _is_inside(part: ShardPart, starts: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
@@ -213,19 +202,3 @@ def _is_inside(part: ShardPart, starts: NDArray[np.int64], length: int) -> NDArr
     ends = borders[np.searchsorted(borders, starts, side="right")]
     inside: NDArray[np.bool_] = starts + length <= ends
     return inside
-
-
-def _is_at(part: ShardPart, start: int, ids: NDArray[np.int64]) -> bool:
-    is_inside = bool(_is_inside(part, np.array([start]), len(ids))[0])
-    return is_inside and bool((part.tokens[start : start + len(ids)] == ids).all())
-
-
-def _share(found: NDArray[np.bool_], text: _Text, num_tokens: int) -> float:
-    """Return the share of a text's tokens that are in a run which the corpus has."""
-    hits = np.flatnonzero(found)
-    if not len(hits):
-        return 0.0
-    is_covered = np.zeros(len(text.ids), dtype=np.bool_)
-    for k in range(num_tokens):
-        is_covered[hits + k] = True
-    return float(is_covered.mean())

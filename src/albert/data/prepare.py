@@ -1,16 +1,16 @@
 """Prepare a corpus: from text files and datasets to a folder of shards, vocabulary and manifest.
 
-Survey the sources and divide them into units of work. The first pass cleans and hashes the text of each unit;
-then the first occurrence of each hash, in source order, is found; the second pass writes the shards without
-duplicates; last comes the manifest. Each pass is a pure function of its task: any process that sees the same
-files writes the same bytes. Finished work is recorded in a scratch folder under a key of all that it depends
-on, so that an interrupted run resumes where it stopped and repeats only what no longer fits.
+The first pass cleans and hashes the text of each unit of work; then the first occurrence of each hash, in
+source order, is found; the second pass writes the shards without duplicates; last comes the manifest. Each
+pass is a pure function of its task. Finished work is recorded in a scratch folder under a key of all that it
+depends on, so that an interrupted run resumes where it stopped and repeats only what no longer fits.
 """
 
 import hashlib
 import io
 import json
 import platform
+import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,58 +18,20 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import PositiveInt, field_validator
 
+from albert.data import shards, sources, storage
+from albert.data.cleaning import count
 from albert.data.engines import Engine, build_engine
 from albert.data.layouts import LAYOUTS, RawDocument, cut_passages
 from albert.data.rows import iter_groups
-from albert.data.shards import (
-    MANIFEST_NAME,
-    MAX_BATCH_TOKENS,
-    SHARDS_DIR,
-    VOCAB_DIR,
-    Manifest,
-    ShardEntry,
-    ShardPart,
-    SourceEntry,
-    build_part,
-    choose_id_type,
-    join_parts,
-    load_vocabulary,
-    read_manifest,
-    save_vocabulary,
-    write_manifest,
-    write_parts,
-)
-from albert.data.sources import (
-    DATASET_PREFIX,
-    ReadOptions,
-    Slice,
-    Source,
-    SourceSurvey,
-    SurveyTask,
-    choose_slice_bytes,
-    count_ignored,
-    find_sources,
-    iter_slice,
-    measure_source,
-    survey_source,
-)
-from albert.data.storage import (
-    BLOCK_BYTES,
-    ByteProgress,
-    PathOrUrl,
-    Storage,
-    is_url,
-    open_storage,
-    put_json,
-    to_path,
-)
+from albert.data.shards import MANIFEST_NAME, SHARDS_DIR, VOCAB_DIR, Manifest, ShardEntry, ShardPart
+from albert.data.sources import ReadOptions, Slice, Source, SourceSurvey
+from albert.data.storage import ByteProgress, PathOrUrl, Storage
 from albert.errors import AlbertError, InputError
 from albert.files import hash_file, hold, read_json, read_text, writing_to
 from albert.progress import NullReporter, Reporter
@@ -91,22 +53,17 @@ _MAX_LISTED = 20  # sources whose layouts are listed one by one
 _NO_SPACE_HINT = "free some space and run the same command again: what is done is kept"
 
 Hashes = NDArray[np.uint64]
-Flags = NDArray[np.bool_]
-R = TypeVar("R")
 
 
 class PrepareSettings(Settings):
-    """What changes the bytes of a corpus, besides its sources and its vocabulary.
-
-    With `passage_characters`, documents are cut into passages of whole paragraphs of at least so many
-    characters, and every passage becomes a document.
-    """
+    """What changes the bytes of a corpus, besides its sources and its vocabulary."""
 
     language: str = "en"
     text_key: str = "text"
     layout: str | None = None
     # Shorter paragraphs may repeat: "Yes.", "Chapter I", "What do you mean by that?" she asked.
     min_duplicate_characters: PositiveInt = 64
+    # Cut documents into passages of whole paragraphs of at least so many characters, each a document.
     passage_characters: PositiveInt | None = None
 
     @field_validator("layout")
@@ -118,16 +75,30 @@ class PrepareSettings(Settings):
 
 
 @dataclass(frozen=True)
-class _Run:
-    """What the steps of one call of `prepare_corpus` share."""
+class Job:
+    """What all units of a run share, in any process; `vocabulary` is the tokenizer's fingerprint."""
 
     out: Storage
-    scratch: Storage
     settings: PrepareSettings
+    vocabulary: str
+    keeps_long_tokens: bool
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def scratch(self) -> Storage:
+        return self.out.below(SCRATCH_NAME)
+
+    @property
+    def read_options(self) -> ReadOptions:
+        return ReadOptions(self.settings.text_key, self.keeps_long_tokens)
+
+
+@dataclass(frozen=True)
+class _Run:
+    job: Job
     tokenizer: Tokenizer
     engine: Engine
     reporter: Reporter
-    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 def prepare_corpus(
@@ -145,24 +116,9 @@ def prepare_corpus(
 ) -> Manifest:
     """Prepare a corpus, or resume one; the bytes depend on sources, vocabulary and settings alone.
 
-    Args:
-        paths: Files, folders, URLs, or `hf:NAME[@CONFIG][:SPLIT]`.
-        vocab: Folder or file of the vocabulary.
-        out: Folder or URL of the corpus; must be empty, or hold this corpus.
-        settings: Language, layout and the like.
-        num_workers: Number of processes (1 by default), or of tasks at once on a Ray cluster (all cores).
-        engine: `local` or `ray`.
-        address: Address of a running Ray cluster.
-        overwrite: Replace a corpus of other settings, vocabulary or sources.
-        reporter: Receives progress and messages.
-        unit_bytes: About how much text a shard is made of.
-
-    Returns:
-        The manifest of the corpus.
-
-    Raises:
-        InputError: If there is nothing to read, or `out` holds something else or is in use.
-        FileFormatError: If a source cannot be read, or changes while it is read.
+    `paths` are files, folders, URLs, or `hf:NAME[@CONFIG][:SPLIT]`. `out` must be empty or hold this corpus;
+    `overwrite` replaces a corpus of other settings, vocabulary or sources. `engine` is `local` or `ray`, and
+    `address` that of a running Ray cluster. `unit_bytes` is about how much text a shard is made of.
     """
     settings = settings or PrepareSettings()
     reporter = reporter or NullReporter()
@@ -171,51 +127,47 @@ def prepare_corpus(
     tokenizer = load_tokenizer(Path(vocab))
     if engine != "local":  # processes on other machines have another working directory
         paths, out = [_make_absolute(path) for path in paths], _make_absolute(out)
-    sources = find_sources(paths, excluding=out)
-    store = open_storage(out)
-    before = _check_out(store, tokenizer, settings, sources, overwrite)
-    if ignored := count_ignored(paths, excluding=out):
+    found = sources.find_sources(paths, excluding=out)
+    job = Job(storage.open_storage(out), settings, tokenizer.fingerprint, tokenizer.is_per_character)
+    before = _check_out(job, found, overwrite)
+    if ignored := sources.count_ignored(paths, excluding=out):
         reporter.say("ignored: " + ", ".join(f"{number} × {suffix}" for suffix, number in ignored.items()))
-    scratch = store.below(SCRATCH_NAME)
-    busy = f"{store.location}: another run is preparing there; wait for it, or choose another --out"
-    with hold(scratch.lock_path, busy=busy), workers as started:
-        for folder in (store, scratch, store.below(SHARDS_DIR), store.below(VOCAB_DIR)):
+    busy = f"{job.out.location}: another run is preparing there; wait for it, or choose another --out"
+    with hold(job.scratch.lock_path, busy=busy), workers as started:
+        for folder in (job.out, job.scratch, job.out.below(SHARDS_DIR), job.out.below(VOCAB_DIR)):
             folder.remove_unfinished()
-        run = _Run(store, scratch, settings, tokenizer, started, reporter)
-        with scratch.writing(RUN_NAME) as path:
-            path.write_text(run.run_id)
-        manifest = _prepare(run, sources, unit_bytes or choose_slice_bytes(sources), before)
-    scratch.clear()
+        with job.scratch.writing(RUN_NAME) as path:
+            path.write_text(job.run_id)
+        run = _Run(job, tokenizer, started, reporter)
+        manifest = _prepare(run, found, unit_bytes or sources.choose_slice_bytes(found), before)
+    job.scratch.clear()
     return manifest
 
 
 def _make_absolute(path: PathOrUrl) -> PathOrUrl:
-    is_dataset = str(path).startswith(DATASET_PREFIX)
-    return path if is_url(path) or is_dataset else to_path(path).absolute()
+    is_remote = storage.is_url(path) or str(path).startswith(sources.DATASET_PREFIX)
+    return path if is_remote else storage.to_path(path).absolute()
 
 
-def _check_out(
-    out: Storage, tokenizer: Tokenizer, settings: PrepareSettings, sources: Sequence[Source], overwrite: bool
-) -> Manifest | None:
+def _check_out(job: Job, given: Sequence[Source], overwrite: bool) -> Manifest | None:
     """Return the manifest of a finished corpus; raise `InputError` if `out` holds something else.
 
     More sources, or changed ones, are another state of the same corpus; fewer are another corpus.
     """
+    out = job.out
     found = out.list_names()
     if found and not {SCRATCH_NAME, MANIFEST_NAME} & set(found):
-        raise InputError(
-            f"{out.location}: holds files but no prepared corpus; choose an empty folder for --out"
-        )
+        raise InputError(f"{out.location}: holds files but no prepared corpus; choose an empty --out")
     if MANIFEST_NAME not in found:
         return None
-    manifest = read_manifest(out)
+    manifest = shards.read_manifest(out)
     if overwrite:
         return None
     # Files of different folders may share a name: there must be as many of it.
-    missing = Counter(each.name for each in manifest.sources) - Counter(each.name for each in sources)
-    if manifest.vocabulary != tokenizer.fingerprint:
+    missing = Counter(each.name for each in manifest.sources) - Counter(each.name for each in given)
+    if manifest.vocabulary != job.vocabulary:
         other = "another vocabulary"
-    elif manifest.settings != settings.model_dump():
+    elif manifest.settings != job.settings.model_dump():
         other = "other settings"
     elif missing:
         other = f"other sources ({next(iter(missing))} is not among these)"
@@ -224,75 +176,73 @@ def _check_out(
     raise InputError(f"{out.location}: holds a corpus of {other}; choose another --out, or add --overwrite")
 
 
-def _prepare(run: _Run, sources: Sequence[Source], unit_bytes: int, before: Manifest | None) -> Manifest:
-    surveys = _survey(run, sources, unit_bytes)
-    entries = tuple(map(_describe_source, surveys))
-    if before is not None and before.sources == entries and _are_complete(run.out, before.shards):
-        save_vocabulary(run.out, run.tokenizer)  # in case it was lost or damaged
-        run.reporter.say(f"{run.out.location}: is prepared already, and nothing has changed")
+def _prepare(run: _Run, given: Sequence[Source], unit_bytes: int, before: Manifest | None) -> Manifest:
+    out = run.job.out
+    surveys = _survey(run, given, unit_bytes)
+    entries = tuple(
+        shards.SourceEntry(
+            name=each.source.name,
+            num_bytes=each.num_bytes,
+            sha256=each.sha256,
+            layout=each.layout.name,
+            skipped=each.skipped,
+        )
+        for each in surveys
+    )
+    if before is not None and before.sources == entries and _are_complete(out, before.shards):
+        shards.save_vocabulary(out, run.tokenizer)  # in case it was lost or damaged
+        run.reporter.say(f"{out.location}: is prepared already, and nothing has changed")
         return before
     _report_layouts(surveys, run.reporter)
-    tasks = _build_tasks(run, surveys, unit_bytes)
-    hashed = _run_pass(run, "reading", hash_unit, tasks, _find_hashed)
+    tasks = _build_tasks(run.job, surveys, unit_bytes)
+    hashed = _run_pass(run, "reading", hash_unit, tasks)
     tasks = [replace(task, dropped=record.dropped) for task, record in zip(tasks, hashed, strict=True)]
-    tasks, num_documents = _mark_duplicates(run, tasks)
+    tasks, num_documents = _mark_duplicates(tasks)
     if not num_documents:
         dropped = _count_dropped(surveys, hashed)
-        reason = ", ".join(f"{number} {kind}" for kind, number in sorted(dropped.items()))
-        names = ", ".join(source.path for source in sources[:3]) + (" …" if len(sources) > 3 else "")
+        reason = ", ".join(f"{number} {kind}" for kind, number in dropped.items())
+        names = ", ".join(source.path for source in given[:3]) + (" …" if len(given) > 3 else "")
         raise InputError(f"{names}: no text was found ({reason or 'nothing dropped'}); give other sources")
     # All sources were read completely: until now, a corpus that was here before stays as it was.
-    run.out.remove(MANIFEST_NAME)
-    save_vocabulary(run.out, run.tokenizer)
-    records = _run_pass(run, "writing", write_unit, tasks, _find_written)
-    dropped = _count_dropped(surveys, records)
-    shards = [shard for record in records for shard in record.shards]
+    out.remove(MANIFEST_NAME)
+    shards.save_vocabulary(out, run.tokenizer)
+    records = _run_pass(run, "writing", write_unit, tasks)
+    written = [shard for record in records for shard in record.shards]
     manifest = Manifest(
         vocabulary=run.tokenizer.fingerprint,
         vocab_size=run.tokenizer.vocab_size,
-        num_documents=sum(shard.num_documents for shard in shards),
-        num_sentences=sum(shard.num_sentences for shard in shards),
-        num_pieces=sum(shard.num_pieces for shard in shards),
+        num_documents=sum(shard.num_documents for shard in written),
+        num_sentences=sum(shard.num_sentences for shard in written),
+        num_pieces=sum(shard.num_pieces for shard in written),
         num_unknown=sum(record.num_unknown for record in records),
         num_characters=sum(record.num_characters for record in records),
-        dropped=dict(sorted(dropped.items())),
-        settings=run.settings.model_dump(),
+        dropped=_count_dropped(surveys, records),
+        settings=run.job.settings.model_dump(),
         sources=entries,
-        shards=tuple(shards),
+        shards=tuple(written),
     )
-    known = {shard.name for shard in shards}
-    for name in (f"{SHARDS_DIR}/{name}" for name in run.out.below(SHARDS_DIR).list_names()):
+    known = {shard.name for shard in written}
+    for name in (f"{SHARDS_DIR}/{name}" for name in out.below(SHARDS_DIR).list_names()):
         if name not in known:  # left by an earlier run
-            run.out.remove(name)
-    write_manifest(run.out, manifest)
+            out.remove(name)
+    shards.write_manifest(out, manifest)
     return manifest
 
 
-def _survey(run: _Run, sources: Sequence[Source], unit_bytes: int) -> list[SourceSurvey]:
-    options = ReadOptions(run.settings.text_key, run.tokenizer.is_per_character)
-    tasks = [SurveyTask(source, options, run.settings.layout, unit_bytes) for source in sources]
-    sizes = {source: measure_source(source)[0] for source in sources}
+def _survey(run: _Run, given: Sequence[Source], unit_bytes: int) -> list[SourceSurvey]:
+    options, layout = run.job.read_options, run.job.settings.layout
+    sizes = {source: sources.measure_source(source)[0] for source in given}  # a path may be given twice
+    tasks = [sources.SurveyTask(source, options, layout, unit_bytes) for source in sizes]
     progress = ByteProgress(run.reporter, "looking", total=sum(sizes.values()))
     found: dict[Source, SourceSurvey] = {}
-    for task, survey in run.engine.run(survey_source, tasks):
-        if task.source not in found:  # a path may be given twice
-            progress.advance(sizes[task.source])
+    for task, survey in run.engine.run(sources.survey_source, tasks):
         found[task.source] = survey
-    return [found[source] for source in sources]
+        progress.advance(sizes[task.source])
+    return [found[source] for source in given]
 
 
-def _describe_source(survey: SourceSurvey) -> SourceEntry:
-    return SourceEntry(
-        name=survey.source.name,
-        num_bytes=survey.num_bytes,
-        sha256=survey.sha256,
-        layout=survey.layout.name,
-        skipped=survey.skipped,
-    )
-
-
-def _are_complete(out: Storage, shards: Iterable[ShardEntry]) -> bool:
-    return all(out.has_content(each.name, num_bytes=each.num_bytes, sha256=each.sha256) for each in shards)
+def _are_complete(out: Storage, entries: Iterable[ShardEntry]) -> bool:
+    return all(out.has_content(each.name, num_bytes=each.num_bytes, sha256=each.sha256) for each in entries)
 
 
 def _report_layouts(surveys: Sequence[SourceSurvey], reporter: Reporter) -> None:
@@ -307,31 +257,23 @@ def _report_layouts(surveys: Sequence[SourceSurvey], reporter: Reporter) -> None
             reporter.say(f"{number} sources: {LAYOUTS[layout]}")
 
 
-def _count_dropped(
-    surveys: Sequence[SourceSurvey], records: "Iterable[HashRecord | UnitRecord]"
-) -> Counter[str]:
+def _count_dropped(surveys: Sequence[SourceSurvey], records: "Iterable[UnitRecord]") -> dict[str, int]:
     dropped = Counter(f"{survey.skipped}_files" for survey in surveys if survey.skipped)
     for record in records:
         dropped.update(record.dropped)
-    return dropped
+    return dict(sorted(dropped.items()))
 
 
 @dataclass(frozen=True)
 class UnitTask:
-    """A unit of work, slices of one or of several sources, with everything that is needed to process it.
+    """A unit of work: slices of one or of several sources.
 
-    `key` is a hash of what the result depends on, `vocabulary` a fingerprint; `out` and `scratch` are the
-    paths or URLs of the corpus and the scratch files, and `dropped` is what the first pass cleaned away.
+    `key` is a hash of what the result depends on, and `dropped` is what the first pass cleaned away.
     """
 
     index: int
     slices: tuple[Slice, ...]
-    settings: PrepareSettings
-    out: str
-    scratch: str
-    vocabulary: str
-    run_id: str = ""
-    keeps_long_tokens: bool = False
+    job: Job
     key: str = ""
     dropped: dict[str, int] = field(default_factory=dict)
 
@@ -344,7 +286,7 @@ class UnitTask:
         return f"{kind}-{self.index:05d}{suffix}"
 
 
-def _build_tasks(run: _Run, surveys: Sequence[SourceSurvey], unit_bytes: int) -> list[UnitTask]:
+def _build_tasks(job: Job, surveys: Sequence[SourceSurvey], unit_bytes: int) -> list[UnitTask]:
     """Build the units of work in source order: large sources in slices, small ones together."""
     groups: list[list[Slice]] = []
     num_bytes = 0
@@ -354,21 +296,9 @@ def _build_tasks(run: _Run, surveys: Sequence[SourceSurvey], unit_bytes: int) ->
             num_bytes = 0
         groups[-1].append(part)
         num_bytes += part.num_bytes
-    keeps, settings = run.tokenizer.is_per_character, run.settings
+    options = (job.settings.text_key, job.settings.min_duplicate_characters, job.keeps_long_tokens)
     return [
-        UnitTask(
-            index,
-            tuple(slices),
-            settings,
-            run.out.location,
-            run.scratch.location,
-            run.tokenizer.fingerprint,
-            run.run_id,
-            keeps,
-            key=_build_key(
-                *map(_describe_slice, slices), settings.text_key, settings.min_duplicate_characters, keeps
-            ),
-        )
+        UnitTask(index, tuple(slices), job, _build_key(*map(_describe_slice, slices), *options))
         for index, slices in enumerate(groups)
     ]
 
@@ -385,15 +315,22 @@ def _build_key(*parts: object) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
+class UnitRecord(Settings):
+    """The record of one pass over a unit, written after its files."""
+
+    key: str
+    dropped: dict[str, int]
+    num_text_bytes: int = 0  # of the first pass
+    num_unknown: int = 0
+    num_characters: int = 0
+    shards: tuple[ShardEntry, ...] = ()
+
+
 def _run_pass(
-    run: _Run,
-    stage: str,
-    function: Callable[[UnitTask], R],
-    tasks: Sequence[UnitTask],
-    find_done: Callable[[UnitTask], R | None],
-) -> list[R]:
+    run: _Run, stage: str, function: Callable[[UnitTask], UnitRecord], tasks: Sequence[UnitTask]
+) -> list[UnitRecord]:
     """Run the tasks that are not done yet, and return the record of every unit, in order."""
-    records = {task.index: record for task in tasks if (record := find_done(task)) is not None}
+    records = {task.index: record for task in tasks if (record := _find_record(task, stage)) is not None}
     waiting = [task for task in tasks if task.index not in records]
     total = sum(task.num_bytes for task in tasks)
     if records:
@@ -406,76 +343,45 @@ def _run_pass(
     return [records[task.index] for task in tasks]
 
 
-class HashRecord(Settings):
-    """The record of the first pass over a unit, written after its files."""
-
-    key: str
-    num_text_bytes: int
-    dropped: dict[str, int]
-
-
-class UnitRecord(Settings):
-    """The record of the second pass over a unit, written after its shards."""
-
-    key: str
-    num_unknown: int
-    num_characters: int
-    dropped: dict[str, int]
-    shards: tuple[ShardEntry, ...]
-
-
-Record = TypeVar("Record", HashRecord, UnitRecord)
-
-
-def _read_record(cls: type[Record], task: UnitTask, kind: str) -> Record | None:
+def _find_record(task: UnitTask, stage: str) -> UnitRecord | None:
     """Read the record of a unit; None if it is missing, broken, or of another task."""
-    scratch, name = open_storage(task.scratch), task.name(kind, ".json")
-    if scratch.find_size(name) is None:
-        return None
+    scratch, name = task.job.scratch, task.name(stage, ".json")
     try:
         with scratch.reading(name) as path:
-            record = build_settings(cls, values=read_json(path), source=name)
+            record = build_settings(UnitRecord, values=read_json(path), source=name)
     except AlbertError:
         return None
-    return record if record.key == task.key else None
+    if record.key != task.key or not _are_complete(task.job.out, record.shards):
+        return None
+    if stage == "reading" and scratch.find_size(task.name("text", ".zst")) != record.num_text_bytes:
+        return None
+    return record
 
 
-def _find_hashed(task: UnitTask) -> HashRecord | None:
-    record = _read_record(HashRecord, task, "hashes")
-    size = open_storage(task.scratch).find_size(task.name("text", ".zst"))
-    return record if record is not None and record.num_text_bytes == size else None
-
-
-def _find_written(task: UnitTask) -> UnitRecord | None:
-    record = _read_record(UnitRecord, task, "unit")
-    is_done = record is not None and _are_complete(open_storage(task.out), record.shards)
-    return record if is_done else None
-
-
-def _open_scratch(task: UnitTask) -> Storage:
+def _open_scratch(job: Job) -> Storage:
     """Open the scratch folder, if it is the run's own: another machine may see another disk there."""
-    scratch = open_storage(task.scratch)
+    scratch = job.scratch
     if scratch.find_size(RUN_NAME) is not None:
         with scratch.reading(RUN_NAME) as path:
-            if read_text(path) == task.run_id:
+            if read_text(path) == job.run_id:
                 return scratch
     raise InputError(
-        f"{task.scratch}: on {platform.node()} this is not the folder of this run; give an --out that all "
-        "nodes share (a network disk or a URL), and that no other run writes to"
+        f"{scratch.location}: on {platform.node()} this is not the folder of this run; give an --out that "
+        "all nodes share (a network disk or a URL), and that no other run writes to"
     )
 
 
-def hash_unit(task: UnitTask) -> HashRecord:
+def hash_unit(task: UnitTask) -> UnitRecord:
     """Write the cleaned text of a unit, and the hashes of its paragraphs and documents: the first pass."""
-    scratch = _open_scratch(task)
+    scratch = _open_scratch(task.job)
     # The old record is removed first: the files it describes are about to be overwritten.
-    scratch.remove(task.name("hashes", ".json"))
+    scratch.remove(task.name("reading", ".json"))
     hashes = {"paragraphs": bytearray(), "documents": bytearray()}
-    options = ReadOptions(task.settings.text_key, task.keeps_long_tokens)
+    options = task.job.read_options
     name = task.name("text", ".zst")
-    min_characters = task.settings.min_duplicate_characters
-    with writing_to(f"{task.scratch}/{name}", hint=_NO_SPACE_HINT), scratch.writing(name) as text_path:
-        read = (document for part in task.slices for document in iter_slice(part, options))
+    min_characters = task.job.settings.min_duplicate_characters
+    with writing_to(f"{scratch.location}/{name}", hint=_NO_SPACE_HINT), scratch.writing(name) as text_path:
+        read = (document for part in task.slices for document in sources.iter_slice(part, options))
         for document in write_documents(text_path, read):
             hashes["documents"] += _hash_text("\n".join(document.paragraphs))
             if not document.is_split:
@@ -485,62 +391,49 @@ def hash_unit(task: UnitTask) -> HashRecord:
     for kind, data in hashes.items():
         with scratch.writing(task.name(kind, ".bin")) as path:
             path.write_bytes(data)
-    record = HashRecord(key=task.key, num_text_bytes=num_text_bytes, dropped=dict(options.counts))
-    put_json(scratch, task.name("hashes", ".json"), record.model_dump())
+    record = UnitRecord(key=task.key, num_text_bytes=num_text_bytes, dropped=dict(options.counts))
+    storage.put_json(scratch, task.name("reading", ".json"), record.model_dump())
     return record
 
 
 def _hash_text(text: str) -> bytes:
-    """Hash a text, without white space at its ends, to 8 bytes.
-
-    Among n different paragraphs, about n² / 2^65 share a hash with another by chance: of a hundred million,
-    0.0003 are dropped by mistake.
-    """
+    # Among n different paragraphs, about n² / 2^65 share a hash by chance: of a hundred million, 0.0003.
     return hashlib.blake2b(text.strip().encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def write_documents(path: Path, documents: Iterable[RawDocument]) -> Iterator[RawDocument]:
     """Write documents to a compressed scratch file, a line of JSON each, and pass them through."""
-    with (
-        pa.OSFile(str(path), "wb") as sink,
-        pa.CompressedOutputStream(sink, "zstd") as stream,
-        io.BufferedWriter(stream, BLOCK_BYTES) as file,
-    ):
+    stream = pa.output_stream(str(path), compression="zstd")
+    with io.BufferedWriter(stream, storage.BLOCK_BYTES) as file:
         for document in documents:
             file.write(json.dumps([document.is_split, document.paragraphs]).encode() + b"\n")
             yield document
 
 
 def read_documents(path: Path) -> Iterator[RawDocument]:
-    """Read the documents of a scratch file."""
-    with (
-        pa.OSFile(str(path)) as source,
-        pa.CompressedInputStream(source, "zstd") as stream,
-        io.BufferedReader(stream, BLOCK_BYTES) as file,
-    ):
+    """Read what `write_documents` wrote."""
+    stream = pa.input_stream(str(path), compression="zstd")
+    with io.BufferedReader(stream, storage.BLOCK_BYTES) as file:
         for line in file:
             is_split, paragraphs = json.loads(line)
             yield RawDocument(paragraphs, is_split)
 
 
-def _mark_duplicates(run: _Run, tasks: Iterable[UnitTask]) -> tuple[list[UnitTask], int]:
-    """Write which documents and paragraphs of each unit are duplicates, and add that to its key.
-
-    Also return the number of documents, duplicates included.
-    """
+def _mark_duplicates(tasks: Iterable[UnitTask]) -> tuple[list[UnitTask], int]:
+    """Mark the duplicates of each unit, and add them to its key; also return the number of documents."""
     seen = {"documents": SeenHashes(), "paragraphs": SeenHashes()}
     keyed: list[UnitTask] = []
     num_documents = 0
     for task in tasks:
-        marks = hashlib.sha256()
+        job, marks = task.job, hashlib.sha256()
         for kind, hashes in seen.items():
-            with run.scratch.reading(task.name(kind, ".bin")) as path:
+            with job.scratch.reading(task.name(kind, ".bin")) as path:
                 flags = hashes.mark(np.fromfile(path, dtype=np.uint64))
             num_documents += len(flags) if kind == "documents" else 0
-            with run.scratch.writing(task.name(f"{kind}-flags", ".bin")) as path:
+            with job.scratch.writing(task.name(f"{kind}-flags", ".bin")) as path:
                 flags.tofile(path)
             marks.update(flags.tobytes() + b"|")
-        key = _build_key(task.key, run.tokenizer.fingerprint, run.settings.model_dump(), marks.hexdigest())
+        key = _build_key(task.key, job.vocabulary, job.settings.model_dump(), marks.hexdigest())
         keyed.append(replace(task, key=key))
     return keyed, num_documents
 
@@ -551,7 +444,7 @@ class SeenHashes:
     def __init__(self) -> None:
         self._seen: Hashes = np.zeros(0, dtype=np.uint64)
 
-    def mark(self, hashes: Hashes) -> Flags:
+    def mark(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Add hashes, and return which of them were there before, in earlier calls or earlier in this one."""
         distinct, first = np.unique(hashes, return_index=True)
         left, right = (np.searchsorted(self._seen, distinct, side=side) for side in ("left", "right"))
@@ -563,51 +456,39 @@ class SeenHashes:
         return flags
 
 
-@dataclass
-class Tally:
-    """Counts of what is written and dropped."""
-
-    dropped: Counter[str] = field(default_factory=Counter)
-    num_characters: int = 0
-    num_unknown: int = 0
-
-
 def write_unit(task: UnitTask) -> UnitRecord:
     """Write the shards of a unit without its duplicates: the second pass."""
-    scratch = _open_scratch(task)
-    scratch.remove(task.name("unit", ".json"))
-    tokenizer = _load_vocabulary(task.out, task.vocabulary)
-    tally = Tally(Counter(task.dropped))
-    kept = cut_passages(_iter_kept(task, scratch, tally), task.settings.passage_characters)
-    parts = iter_parts(kept, tokenizer, language=task.settings.language, tally=tally)
-    shards: list[ShardEntry] = []
+    scratch, settings = _open_scratch(task.job), task.job.settings
+    scratch.remove(task.name("writing", ".json"))
+    tokenizer = _load_vocabulary(task.job.out, task.job.vocabulary)
+    tally = Counter(task.dropped)
+    kept = cut_passages(_iter_kept(task, scratch, tally), settings.passage_characters)
+    parts = iter_parts(kept, tokenizer, language=settings.language, tally=tally)
+    written: list[ShardEntry] = []
     while (first := next(parts, None)) is not None:
-        name = f"{SHARDS_DIR}/{task.index:05d}-{len(shards):03d}.arrow"
-        shards.append(_write_shard(task, name, first, parts, choose_id_type(tokenizer.vocab_size)))
-    record = UnitRecord(
-        key=task.key,
-        num_unknown=tally.num_unknown,
-        num_characters=tally.num_characters,
-        dropped=dict(tally.dropped),
-        shards=tuple(shards),
-    )
+        name = f"{SHARDS_DIR}/{task.index:05d}-{len(written):03d}.arrow"
+        id_type = shards.choose_id_type(tokenizer.vocab_size)
+        written.append(_write_shard(task.job.out, name, first, parts, id_type))
+    totals = {name: tally.pop(name, 0) for name in ("num_characters", "num_unknown")}
+    record = UnitRecord(key=task.key, dropped=dict(tally), shards=tuple(written), **totals)
     # A worker whose node was given up for dead may get here after the run has ended and removed its files.
-    put_json(_open_scratch(task), task.name("unit", ".json"), record.model_dump(mode="json"))
+    storage.put_json(_open_scratch(task.job), task.name("writing", ".json"), record.model_dump(mode="json"))
     return record
 
 
 @lru_cache(maxsize=1)
-def _load_vocabulary(out: str, fingerprint: str) -> Tokenizer:
-    return load_vocabulary(open_storage(out))
+def _load_vocabulary(out: Storage, fingerprint: str) -> Tokenizer:
+    with tempfile.TemporaryDirectory(prefix="albert-") as folder:
+        return shards.fetch_vocabulary(out, Path(folder))
 
 
-def _iter_kept(task: UnitTask, scratch: Storage, tally: Tally) -> Iterator[RawDocument]:
+def _iter_kept(task: UnitTask, scratch: Storage, tally: Counter[str]) -> Iterator[RawDocument]:
     """Yield the unit's documents without duplicate documents and paragraphs."""
     flags: dict[str, Iterator[bool]] = {}
     for kind in ("documents", "paragraphs"):
         with scratch.reading(task.name(f"{kind}-flags", ".bin")) as path:
             flags[kind] = iter(np.fromfile(path, dtype=np.bool_).tolist())
-    min_characters = task.settings.min_duplicate_characters
+    min_characters = task.job.settings.min_duplicate_characters
     with scratch.reading(task.name("text", ".zst")) as path:
         for document in read_documents(path):
             kept = [
@@ -616,21 +497,21 @@ def _iter_kept(task: UnitTask, scratch: Storage, tally: Tally) -> Iterator[RawDo
                 if document.is_split or len(text) < min_characters or not next(flags["paragraphs"])
             ]
             if next(flags["documents"]):
-                tally.dropped["duplicate_documents"] += 1
+                tally["duplicate_documents"] += 1
                 continue
-            if len(kept) < len(document.paragraphs):
-                tally.dropped["duplicate_paragraphs"] += len(document.paragraphs) - len(kept)
+            count(tally, "duplicate_paragraphs", len(document.paragraphs) - len(kept))
             yield RawDocument(kept, document.is_split)
 
 
 def iter_parts(
-    documents: Iterable[RawDocument], tokenizer: Tokenizer, *, language: str, tally: Tally
+    documents: Iterable[RawDocument], tokenizer: Tokenizer, *, language: str, tally: Counter[str]
 ) -> Iterator[ShardPart]:
     """Split documents into sentences, tokenize them, and yield record batches of whole documents."""
     split = (_split(document, language) for document in documents)
     groups = iter_groups(split, (len, _BATCH_SENTENCES), (_count_characters, _BATCH_CHARACTERS))
     parts = (part for group in groups for part in _encode(group, tokenizer, tally))
-    yield from map(join_parts, iter_groups(parts, (lambda part: len(part.tokens), MAX_BATCH_TOKENS)))
+    limit = (lambda part: len(part.tokens), shards.MAX_BATCH_TOKENS)
+    yield from map(shards.join_parts, iter_groups(parts, limit))
 
 
 def _split(document: RawDocument, language: str) -> list[str]:
@@ -647,30 +528,28 @@ def _count_characters(sentences: list[str]) -> int:
     return sum(map(len, sentences))
 
 
-def _encode(documents: list[list[str]], tokenizer: Tokenizer, tally: Tally) -> Iterator[ShardPart]:
-    id_dtype = choose_id_type(tokenizer.vocab_size).to_pandas_dtype()
+def _encode(documents: list[list[str]], tokenizer: Tokenizer, tally: Counter[str]) -> Iterator[ShardPart]:
+    id_dtype = shards.choose_id_type(tokenizer.vocab_size).to_pandas_dtype()
     blocks, lengths = [np.zeros(0, id_dtype)], []
     # In blocks, since a single document may be very long: ids are large until they are packed.
     limits = (lambda _: 1, 4 * _BATCH_SENTENCES), (len, 4 * _BATCH_CHARACTERS)
     for sentences in iter_groups(chain.from_iterable(documents), *limits):
-        tally.num_characters += _count_characters(sentences)
+        tally["num_characters"] += _count_characters(sentences)
         rows = tokenizer.encode_ids(sentences)
         sizes = list(map(len, rows))
         lengths += sizes
         blocks.append(np.fromiter(chain.from_iterable(rows), dtype=id_dtype, count=sum(sizes)))
-    part = build_part(blocks, lengths, list(map(len, documents)))
-    if part.num_documents < len(documents):
-        tally.dropped["empty_documents"] += len(documents) - part.num_documents
+    part = shards.build_part(blocks, lengths, list(map(len, documents)))
+    count(tally, "empty_documents", len(documents) - part.num_documents)
     if part.num_documents:
-        tally.num_unknown += int(np.count_nonzero(part.tokens == tokenizer.unk_id))
+        tally["num_unknown"] += int(np.count_nonzero(part.tokens == tokenizer.unk_id))
         yield part
 
 
 def _write_shard(
-    task: UnitTask, name: str, first: ShardPart, parts: Iterator[ShardPart], id_type: pa.DataType
+    out: Storage, name: str, first: ShardPart, parts: Iterator[ShardPart], id_type: pa.DataType
 ) -> ShardEntry:
     """Write `first` and as many more parts as a shard may hold."""
-    out = open_storage(task.out)
     totals: Counter[str] = Counter()
 
     def take() -> Iterator[ShardPart]:
@@ -683,6 +562,6 @@ def _write_shard(
             part = next(parts, None) if totals["num_pieces"] < MAX_SHARD_TOKENS else None
 
     with writing_to(f"{out.location}/{name}", hint=_NO_SPACE_HINT), out.writing(name) as path:
-        write_parts(path, take(), id_type=id_type)
+        shards.write_parts(path, take(), id_type=id_type)
         num_bytes, sha256 = path.stat().st_size, hash_file(path)
     return ShardEntry(name=name, **totals, num_bytes=num_bytes, sha256=sha256)

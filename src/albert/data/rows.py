@@ -1,8 +1,6 @@
 """Read the rows of CSV, TSV, JSON lines, Parquet and CoNLL files, one at a time, with their line numbers.
 
-Corpora and task tables are read by the same functions. A broken row is skipped and counted in `Problems` with
-its line; a file that is not what its name says raises an error of one line. A new format is a row in
-`FORMATS`, at the end.
+A broken row is skipped and counted in `Problems`. A new format is a row in `FORMATS`, at the end.
 """
 
 import csv
@@ -17,16 +15,8 @@ from itertools import chain, groupby, islice, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
-from albert.data.storage import (
-    OPENERS,
-    PathOrUrl,
-    is_compressed,
-    is_url,
-    iter_bytes,
-    open_binary,
-    to_name,
-    to_path,
-)
+from albert.data import storage
+from albert.data.storage import PathOrUrl
 from albert.errors import FileFormatError, InputError, first_line
 from albert.files import MAX_CSV_FIELD
 
@@ -60,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The columns that a table must have, and those that are read if it has them; how to name another."""
+    """The columns that a table must have, and those that are read if it has them."""
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
@@ -68,25 +58,18 @@ class Wanted:
 
 
 class BadRow(Exception):  # noqa: N818 - not an error yet: the row may be skipped and counted
-    """A row that cannot be used: the reason, the same for all such rows, and the detail of this one.
-
-    If `is_fatal`, more than this row is wrong, and the row is never skipped silently.
-    """
+    """A row to be skipped, for a reason that other rows share; `is_fatal` if more than this row is wrong."""
 
     def __init__(self, reason: str, detail: str = "", *, is_fatal: bool = False) -> None:
         super().__init__(reason, detail)
-        self.reason = reason
-        self.detail = detail
-        self.is_fatal = is_fatal
+        self.reason, self.detail, self.is_fatal = reason, detail, is_fatal
 
 
 class Problems:
     """Skipped rows of one file, and warnings about rows that were kept.
 
-    Args:
-        path: The file, as messages name it.
-        unit: What is counted: by default lines, or the rows of Parquet.
-        is_strict: Raise at the first row that would be skipped, for files whose every row needs an answer.
+    `unit` is what is counted, by default lines, or the rows of Parquet. `is_strict` raises at the first row
+    that would be skipped, for files whose every row needs an answer.
     """
 
     def __init__(self, path: Path | str, *, unit: str = "", is_strict: bool = False) -> None:
@@ -95,17 +78,8 @@ class Problems:
         self.is_strict = is_strict
         self.skipped: Counter[str] = Counter()
         self.noted: Counter[str] = Counter()
+        self.columns: dict[str, None] = {}  # that the file has, in their order
         self._first: dict[str, str] = {}  # where a reason occurred first
-        self._columns: dict[str, None] = {}
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that the file has, in their order."""
-        return tuple(self._columns)
-
-    def find_columns(self, names: Iterable[str]) -> None:
-        """Record that the file has these columns."""
-        self._columns.update(dict.fromkeys(names))
 
     @property
     def num_skipped(self) -> int:
@@ -114,18 +88,13 @@ class Problems:
     def skip(self, bad: BadRow, *, line: int) -> None:
         """Count a row as skipped, or raise `FileFormatError`."""
         if self.is_strict or bad.is_fatal:
-            detail = f" ({bad.detail})" if bad.detail else ""
-            raise FileFormatError(
-                f"{self.path}: {self.unit} {line}: {bad.reason}{detail}; mend it, or take it out"
-            )
-        self._count(self.skipped, bad.reason, line, bad.detail)
+            reason = f"{bad.reason} ({bad.detail})" if bad.detail else bad.reason
+            raise FileFormatError(f"{self.path}: {self.unit} {line}: {reason}; fix it, or remove it")
+        self.note(bad.reason, line=line, detail=bad.detail, counts=self.skipped)
 
-    def note(self, reason: str, *, line: int, detail: str = "") -> None:
+    def note(self, reason: str, *, line: int, detail: str = "", counts: Counter[str] | None = None) -> None:
         """Count a warning about a row that is kept."""
-        self._count(self.noted, reason, line, detail)
-
-    def _count(self, counts: Counter[str], reason: str, line: int, detail: str) -> None:
-        counts[reason] += 1
+        (self.noted if counts is None else counts)[reason] += 1
         self._first.setdefault(reason, f"{self.unit} {line}{': ' * bool(detail)}{detail}")
 
     def check(self, num_good: int) -> None:
@@ -137,8 +106,7 @@ class Problems:
             reason = self.skipped.most_common(1)[0][0]
             raise FileFormatError(
                 f"{self.path}: {self.num_skipped:,} of {total:,} {self.unit}s cannot be read, and at most "
-                f"{MAX_SKIPPED_SHARE:.0%} may be left out: {reason} (first in {self._first[reason]}); mend "
-                "them, or check the file"
+                f"{MAX_SKIPPED_SHARE:.0%} may be left out: {reason} (first in {self._first[reason]})"
             )
 
     def describe(self) -> list[str]:
@@ -161,7 +129,7 @@ HasLine = TypeVar("HasLine", bound=_HasLine)
 
 
 def iter_good(rows: Iterable[HasLine], build: Callable[[HasLine], T], *, problems: Problems) -> Iterator[T]:
-    """Yield `build(row)` for each row; a row for which it raises `BadRow` is skipped and counted."""
+    """Yield `build(row)` for each row; one for which it raises `BadRow` is skipped and counted."""
     for row in rows:
         try:
             built = build(row)
@@ -194,7 +162,7 @@ class _Input:
 
 def find_format(path: PathOrUrl) -> str:
     """Return the format that a file name ends in, ignoring compression: `csv`, `tsv`, `jsonl`, …"""
-    suffixes = [suffix for suffix in to_name(path).suffixes if suffix not in OPENERS]
+    suffixes = [suffix for suffix in storage.to_name(path).suffixes if suffix not in storage.OPENERS]
     return suffixes[-1].removeprefix(".").lower() if suffixes else ""
 
 
@@ -215,36 +183,31 @@ def iter_rows(
     """
     format = format or (find_format(source) if isinstance(source, PathOrUrl) else "")
     if format not in FORMATS:
-        raise InputError(
-            f"{problems.path}: a kind of file that is not read; albert reads {', '.join(FORMATS)}"
-        )
-    return FORMATS[format].read(_Input(source, wanted, problems, start, end, decode))
+        known = ", ".join(FORMATS)
+        raise InputError(f"{problems.path}: a kind of file that is not read; albert reads {known}")
+    return FORMATS[format](_Input(source, wanted, problems, start, end, decode))
 
 
 def check_columns(found: Sequence[str], wanted: Wanted, *, problems: Problems) -> None:
     """Record the columns of a table; raise `FileFormatError` if a wanted one is missing or repeated."""
-    missing = [name for name in wanted.required if name not in found]
-    if missing:
-        raise FileFormatError(
-            f"{problems.path}: no column {', '.join(map(repr, missing))} but {', '.join(map(repr, found))}; "
-            f"{wanted.hint}"
-        )
+    if missing := ", ".join(repr(name) for name in wanted.required if name not in found):
+        columns = ", ".join(map(repr, found))
+        raise FileFormatError(f"{problems.path}: no column {missing} but {columns}; {wanted.hint}")
     twice = [name for name in (*wanted.required, *wanted.optional) if list(found).count(name) > 1]
     if twice:
         raise FileFormatError(f"{problems.path}: has the column {twice[0]!r} twice; name each column once")
-    problems.find_columns(found)
+    problems.columns |= dict.fromkeys(found)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line without its line feed, and its number, counted from 1."""
+    """A line without its line feed, and its number."""
 
     line: int
     data: bytes
 
     @property
     def raw(self) -> str:
-        """The decoded line; bytes that are not UTF-8 are lone surrogates."""
         return self.data.removesuffix(b"\r").decode("utf-8", "surrogateescape")
 
     @property
@@ -261,7 +224,7 @@ def iter_lines(
     Only line feeds end a line: Unicode has other line ends, which occur inside texts.
     """
     if isinstance(source, PathOrUrl):
-        blocks = iter_bytes(source, start=start, end=end)
+        blocks = storage.iter_bytes(source, start=start, end=end)
     else:
         read = getattr(source, "read1", source.read)  # what has arrived, without waiting for a full block
         blocks = iter(lambda: read(_STREAM_BYTES), b"")
@@ -280,7 +243,7 @@ def iter_lines(
 
 
 def _check_decoded(text: str) -> str:
-    """Return a text that was decoded with surrogateescape; raise `BadRow` if it was not UTF-8."""
+    # Bytes that are not UTF-8 are lone surrogates.
     found = None if text.isascii() else _NOT_DECODED.search(text)
     if found is not None:
         detail = f"0x{ord(found[0]) - 0xDC00:02x} behind {found.start()} characters; save it as UTF-8"
@@ -289,7 +252,6 @@ def _check_decoded(text: str) -> str:
 
 
 def _read_first(lines: Iterator[Line], problems: Problems) -> str:
-    """Return the line that names the columns."""
     first = next(lines, None)
     if first is None or not first.data:
         raise FileFormatError(f"{problems.path}: empty; its first line should name the columns")
@@ -309,15 +271,15 @@ def _iter_plain(table: _Input) -> Iterator[Row]:
     """Each line that is not blank is a text."""
     names = table.wanted.required
     if len(names) != 1:
-        raise InputError(
-            f"{table.problems.path}: a line is one text, and {', '.join(names)} are needed; give them as "
-            "columns, in JSONL or CSV"
-        )
-    table.problems.find_columns(names)
+        needed = ", ".join(names)
+        raise InputError(f"{table.problems.path}: a line is one text, and {needed} are needed; give a table")
+    table.problems.columns[names[0]] = None
     lines = (line for line in table.iter_lines() if line.data.strip())
-    return iter_good(
-        lines, lambda line: table.build_row(line.line, {names[0]: line.text}), problems=table.problems
-    )
+
+    def build(line: Line) -> Row:
+        return table.build_row(line.line, {names[0]: line.text})
+
+    return iter_good(lines, build, problems=table.problems)
 
 
 def read_tsv_header(lines: Iterator[Line], *, problems: Problems) -> list[str]:
@@ -341,13 +303,9 @@ def _iter_tsv(table: _Input) -> Iterator[Row]:
     check_columns(header, table.wanted, problems=table.problems)
     for row in iter_tsv_rows(lines, header=header, problems=table.problems):
         values = {name: _unquote(field) for name, field in row.values.items()}
-        changed = next((name for name in values if values[name] != row.values[name]), None)
-        if changed is not None:
-            table.problems.note(
-                "a field in quotes, read without them",
-                line=row.line,
-                detail=f"{quote(values[changed])} in column {changed!r}",
-            )
+        if changed := [name for name in values if values[name] != row.values[name]]:
+            detail = f"{quote(values[changed[0]])} in column {changed[0]!r}"
+            table.problems.note("a field in quotes, read without them", line=row.line, detail=detail)
         yield table.build_row(row.line, values)
 
 
@@ -408,11 +366,8 @@ def _iter_records(
             reader = csv.reader(feed(), delimiter=delimiter, strict=True)
             continue
         if len(taken) >= LONG_RECORD_LINES:
-            problems.note(
-                "a text over very many lines; is a quote missing?",
-                line=taken[0].line,
-                detail=f"it ends in line {taken[-1].line}",
-            )
+            reason = "a text over very many lines; is a quote missing?"
+            problems.note(reason, line=taken[0].line, detail=f"it ends in line {taken[-1].line}")
         if fields:
             yield taken[0].line, fields
 
@@ -433,7 +388,7 @@ def _iter_jsonl(table: _Input) -> Iterator[Row]:
                 json.dumps(record, ensure_ascii=False).encode()
             except UnicodeEncodeError as error:  # JSON can spell half a character, and UTF-8 cannot
                 half = ord(str(error.object)[error.start])
-                detail = f"\\u{half:04x} without its other half; mend the escape"
+                detail = f"\\u{half:04x} without its other half; fix the escape"
                 raise BadRow("half a character", detail) from error
         return table.build_row(line.line, record)
 
@@ -448,7 +403,7 @@ def _iter_checked(table: _Input, rows: Iterable[Row]) -> Iterator[Row]:
         if number == 0 and table.start == 0:
             check_columns(list(row.values), wanted, problems=problems)
         # Of later rows only the wanted columns are recorded: others may have any number of names.
-        problems.find_columns(name for name in wanted.optional if name in row.values)
+        problems.columns |= {name: None for name in wanted.optional if name in row.values}
         missing = [name for name in wanted.required if name not in row.values]
         if missing:
             problems.skip(BadRow(f"no {missing[0]!r}", f"it has {', '.join(row.values)}"), line=row.line)
@@ -457,10 +412,7 @@ def _iter_checked(table: _Input, rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _iter_conll(table: _Input) -> Iterator[Row]:
-    """Yield a sentence for each block of lines: the first field of a line is the word, the last its label.
-
-    Fields are separated by tabs, or else by spaces. Comments above the words are ignored and counted.
-    """
+    """Yield a sentence for each block of lines: the first field of a line is the word, the last its label."""
 
     def has_word(line: Line) -> bool:
         # A line of white space looks blank, whichever space it is.
@@ -487,26 +439,27 @@ def _iter_conll(table: _Input) -> Iterator[Row]:
 
 def _drop_comments(block: list[Line], problems: Problems) -> list[Line]:
     """Drop comments at the start of a block; if # is a word, its line has the form of the others."""
+
+    def form(line: Line) -> tuple[bool, int]:
+        return "\t" in line.raw, len(_split_fields(line.raw))
+
     marked = list(takewhile(lambda line: line.data.startswith(b"# "), block))
     others = block[len(marked) :]
-    forms = {("\t" in line.raw, len(_split_fields(line.raw))) for line in others}
-    words = []
-    for line in marked:
-        if not forms or ("\t" in line.raw, len(_split_fields(line.raw))) in forms:
-            words.append(line)
-        else:
-            problems.note("a comment, which is passed over", line=line.line, detail=quote(line.raw))
-    return words + others
+    forms = set(map(form, others or marked))
+    comments = [line for line in marked if form(line) not in forms]
+    for line in comments:
+        problems.note("a comment, which is passed over", line=line.line, detail=quote(line.raw))
+    return [line for line in block if line not in comments]
 
 
 def _split_sentence(lines: list[Line]) -> dict[str, list[str]]:
     fields = [_split_fields(line.text) for line in lines]
     words = [each[0] for each in fields]
-    if all(len(each) == 1 for each in fields):
+    unlabeled = [line.line for line, each in zip(lines, fields, strict=True) if len(each) == 1]
+    if len(unlabeled) == len(lines):
         return {"words": words}
-    for line, each in zip(lines, fields, strict=True):
-        if len(each) == 1:
-            raise BadRow("a word without a label", f"line {line.line}")
+    if unlabeled:
+        raise BadRow("a word without a label", f"line {unlabeled[0]}")
     return {"words": words, "labels": [each[-1] for each in fields]}
 
 
@@ -525,16 +478,14 @@ def open_parquet(path: PathOrUrl) -> Iterator[Any]:
 
     try:
         with ExitStack() as stack:
-            if is_compressed(path):
+            if storage.is_compressed(path):
                 content: Any = stack.enter_context(tempfile.TemporaryFile())
-                content.writelines(iter_bytes(path))
+                content.writelines(storage.iter_bytes(path))
             else:
-                content = stack.enter_context(open_binary(path)) if is_url(path) else to_path(path)
+                content = stack.enter_context(storage.open_binary(path))
             yield stack.enter_context(pq.ParquetFile(content, pre_buffer=False, buffer_size=1 << 20))
     except (pa.ArrowException, OSError) as error:
-        raise FileFormatError(
-            f"{path}: not a complete Parquet file ({first_line(error)}); download it again, or leave it out"
-        ) from error
+        raise FileFormatError(f"{path}: not a complete Parquet file ({first_line(error)})") from error
 
 
 def _iter_parquet(table: _Input) -> Iterator[Row]:
@@ -555,32 +506,20 @@ def _iter_parquet(table: _Input) -> Iterator[Row]:
             line += batch.num_rows
 
 
-@dataclass(frozen=True)
-class Format:
-    """How a format is read, whether corpora may have it, and at what a large file of it can be divided."""
-
-    read: Callable[[_Input], Iterator[Row]]
-    is_for_corpora: bool = False
-    divided_at: str = ""  # "lines", "row groups", or nothing
-
-
-FORMATS = {
-    "csv": Format(_iter_csv),
-    "tsv": Format(_iter_tsv),
-    "jsonl": Format(_iter_jsonl, is_for_corpora=True, divided_at="lines"),
-    "parquet": Format(_iter_parquet, is_for_corpora=True, divided_at="row groups"),
-    "conll": Format(_iter_conll),
-    "bio": Format(_iter_conll),
-    "txt": Format(_iter_conll),
-    "lines": Format(_iter_plain),
+FORMATS: dict[str, Callable[[_Input], Iterator[Row]]] = {
+    "csv": _iter_csv,
+    "tsv": _iter_tsv,
+    "jsonl": _iter_jsonl,
+    "parquet": _iter_parquet,
+    "conll": _iter_conll,
+    "bio": _iter_conll,
+    "txt": _iter_conll,
+    "lines": _iter_plain,
 }
 
 
 def iter_groups(items: Iterable[Item], *limits: tuple[Callable[[Item], int], int]) -> Iterator[list[Item]]:
-    """Group items until a limit is reached: a function that weighs an item, and the weight that ends a group.
-
-    The item that reaches the limit belongs to the group.
-    """
+    """Group items; the item with which the weights of a group reach one of the limits is its last."""
     group: list[Item] = []
     weights = [0] * len(limits)
     for item in items:

@@ -1,8 +1,7 @@
 """The files of a prepared corpus: shards of token ids, the vocabulary, and the manifest, written last.
 
-A shard is an Arrow IPC file, uncompressed, in bounded record batches, with one column
-`document: list<list<uint16 | uint32>>`. The nested offsets are the borders of sentences and documents. It is
-read memory-mapped, without a copy.
+A shard is an uncompressed Arrow IPC file with one column `document: list<list<uint16 | uint32>>`. The nested
+offsets are the borders of sentences and documents. It is read memory-mapped, without a copy.
 """
 
 import contextlib
@@ -20,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from albert.data.storage import LocalFolder, Storage, put_json
-from albert.errors import FileFormatError, InputError
+from albert.errors import FileFormatError, InputError, first_line
 from albert.files import atomic_path, read_json
 from albert.settings import Settings, build_settings
 from albert.text.folder import TOKENIZER_FILES, load_tokenizer, save_tokenizer
@@ -38,7 +37,6 @@ FORMAT_VERSION = 1
 COLUMN = "document"
 # About 4 MB of ids: large enough that a batch is no overhead, small enough that memory stays bounded.
 MAX_BATCH_TOKENS = 1 << 21
-_MAX_FILES = 10_240  # macOS reports no limit and grants so many
 
 
 class ShardEntry(Settings):
@@ -63,7 +61,7 @@ class SourceEntry(Settings):
 
 
 class Manifest(Settings):
-    """What a prepared corpus holds: vocabulary, shards, sources, and counts of what was dropped."""
+    """What a prepared corpus holds."""
 
     format_version: int = FORMAT_VERSION
     vocabulary: str
@@ -80,7 +78,7 @@ class Manifest(Settings):
 
 
 def read_manifest(folder: Path | Storage) -> Manifest:
-    """Read the manifest of a corpus."""
+    """Read the manifest of a corpus; raise `FileFormatError` if there is none."""
     store = LocalFolder(folder) if isinstance(folder, Path) else folder
     if store.find_size(MANIFEST_NAME) is None:
         raise FileFormatError(
@@ -91,9 +89,7 @@ def read_manifest(folder: Path | Storage) -> Manifest:
     with store.reading(MANIFEST_NAME) as path:
         manifest = build_settings(Manifest, values=read_json(path), source=source)
     if manifest.format_version != FORMAT_VERSION:
-        raise FileFormatError(
-            f"{source}: format {manifest.format_version}, and only {FORMAT_VERSION} is read; prepare it again"
-        )
+        raise FileFormatError(f"{source}: format {manifest.format_version} is not read; prepare it again")
     return manifest
 
 
@@ -125,21 +121,15 @@ def save_vocabulary(out: Storage, tokenizer: Tokenizer) -> None:
                 out.remove(name)
 
 
-def fetch_vocabulary(out: Storage, folder: Path) -> None:
-    """Copy the vocabulary's files of a corpus into a folder; by name, since not every store can list."""
+def fetch_vocabulary(out: Storage, folder: Path) -> Tokenizer:
+    """Copy the vocabulary's files of a corpus into a folder, and load them."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in TOKENIZER_FILES:
         name = f"{VOCAB_DIR}/{file}"
         if out.find_size(name) is not None:
             with out.reading(name) as path:
                 shutil.copyfile(path, folder / file)
-
-
-def load_vocabulary(out: Storage) -> Tokenizer:
-    """Load the tokenizer of a corpus."""
-    with tempfile.TemporaryDirectory(prefix="albert-") as folder:
-        fetch_vocabulary(out, Path(folder))
-        return load_tokenizer(Path(folder))
+    return load_tokenizer(folder)
 
 
 @dataclass(frozen=True)
@@ -147,8 +137,7 @@ class ShardPart:
     """One record batch: token ids end to end, and where sentences and documents begin.
 
     Sentence s is `tokens[sentence_starts[s] : sentence_starts[s + 1]]`; document d has the sentences
-    `document_starts[d]` up to `document_starts[d + 1]`. Starts have one entry more than there are things.
-    `file` is the mapped file that the arrays are views of.
+    `document_starts[d]` up to `document_starts[d + 1]`. `file` is the mapped file, if the arrays are views.
     """
 
     tokens: NDArray[np.uint16] | NDArray[np.uint32]
@@ -211,10 +200,7 @@ def find_starts(lengths: ArrayLike) -> NDArray[np.int32]:
 
 
 def build_part(blocks: Sequence[NDArray[Any]], lengths: Sequence[int], counts: Sequence[int]) -> ShardPart:
-    """Build a part from blocks of ids, the lengths of sentences, and the number of sentences per document.
-
-    Empty sentences, and documents without others, are dropped.
-    """
+    """Build a part from ids, sentence lengths, and sentences per document; what is empty is dropped."""
     sizes = np.asarray(lengths, dtype=np.int64)
     filled = np.diff(find_starts(sizes > 0)[find_starts(counts)])
     return ShardPart(np.concatenate(blocks), find_starts(sizes[sizes > 0]), find_starts(filled[filled > 0]))
@@ -226,20 +212,13 @@ def read_shard(path: Path) -> list[ShardPart]:
         with open(path, "rb") as opened:
             file = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
         reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(file)))
-        columns: list[Any] = [reader.get_batch(i).column(COLUMN) for i in range(reader.num_record_batches)]
+        columns = (reader.get_batch(i).column(COLUMN) for i in range(reader.num_record_batches))
         return [
-            ShardPart(
-                outer.values.values.to_numpy(zero_copy_only=True),
-                outer.values.offsets.to_numpy(zero_copy_only=True),
-                outer.offsets.to_numpy(zero_copy_only=True),
-                file,
-            )
-            for outer in columns
+            ShardPart(inner.values.to_numpy(), inner.offsets.to_numpy(), outer.offsets.to_numpy(), file)
+            for outer, inner in ((column, column.values) for column in columns)
         ]
     except (pa.ArrowInvalid, OSError, ValueError, KeyError, AttributeError) as error:
-        raise FileFormatError(
-            f"{path}: not a complete shard ({str(error).splitlines()[0]}); prepare the corpus again"
-        ) from error
+        raise FileFormatError(f"{path}: not a complete shard ({first_line(error)}); prepare again") from error
 
 
 def allow_open_files(num_files: int) -> None:
@@ -247,6 +226,5 @@ def allow_open_files(num_files: int) -> None:
     if resource is not None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != resource.RLIM_INFINITY and soft < num_files + 128:
-            most = hard if hard != resource.RLIM_INFINITY else _MAX_FILES
             with contextlib.suppress(OSError, ValueError):
-                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+                resource.setrlimit(resource.RLIMIT_NOFILE, (num_files + 1024, hard))

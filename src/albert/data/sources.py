@@ -1,7 +1,7 @@
 """Find the sources of text behind paths, URLs and dataset names, and read their documents.
 
-A source is surveyed first: its hash, its layout, and the positions where it can be cut into slices. The order
-of sources and the borders of slices depend on the sources alone, never on the workers.
+A source is surveyed first: its hash, its layout, and where it can be cut into slices. The order of sources
+and the borders of slices depend on the sources alone, never on the workers.
 """
 
 import hashlib
@@ -43,8 +43,7 @@ class Source:
 def find_sources(paths: Iterable[PathOrUrl], *, excluding: PathOrUrl | None = None) -> list[Source]:
     """Find the sources of files, folders (searched recursively, sorted) and `hf:NAME[@CONFIG][:SPLIT]`.
 
-    A URL is a file if its name has a suffix that is read, and a folder otherwise. What is in the folder
-    `excluding`, where the corpus is written, is not a source.
+    A URL is a folder unless its name has a suffix that is read. `excluding` is where the corpus is written.
     """
     names = [str(path) for path in paths]
     found = [source for name in names for source in _find(name) if source.kind]
@@ -64,15 +63,12 @@ def count_ignored(paths: Iterable[PathOrUrl], *, excluding: PathOrUrl | None = N
 
 
 def _is_inside(path: str, folder: PathOrUrl | None) -> bool:
-    """Whether a file is in a folder, links followed."""
     if folder is None or storage.is_url(folder) or storage.is_url(path):
         return folder is not None and path.startswith(str(folder).rstrip("/") + "/")
     return _resolve(Path(path).parent).is_relative_to(_resolve(storage.to_path(folder)))
 
 
-@cache  # folders have many files
-def _resolve(folder: Path) -> Path:
-    return folder.resolve()
+_resolve: Callable[[Path], Path] = cache(Path.resolve)  # folders have many files
 
 
 def _find(name: str) -> list[Source]:
@@ -83,15 +79,14 @@ def _find(name: str) -> list[Source]:
         name = name.rstrip("/")
         if kind := _find_kind(name):
             return [Source(storage.to_name(name).name, name, kind)]
-        found = [
-            (f"{storage.to_name(name).name}/{file}", f"{name}/{file}") for file in storage.list_files(name)
-        ]
-        if not found:
+        files = storage.list_files(name)
+        if not files:
             raise InputError(f"{name}: no such folder, or nothing in it; check the address. {_READ}")
-        return [Source(*each, _find_kind(each[1])) for each in found]
+        folder = storage.to_name(name).name
+        return [Source(f"{folder}/{file}", f"{name}/{file}", _find_kind(file)) for file in files]
     path = storage.to_path(name)
     if path.is_dir():
-        return [Source(*each, _find_kind(each[1])) for each in _iter_folder(path)]
+        return list(_iter_folder(path))
     if not path.exists():
         raise InputError(f"{name}: no such file or folder; check the path (a dataset's name begins with hf:)")
     if not (kind := _find_kind(path)):
@@ -101,13 +96,10 @@ def _find(name: str) -> list[Source]:
 
 def _find_kind(path: PathOrUrl) -> str:
     format = rows.find_format(path)
-    is_read = format == "txt" or (format in rows.FORMATS and rows.FORMATS[format].is_for_corpora)
-    return format if is_read else ""
+    return format if format in ("txt", "jsonl", "parquet") else ""
 
 
-def _iter_folder(top: Path) -> Iterator[tuple[str, str]]:
-    """Yield the name of each file, which begins with the folder's name, and its path."""
-
+def _iter_folder(top: Path) -> Iterator[Source]:
     def fail(error: OSError) -> None:
         raise InputError(f"{error.filename}: {error.strerror}; make the folder readable, or leave it out")
 
@@ -119,18 +111,16 @@ def _iter_folder(top: Path) -> Iterator[tuple[str, str]]:
         seen.add(os.path.realpath(folder))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for file in (Path(folder) / name for name in sorted(files) if not name.startswith(".")):
-            yield f"{top.resolve().name}/{file.relative_to(top).as_posix()}", str(file)
+            name = f"{top.resolve().name}/{file.relative_to(top).as_posix()}"
+            yield Source(name, str(file), _find_kind(file))
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """The key or column with the text, and whether to keep long tokens (for symbols without spaces).
-
-    What is cleaned away or skipped is added to `counts`.
-    """
+    """How to read; what is cleaned away or skipped is added to `counts`."""
 
     text_key: str = "text"
-    keeps_long_tokens: bool = False
+    keeps_long_tokens: bool = False  # for symbols without spaces
     counts: Counter[str] = field(default_factory=Counter)
 
 
@@ -156,18 +146,13 @@ def iter_documents(
     source: Source, options: ReadOptions, *, layout: str | None = None
 ) -> Iterator[RawDocument]:
     """Yield the documents of a whole source; its layout is detected unless it is given."""
-    return _iter_range(
-        source, layouts.choose_layout(layout, read_sample(source, options)), (), 0, None, options
-    )
+    chosen = layouts.choose_layout(layout, read_sample(source, options))
+    return _iter_range(SourceSurvey(source, 0, 0, "", chosen), 0, None, options)
 
 
 @dataclass(frozen=True)
 class SourceSurvey:
-    """What is known of a source before it is read.
-
-    `cuts` are the borders of its slices: bytes of a plain file, row groups of a Parquet file, rows of a
-    dataset. `skipped` is the reason why it is not read, if so.
-    """
+    """What is known of a source before it is read; `skipped` is the reason why it is not read, if so."""
 
     source: Source
     num_bytes: int
@@ -175,7 +160,7 @@ class SourceSurvey:
     sha256: str
     layout: Layout = layouts.NO_LAYOUT
     heads: tuple[str, ...] = ()
-    cuts: tuple[int, ...] = ()
+    cuts: tuple[int, ...] = ()  # the borders of its slices: bytes, row groups of Parquet, rows of a dataset
     skipped: str = ""
 
     @property
@@ -200,11 +185,11 @@ class Slice:
 
 def iter_slice(part: Slice, options: ReadOptions) -> Iterator[RawDocument]:
     """Yield the documents of a slice; raise `FileFormatError` if the file changes in the meantime."""
-    survey = part.survey
-    end = None if storage.is_compressed(survey.source.path) else part.end
-    yield from _iter_range(survey.source, survey.layout, survey.heads, part.start, end, options)
-    if measure_source(survey.source, is_fresh=True)[1] != survey.modified_ns:
-        raise FileFormatError(f"{survey.source.path}: changed while it was read; run the same command again")
+    survey, source = part.survey, part.survey.source
+    end = None if storage.is_compressed(source.path) else part.end
+    yield from _iter_range(survey, part.start, end, options)
+    if measure_source(source, is_fresh=True)[1] != survey.modified_ns:
+        raise FileFormatError(f"{source.path}: changed while it was read; run the same command again")
 
 
 @dataclass(frozen=True)
@@ -226,7 +211,11 @@ def survey_source(task: SurveyTask) -> SourceSurvey:
         num_rows, num_bytes = len(dataset), int(dataset.data.nbytes)
         sha256 = hashlib.sha256(f"{source.path}\0{dataset._fingerprint}\0{num_rows}".encode()).hexdigest()
     else:
-        sha256 = _hash_source(source.path)
+        digest = hashlib.sha256()
+        with storage.open_binary(source.path) as file:
+            while block := file.read(storage.BLOCK_BYTES):
+                digest.update(block)
+        sha256 = digest.hexdigest()
     survey = SourceSurvey(source, num_bytes, modified_ns, sha256)
     if num_bytes == 0:
         return replace(survey, skipped="empty")
@@ -236,16 +225,15 @@ def survey_source(task: SurveyTask) -> SourceSurvey:
     layout = layouts.choose_layout(task.layout, sample)
     heads = cleaning.find_running_heads(sample) if source.kind == "txt" else ()
     num_slices = max(1, min(num_bytes // task.slice_bytes, MAX_SLICES))
-    divided_at = {"txt": "lines", "dataset": "rows"}.get(source.kind) or rows.FORMATS[source.kind].divided_at
-    if storage.is_compressed(source.path) or not divided_at:
+    if storage.is_compressed(source.path):
         cuts: tuple[int, ...] = (0, num_bytes)
-    elif divided_at == "lines":
+    elif source.kind in ("txt", "jsonl"):
         is_loose = source.kind == "txt" and layout.name != "dense"
         cuts = _find_line_cuts(source.path, num_bytes, num_slices, blank=is_loose)
     else:
-        if divided_at == "row groups":
-            with rows.open_parquet(source.path) as file:
-                num_rows = int(file.num_row_groups)
+        if source.kind == "parquet":
+            with rows.open_parquet(source.path) as parquet:
+                num_rows = int(parquet.num_row_groups)
         cuts = tuple(sorted({num_rows * k // num_slices for k in range(num_slices + 1)}))
     return replace(survey, layout=layout, heads=heads, cuts=cuts)
 
@@ -262,14 +250,6 @@ def choose_slice_bytes(sources: Iterable[Source]) -> int:
 
 def _is_binary(source: Source) -> bool:
     return source.kind in ("txt", "jsonl") and cleaning.looks_binary(storage.read_head(source.path))
-
-
-def _hash_source(path: str) -> str:
-    digest = hashlib.sha256()
-    with storage.open_binary(path) as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _find_line_cuts(path: str, num_bytes: int, num_slices: int, *, blank: bool) -> tuple[int, ...]:
@@ -292,32 +272,25 @@ def read_sample(source: Source, options: ReadOptions) -> str:
     ignored, keeps = quiet.counts, quiet.keeps_long_tokens
     if source.kind == "txt":
         head = storage.read_head(source.path)
-        whole_lines = (
-            head[: head.rfind(b"\n") + 1] if len(head) == storage.HEAD_BYTES and b"\n" in head else head
-        )
-        text = cleaning.clean_bytes(whole_lines, ignored, keeps_long_tokens=keeps)
+        if len(head) == storage.HEAD_BYTES:
+            head = head[: head.rfind(b"\n") + 1] or head  # whole lines
+        text = cleaning.clean_bytes(head, ignored, keeps_long_tokens=keeps)
         return cleaning.drop_page_furniture(cleaning.drop_license(text, ignored)[0], ignored)
-    texts: list[str] = []
-    size = 0
-    for text in _iter_texts(source, 0, None, quiet):
-        texts.append(
-            cleaning.clean_text(text[: storage.HEAD_BYTES], ignored, keeps_long_tokens=keeps).strip()
-        )
-        size += len(text)
-        if size >= storage.HEAD_BYTES:
-            break
-    return "\n\n".join(texts)
+    texts = (text[: storage.HEAD_BYTES] for text in _iter_texts(source, 0, None, quiet))
+    sample = next(rows.iter_groups(texts, (len, storage.HEAD_BYTES)), [])
+    cleaned = (cleaning.clean_text(text, ignored, keeps_long_tokens=keeps).strip() for text in sample)
+    return "\n\n".join(cleaned)
 
 
 def _iter_range(
-    source: Source, layout: Layout, heads: Sequence[str], start: int, end: int | None, options: ReadOptions
+    survey: SourceSurvey, start: int, end: int | None, options: ReadOptions
 ) -> Iterator[RawDocument]:
     """Yield the cleaned documents of a source from `start` to `end`, paragraphs of bounded length."""
+    source, layout = survey.source, survey.layout
     joiner = Joiner(lambda: read_sample(source, options))
     if source.kind == "txt":
-        documents = layouts.iter_raw_documents(
-            _iter_chunks(source, heads, start, end, options), layout, joiner
-        )
+        chunks = _iter_chunks(survey, start, end, options)
+        documents = layouts.iter_raw_documents(chunks, layout, joiner)
     else:
         documents = _iter_record_documents(_iter_texts(source, start, end, options), layout, joiner, options)
     for document in documents:
@@ -330,16 +303,14 @@ def _iter_range(
             options.counts["empty_documents"] += 1
 
 
-def _iter_chunks(
-    source: Source, heads: Sequence[str], start: int, end: int | None, options: ReadOptions
-) -> Iterator[str]:
-    counts = options.counts
+def _iter_chunks(survey: SourceSurvey, start: int, end: int | None, options: ReadOptions) -> Iterator[str]:
+    counts, keeps = options.counts, options.keeps_long_tokens
     is_license: bool | None = None if start == 0 else False
-    for data in iter_line_chunks(storage.iter_bytes(source.path, start=start, end=end), counts):
-        cleaned = cleaning.clean_bytes(data, counts, keeps_long_tokens=options.keeps_long_tokens)
+    for data in iter_line_chunks(storage.iter_bytes(survey.source.path, start=start, end=end), counts):
+        cleaned = cleaning.clean_bytes(data, counts, keeps_long_tokens=keeps)
         text, is_license = cleaning.drop_license(cleaned, counts, is_license=is_license)
         # Among single characters, a line of digits is no page number.
-        yield text if options.keeps_long_tokens else cleaning.drop_page_furniture(text, counts, heads=heads)
+        yield text if keeps else cleaning.drop_page_furniture(text, counts, heads=survey.heads)
 
 
 def iter_line_chunks(blocks: Iterable[bytes], counts: Counter[str]) -> Iterator[bytes]:
@@ -393,7 +364,7 @@ def _iter_record_documents(
 
 
 class _RecordProblems(rows.Problems):
-    """Counts skipped records by the manifest's names; the first record of a file must be readable."""
+    """Counts skipped records by the manifest's names; the first record must be readable."""
 
     def __init__(self, path: str, counts: Counter[str], *, is_first: bool) -> None:
         super().__init__(path)
@@ -401,42 +372,42 @@ class _RecordProblems(rows.Problems):
 
     def skip(self, bad: rows.BadRow, *, line: int) -> None:
         if self.is_first and bad.reason in (rows.NOT_JSON, rows.NO_OBJECT):
-            raise FileFormatError(
-                f"{self.path}: line {line}: {bad.reason} ({bad.detail}); is it a .txt file?"
-            )
+            raise FileFormatError(f"{self.path}: line {line}: {bad.reason} ({bad.detail}); is it .txt?")
         has_no_text = bad.reason == rows.NO_OBJECT or bad.reason.startswith("no '")
         kind = "long_records" if bad.reason == rows.TOO_LONG else "broken_records"
         self.counts["records_without_text" if has_no_text else kind] += 1
 
 
 def _iter_texts(source: Source, start: int, end: int | None, options: ReadOptions) -> Iterator[str]:
-    """Yield the texts of records from `start` to `end`: bytes, row groups, or rows of a dataset."""
     key = options.text_key
+    wanted = rows.Wanted((key,), hint="name it with --text-key")
     problems = _RecordProblems(source.path, options.counts, is_first=start == 0)
     if source.kind == "dataset":
-        records = _iter_dataset(source, start, end, key)
+        dataset = load_dataset(source)
+        rows.check_columns(dataset.column_names, wanted, problems=problems)
+        stop = len(dataset) if end is None else end
+        blocks = (dataset[k : min(k + _DATASET_ROWS, stop)] for k in range(start, stop, _DATASET_ROWS))
+        texts: Iterator[Any] = (text for block in blocks for text in block[key])
     else:
         records = rows.iter_rows(
             source.path,
-            wanted=rows.Wanted((key,), hint="name it with --text-key"),
+            wanted=wanted,
             problems=problems,
             format=source.kind,
             start=start,
             end=end,
             decode=lambda data: cleaning.decode_bytes(data, options.counts),
         )
-    for row in records:
+        texts = (row.values[key] for row in records)
+    for text in texts:
         problems.is_first = False
-        text = row.values[key]
         if isinstance(text, str):
             yield text
         elif source.kind == "jsonl":
             options.counts["records_without_text"] += 1
         elif text is not None:
-            raise FileFormatError(
-                f"{source.name}: column {key!r} holds a {type(text).__name__}, not text; name another with "
-                "--text-key"
-            )
+            found = type(text).__name__
+            raise FileFormatError(f"{source.name}: column {key!r} holds a {found}, not text; {wanted.hint}")
 
 
 def load_dataset(source: Source) -> Any:
@@ -444,25 +415,14 @@ def load_dataset(source: Source) -> Any:
     try:
         import datasets  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
+        install = name_install("datasets")
         raise InputError(
-            f"{source.name}: needs the extra `datasets`; in the clone, run: {name_install('datasets')}"
+            f"{source.name}: needs the extra `datasets`; in the clone, run: {install}"
         ) from error
     name, _, split = source.path.partition(":")
     name, _, configuration = name.partition("@")
     try:
         return datasets.load_dataset(name, configuration or None, split=split or "train")
     except Exception as error:  # the library raises its own, the hub's and the file system's
-        raise InputError(
-            f"{source.name}: cannot be loaded ({one_line(error)[:300]}); check the name and the split"
-        ) from error
-
-
-def _iter_dataset(source: Source, start: int, end: int | None, text_key: str) -> Iterator[rows.Row]:
-    dataset = load_dataset(source)
-    if text_key not in dataset.column_names:
-        columns = ", ".join(dataset.column_names)
-        raise InputError(f"{source.name}: no column {text_key!r} but {columns}; name it with --text-key")
-    stop = len(dataset) if end is None else end
-    for first in range(start, stop, _DATASET_ROWS):
-        texts = dataset[first : min(first + _DATASET_ROWS, stop)][text_key]
-        yield from (rows.Row({text_key: text}, source.name, first + k + 1) for k, text in enumerate(texts))
+        reason = one_line(error)[:300]
+        raise InputError(f"{source.name}: cannot be loaded ({reason}); check name and split") from error

@@ -1,14 +1,13 @@
 """Open files and folders by path or URL, plain or compressed; errors name the file in one line.
 
-URLs such as s3://bucket/books go through fsspec, which is imported when the first URL is opened. An object
-store cannot rename, lock or map a file. So a remote file is written locally and then uploaded in one go, and
-read from a copy; a corpus is complete when its manifest is uploaded, last.
+URLs such as s3://bucket/books go through fsspec. An object store cannot rename, lock or map a file, so a
+remote file is written locally and then uploaded, and read from a copy.
 """
 
-import errno
 import gzip
 import hashlib
 import lzma
+import os
 import re
 import shutil
 import sys
@@ -31,8 +30,8 @@ BLOCK_BYTES = 1 << 20
 HEAD_BYTES = 200_000  # enough to tell text from binary and to detect the layout
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(://|::)")
 _LOCAL = ("file://", "local://")
-# Keys by which file systems report that a file changed, the best first. Only one is used: S3 gives the time
-# of change to the millisecond in a listing, and to the second for a single file.
+# Keys by which file systems report that a file changed, the best first. Only one is used: S3 reports other
+# times in a listing than for a single file.
 _VERSION_KEYS = (
     "ETag", "etag", "generation", "md5Hash", "Content-MD5", "LastModified", "last_modified", "Last-Modified",
     "updated", "modified", "mtime", "created",
@@ -62,7 +61,7 @@ def open_remote(url: str, *, is_fresh: bool = False) -> Iterator[tuple[Any, str]
 
     `is_fresh` skips fsspec's cache, to see what other processes wrote.
     """
-    import fsspec
+    import fsspec  # here: paths need none
 
     try:
         system, path = fsspec.core.url_to_fs(url)
@@ -72,44 +71,28 @@ def open_remote(url: str, *, is_fresh: bool = False) -> Iterator[tuple[Any, str]
     except AlbertError:
         raise
     except ImportError as error:
-        raise InputError(
-            f"{url}: needs a package that is not installed ({first_line(error)}); install it on every "
-            "machine that reads or writes there"
-        ) from error
+        raise InputError(f"{url}: needs a package that is not installed ({first_line(error)})") from error
     except FileNotFoundError as error:
         raise FileFormatError(f"{url}: no such file, folder or bucket; check the address") from error
     except Exception as error:  # whatever a file system's library raises
-        hint = "check the address, the credentials and the network, and run the same command again"
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            hint = "free space on this machine's disk"
-        if isinstance(error, ValueError):
-            hint = "use s3://, gs:// or another protocol that fsspec knows, or a path"
         raise FileFormatError(
-            f"{url}: cannot be opened ({type(error).__name__}: {first_line(error)}); {hint}"
-        ) from error
-
-
-@contextmanager
-def file_errors(path: PathOrUrl) -> Iterator[None]:
-    """Raise the errors of a local file that is missing or cannot be read as a `FileFormatError`."""
-    try:
-        yield
-    except OSError as error:
-        raise FileFormatError(
-            f"{path}: {error.strerror or error}; make it readable, or leave it out"
+            f"{url}: cannot be opened ({type(error).__name__}: {first_line(error)}); check the address, the "
+            "credentials and the network, and run the same command again"
         ) from error
 
 
 @contextmanager
 def open_binary(path: PathOrUrl) -> Iterator[BinaryIO]:
     """Open a local or remote file for reading, without decompressing it."""
-    if not is_url(path):
-        with file_errors(path):
-            opened = to_path(path).open("rb")
-        with opened as file:
+    if is_url(path):
+        with open_remote(str(path)) as (system, remote), system.open(remote, "rb") as file:
             yield file
         return
-    with open_remote(str(path)) as (system, remote), system.open(remote, "rb") as file:
+    try:
+        file = to_path(path).open("rb")
+    except OSError as error:
+        raise FileFormatError(f"{path}: {error.strerror}; make it readable, or leave it out") from error
+    with file:
         yield file
 
 
@@ -119,49 +102,36 @@ def _open_zstd(file: BinaryIO) -> Any:
     return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
 
 
-OPENERS: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": gzip.open, ".zst": _open_zstd, ".xz": lzma.open,
-}  # fmt: skip
+OPENERS: dict[str, Callable[[BinaryIO], Any]] = {".gz": gzip.open, ".zst": _open_zstd, ".xz": lzma.open}
 
 
 def is_compressed(path: PathOrUrl) -> bool:
-    """Whether the file name has the suffix of a compressed file."""
+    """Whether the file name says so."""
     return to_name(path).suffix in OPENERS
 
 
 def iter_bytes(
     path: PathOrUrl, *, start: int = 0, end: int | None = None, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[bytes]:
-    """Yield the decompressed content in blocks, from byte `start` to `end`.
-
-    Only an uncompressed file can be read from the middle.
-    """
+    """Yield the decompressed content in blocks, from byte `start` (of an uncompressed file) to `end`."""
     left = sys.maxsize if end is None else end - start
     opener = OPENERS.get(to_name(path).suffix)
-    with (
-        open_binary(path) as file,
-        _damage_errors(path),
-        opener(file) if opener else nullcontext(file) as stream,
-    ):
-        if start:
-            stream.seek(start)
-        while left > 0 and (block := stream.read(min(block_bytes, left))):
-            left -= len(block)
-            yield block
-
-
-@contextmanager
-def _damage_errors(path: PathOrUrl) -> Iterator[None]:
-    try:
-        yield
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        if not is_compressed(path) or (isinstance(error, OSError) and error.errno is not None):
-            raise
-        # gzip and pyarrow raise an OSError without a number for damaged data.
-        raise FileFormatError(
-            f"{path}: its compressed data is damaged or cut short ({first_line(error)}); download it again, "
-            "or leave it out"
-        ) from error
+    with open_binary(path) as file:
+        try:
+            with opener(file) if opener else nullcontext(file) as stream:
+                if start:
+                    stream.seek(start)
+                while left > 0 and (block := stream.read(min(block_bytes, left))):
+                    left -= len(block)
+                    yield block
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            # gzip and pyarrow raise an OSError without a number for damaged data.
+            if opener is None or (isinstance(error, OSError) and error.errno is not None):
+                raise
+            raise FileFormatError(
+                f"{path}: its compressed data is damaged or cut short ({first_line(error)}); download it "
+                "again, or leave it out"
+            ) from error
 
 
 def read_head(path: PathOrUrl, *, num_bytes: int = HEAD_BYTES) -> bytes:
@@ -177,15 +147,13 @@ def read_head(path: PathOrUrl, *, num_bytes: int = HEAD_BYTES) -> bytes:
 def measure(path: PathOrUrl, *, is_fresh: bool = False) -> tuple[int, int]:
     """Return a file's size, and a number that changes when the file does; `is_fresh` skips fsspec's cache."""
     if not is_url(path):
-        with file_errors(path):
-            status = to_path(path).stat()
+        with open_binary(path) as file:
+            status = os.fstat(file.fileno())
         return status.st_size, status.st_mtime_ns
     with open_remote(str(path), is_fresh=is_fresh) as (system, remote):
         info = system.info(remote)
         if info.get("size") is None:
-            raise FileFormatError(
-                f"{path}: its server does not report its size; download it, and give the path"
-            )
+            raise FileFormatError(f"{path}: its server reports no size; download it, and give the path")
     version = next((str(info[key]) for key in _VERSION_KEYS if info.get(key)), "")
     return int(info["size"]), int.from_bytes(hashlib.sha256(version.encode()).digest()[:7], "big")
 
@@ -210,12 +178,10 @@ class LocalFolder:
 
     @property
     def location(self) -> str:
-        """The path, by which any process opens the folder."""
         return str(self.path)
 
     @property
     def lock_path(self) -> Path:
-        """The file whose lock keeps other processes of this machine out."""
         return self.path / "lock"
 
     def below(self, name: str) -> "LocalFolder":
@@ -235,7 +201,6 @@ class LocalFolder:
         return path.stat().st_size if path.is_file() else None
 
     def has_content(self, name: str, *, num_bytes: int, sha256: str) -> bool:
-        """Whether a file exists and has this content."""
         return self.find_size(name) == num_bytes and hash_file(self.path / name) == sha256
 
     def list_names(self) -> list[str]:
@@ -298,10 +263,7 @@ class RemoteFolder:
         return None if info["type"] == "directory" else int(info["size"] or 0)
 
     def has_content(self, name: str, *, num_bytes: int, sha256: str) -> bool:
-        """Check the size only: reading all bytes back would cost as much as preparing the corpus again.
-
-        Whoever opens the corpus checks every byte.
-        """
+        """Check the size only; whoever opens the corpus checks every byte."""
         return self.find_size(name) == num_bytes
 
     def list_names(self) -> list[str]:
@@ -337,7 +299,7 @@ def open_storage(location: PathOrUrl) -> Storage:
 
 
 def put_json(store: Storage, name: str, value: Any) -> None:
-    """Write a value as JSON."""
+    """Write a JSON file."""
     with store.writing(name) as path:
         path.write_text(format_json(value), encoding="utf-8")
 

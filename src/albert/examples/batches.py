@@ -3,10 +3,8 @@
 Shapes: T tokens, B sequences, M masked positions.
 """
 
-import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,17 +14,11 @@ from typing import Any
 import numpy as np
 
 from albert.data.corpus import Corpus
+from albert.data.engines import exit_with_parent
 from albert.data.shards import reject_other_vocabulary
 from albert.errors import InputError
-from albert.examples.masking import (
-    NO_SPANS,
-    Spans,
-    TokenTable,
-    build_token_table,
-    draw_spans,
-    expand_ranges,
-    replace_tokens,
-)
+from albert.examples import masking
+from albert.examples.masking import NO_SPANS, Spans, TokenTable, expand_ranges
 from albert.examples.pairs import Pairs, Ranges, build_pairs
 from albert.examples.randomness import ExampleOrder, Ints, Keys, Stream, below, derive, seed_key, share_step
 from albert.examples.settings import ExampleSettings
@@ -43,11 +35,7 @@ _PREFETCHED_STEPS = 4  # by each worker
 
 @dataclass(frozen=True)
 class PretrainingBatch:
-    """B masked sequences laid end to end, with their targets.
-
-    `labels_B` is 1 for a swapped (sop) or random (nsp) second segment. The counts of both objectives are
-    lengths: `len(masked_M)` tokens and, if `has_labels`, `len(lengths)` pairs.
-    """
+    """B masked sequences laid end to end, with their targets."""
 
     ids_T: Ints
     positions_T: Ints
@@ -55,13 +43,13 @@ class PretrainingBatch:
     lengths: Ints
     masked_M: Ints
     targets_M: Ints
-    labels_B: Ints
+    labels_B: Ints  # 1 for a swapped (sop) or random (nsp) second segment
     has_labels: bool
     spans: Spans
     num_dropped: int = 0
 
     def select(self, rows: Ints) -> "PretrainingBatch":
-        """Return the sequences of these indices, in that order, as a batch of their own, without spans."""
+        """Return the sequences of these indices, in that order, as a batch without spans."""
         starts = np.cumsum(self.lengths) - self.lengths
         tokens = expand_ranges(starts[rows], self.lengths[rows])
         new_position = np.full(len(self.ids_T), -1, dtype=np.int64)
@@ -93,11 +81,7 @@ class ExampleSource:
 
     @property
     def num_examples(self) -> int:
-        """The examples of an epoch: as many as their length fits into the corpus.
-
-        Windows begin at sentences and stay inside documents, so an epoch has some text twice and some not
-        at all (docs/corpora.md); the next epoch's jitter moves them.
-        """
+        """The examples of an epoch: as many as their length fits into the corpus (see docs/corpora.md)."""
         return max(1, self.corpus.num_tokens // self.settings.target_tokens)
 
     @property
@@ -117,10 +101,9 @@ class ExampleSource:
     def build_step(
         self, step: int, *, batch_size: int, max_tokens: int | None = None, rank: int = 0, world_size: int = 1
     ) -> list[PretrainingBatch]:
-        """Build the examples of one step; two batches if an epoch ends inside it.
+        """Build the examples of one step, of several processes each an equal share of the same examples.
 
-        `max_tokens` cuts them into micro-batches of about that size. Of several processes each builds an
-        equal share of the same examples, in the order of ranks.
+        `max_tokens` cuts them into micro-batches of about that size.
         """
         parts = self.order.step(step, batch_size=batch_size)
         shares = share_step(parts, rank=rank, world_size=world_size)
@@ -143,7 +126,7 @@ def build_source(
             f"{corpus.name}: one document, and objective nsp takes every second segment from another; "
             "use objective=sop, or separate documents by blank lines"
         )
-    return ExampleSource(corpus, build_token_table(tokenizer), settings, seed)
+    return ExampleSource(corpus, masking.build_token_table(tokenizer), settings, seed)
 
 
 def build_batch(
@@ -162,12 +145,12 @@ def build_batch(
     row_length = np.stack([first.length, second.length], axis=1).ravel()
     row_keys = np.stack([derive(keys, 1), derive(keys, 2)], axis=1).ravel()
     row_start = np.minimum(row_start, len(ids_T))  # an absent second segment begins nowhere
-    spans = draw_spans(table.begins_word[ids_T], row_start, row_length, row_keys, settings)
+    spans = masking.draw_spans(table.begins_word[ids_T], row_start, row_length, row_keys, settings)
     masked_M = spans.positions
     targets_M = ids_T[masked_M]
     example = np.repeat(np.arange(len(lengths)), lengths)[masked_M]
     mask_keys = derive(keys[example], positions_T[masked_M])
-    ids_T[masked_M] = replace_tokens(ids_T, masked_M, mask_keys, table, settings)
+    ids_T[masked_M] = masking.replace_tokens(ids_T, masked_M, mask_keys, table, settings)
     return PretrainingBatch(
         ids_T=ids_T,
         positions_T=positions_T,
@@ -197,25 +180,14 @@ def _gather_ids(
 
 
 def build_placeholder(table: TokenTable, *, has_labels: bool) -> PretrainingBatch:
-    """Build one sequence of a single masked token: for a process that has no examples of its own."""
-    return PretrainingBatch(
-        ids_T=np.array([table.cls_id, table.mask_id, table.sep_id]),
-        positions_T=np.arange(3),
-        segments_T=np.zeros(3, dtype=np.int64),
-        lengths=np.array([3]),
-        masked_M=np.array([1]),
-        targets_M=np.array([table.sep_id]),
-        labels_B=np.array([0]),
-        has_labels=has_labels,
-        spans=NO_SPANS,
-    )
+    """Build one masked token, for a process that has no examples of its own."""
+    ids_T, zeros = np.array([table.cls_id, table.mask_id, table.sep_id]), np.zeros(3, dtype=np.int64)
+    tokens, masked = (ids_T, np.arange(3), zeros, np.array([3])), (np.array([1]), ids_T[2:])
+    return PretrainingBatch(*tokens, *masked, zeros[:1], has_labels, NO_SPANS)
 
 
 def cut_batch(batch: PretrainingBatch, *, max_tokens: int) -> list[PretrainingBatch]:
-    """Cut a batch into as few equal shares as keep each near `max_tokens`, in order of length.
-
-    There is no padding to save; but equal lengths lie together, and a share fits into the caches.
-    """
+    """Cut a batch into as few equal shares as keep each near `max_tokens`, in order of length."""
     if not len(batch.lengths):
         return []
     order = np.argsort(batch.lengths, kind="stable")
@@ -239,8 +211,7 @@ def iter_steps(
 ) -> Iterator[list[PretrainingBatch]]:
     """Yield the batches of steps [first_step, first_step + num_steps), built ahead by worker processes.
 
-    They are the same with any number of workers, which end with the iteration. Prefetched batches are no
-    state: a run resumes from the step that was consumed. The other arguments are those of `build_step`.
+    They are the same with any number of workers. The other arguments are those of `build_step`.
     """
     from torch.utils.data import DataLoader  # here: showing an example needs no torch
 
@@ -248,7 +219,6 @@ def iter_steps(
     loader: DataLoader[list[PretrainingBatch]] = DataLoader(
         steps,
         batch_size=None,
-        shuffle=False,
         num_workers=num_workers,
         prefetch_factor=_PREFETCHED_STEPS if num_workers else None,
         collate_fn=partial(  # runs in the workers
@@ -273,13 +243,7 @@ def _start_worker(worker: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     # A killed main process does not end its workers, which would wait for a full pipe forever.
-    threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
-
-
-def _exit_with_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
+    threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
 @dataclass(frozen=True)
@@ -293,7 +257,7 @@ class TokenView:
 
 @dataclass(frozen=True)
 class ExampleView:
-    """One example: both segments, token by token, and what its label means."""
+    """One example, decoded."""
 
     number: int
     epoch: int
@@ -313,10 +277,7 @@ def describe_example(
         raise InputError(f"example {number} does not exist; an epoch has 0 to {source.num_examples - 1}")
     batch = source.build(np.array([number]), epoch=epoch)
     if not len(batch.lengths):
-        raise InputError(
-            f"example {number} is dropped: its document is a single sentence, and the objective "
-            f"{source.settings.objective} needs two; choose another"
-        )
+        raise InputError(f"example {number} is dropped: its document is a single sentence; choose another")
     originals, span_of = batch.ids_T.copy(), np.zeros_like(batch.ids_T)
     originals[batch.masked_M] = batch.targets_M
     num_tokens = batch.spans.end - batch.spans.start

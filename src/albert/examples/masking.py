@@ -17,21 +17,17 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TokenTable:
-    """What masking needs to know of a vocabulary.
+    """What masking needs to know of a vocabulary."""
 
-    `begins_word` is true for ids of tokens that begin a word; `ordinary` lists the ids that may replace
-    another: no special token.
-    """
-
-    begins_word: Flags
-    ordinary: Ints
+    begins_word: Flags  # by token id
+    ordinary: Ints  # the ids that may replace another: no special token
     cls_id: int
     sep_id: int
     mask_id: int
 
 
 def build_token_table(tokenizer: Tokenizer) -> TokenTable:
-    """Collect what masking needs to know of a vocabulary."""
+    """Build the table of a vocabulary."""
     ids = range(tokenizer.vocab_size)
     return TokenTable(
         begins_word=np.array([tokenizer.begins_word(i) for i in ids]),
@@ -52,7 +48,6 @@ class Spans:
 
     @property
     def positions(self) -> Ints:
-        """Every position to predict, in order."""
         return expand_ranges(self.start, self.end - self.start)
 
 
@@ -60,7 +55,7 @@ NO_SPANS = Spans(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 
 
 def expand_ranges(starts: Ints, lengths: Ints) -> Ints:
-    """Return the integers of all ranges [start, start + length), one range after another."""
+    """Return the integers of all ranges [start, start + length)."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
 
@@ -70,8 +65,8 @@ def draw_spans(
 ) -> Spans:
     """Draw spans of n whole words, p(n) ∝ 1/n, that hold `mask_share` of the tokens on average.
 
-    The number of spans and their lengths are drawn first and positioned afterwards, at least one word apart.
-    Filling a budget span by span, as is usual, would favor short spans at the end of it.
+    Their number and lengths are drawn first and positioned afterwards, at least one word apart: filling a
+    budget span by span, as is usual, would favor short spans at the end of it.
     """
     is_ngram = settings.masking == "ngram"
     num_words, first_word, word_start = _find_words(begins_word_T, row_start, row_length, is_ngram)
@@ -102,8 +97,7 @@ def draw_spans(
 
 def _find_words(
     begins_word_T: Flags, row_start: Ints, row_length: Ints, is_ngram: bool
-) -> tuple[Ints, Ints, Ints]:
-    """Return the number of words in each row, the index of its first word, and where every word starts."""
+) -> tuple[Ints, Ints, Ints]:  # words in each row, the index of its first, and where every word starts
     is_start = np.zeros(len(begins_word_T) + 1, dtype=bool)
     inside = expand_ranges(row_start, row_length)
     is_start[inside] = begins_word_T[inside] if is_ngram else True
@@ -127,8 +121,7 @@ def _count_edge_tokens(
 
 def _draw_lengths(
     num_words: Ints, num_tokens: Ints, edge_tokens: Ints, keys: Keys, settings: ExampleSettings
-) -> tuple[Ints, Ints]:
-    """Draw the row and the number of words of each span, rows in order."""
+) -> tuple[Ints, Ints]:  # the row and the number of words of each span
     longest = settings.max_ngram if settings.masking == "ngram" else 1
     sizes = np.arange(1, longest + 1)
     chances = (1 / sizes) / (1 / sizes).sum()

@@ -1,11 +1,11 @@
 """Find pairs of segments in a corpus: sentence order (SOP), next sentence (NSP), or plain.
 
 An example begins at the sentence that holds a given token of the corpus. Its window is a range of sentences
-of one document, found by arithmetic on offsets that the corpus has anyway, so nothing is written down and
-memory does not grow with the corpus. The window is split into two segments at a random sentence.
+of one document, found by arithmetic on the offsets of the corpus, and split at a random sentence.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ _NOT_FOUND = np.iinfo(np.int64).max
 _LAST_RESORT = 1 << 40
 
 
-@dataclass(frozen=True)
-class Ranges:
+class Ranges(NamedTuple):
     """Runs of tokens: those of `part` from `start` up to `end`."""
 
     part: Ints
@@ -32,34 +31,29 @@ class Ranges:
         return self.end - self.start
 
     def take(self, index: Ints) -> "Ranges":
-        return Ranges(self.part[index], self.start[index], self.end[index])
+        return Ranges(*(column[index] for column in self))
 
     def choose(self, other: "Ranges", where: NDArray[np.bool_]) -> "Ranges":
         """Take the other's runs where the condition holds, these elsewhere."""
-        return Ranges(
-            np.where(where, other.part, self.part),
-            np.where(where, other.start, self.start),
-            np.where(where, other.end, self.end),
-        )
+        return Ranges(*(np.where(where, theirs, mine) for mine, theirs in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """First and second segment in the order in which the model reads them, and their labels.
-
-    `label` is 1 for a swapped pair (sop) or a random second segment (nsp). `is_valid` is false where a
-    document is a single sentence and the objective needs two: such an example is dropped.
-    """
+    """First and second segment in the order in which the model reads them, and their labels."""
 
     first: Ranges
     second: Ranges
-    label: Ints
-    is_valid: NDArray[np.bool_]
+    label: Ints  # 1 for a swapped pair (sop) or a random second segment (nsp)
+    is_valid: NDArray[np.bool_]  # false for a single sentence where the objective needs two: it is dropped
 
 
 def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSettings) -> Pairs:
     """Split windows around the given tokens at a random sentence, cut them to length, swap or replace."""
-    targets = _draw_targets(keys, settings)
+    # How many tokens both segments may have together; 10% of the examples are short on purpose.
+    is_short = uniform(derive(keys, Stream.SHORT)) < settings.short_share
+    short = 2 + below(derive(keys, Stream.SHORT_LENGTH), settings.target_tokens - 1)
+    targets = np.where(is_short, short, settings.target_tokens)
     # Single sentences: a window of one, which takes in its neighbor.
     wanted = np.ones_like(targets) if settings.unit == "sentences" else targets
     is_backward = uniform(derive(keys, Stream.DIRECTION)) < 0.5
@@ -85,14 +79,6 @@ def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSe
     return Pairs(first, second, label, is_valid)
 
 
-def _draw_targets(keys: Keys, settings: ExampleSettings) -> Ints:
-    """Draw how many tokens both segments may have together; 10% of the examples are short on purpose."""
-    full = settings.target_tokens
-    is_short = uniform(derive(keys, Stream.SHORT)) < settings.short_share
-    short = 2 + below(derive(keys, Stream.SHORT_LENGTH), full - 1)
-    return np.where(is_short, short, full)
-
-
 @dataclass(frozen=True)
 class Windows:
     """For each example: its part of the corpus, its document's sentences, and those of its window."""
@@ -113,11 +99,10 @@ def grow_windows(
 ) -> Windows:
     """Take sentences from the one that holds a token on, or back from it, up to `targets` tokens.
 
-    `positions` count tokens through the whole corpus. Where the document ends before that, the window takes
-    in sentences on its other side: a document that is shorter than the target is taken whole. A window of one
-    sentence takes in a neighbor, if its document has one. Half of the windows grow backwards, so that neither
-    their first sentence nor their last is always the one that was found by a token: such sentences are longer
-    than others, which would give the order away.
+    Where the document ends before that, the window takes in sentences on its other side; a window of one
+    sentence takes in a neighbor. Half of the windows grow backwards, so that neither their first sentence nor
+    their last is always the one that was found by a token: such sentences are longer than others, which would
+    give the order away.
     """
     parts = np.searchsorted(corpus.starts, positions, side="right") - 1
     low, high, start, end = np.empty((4, len(positions)), dtype=np.int64)
@@ -146,12 +131,10 @@ def grow_windows(
 
 
 def _grow_on(starts: NDArray[np.int32], first: Ints, targets: Ints) -> Ints:
-    """Find the end of windows that begin with these sentences and hold their targets."""
     return np.searchsorted(starts, starts[first] + targets, side="left")
 
 
 def _grow_back(starts: NDArray[np.int32], end: Ints, targets: Ints) -> Ints:
-    """Find the first sentence of windows that end before these and hold their targets."""
     return np.searchsorted(starts, starts[end] - targets, side="right") - 1
 
 
@@ -177,10 +160,9 @@ def _draw_other_document(
 ) -> tuple[Ranges, NDArray[np.bool_]]:
     """Draw the end of another document's window, as long as the true second segment; and whether one exists.
 
-    Nothing but their content may tell random segments from true ones. So they are second segments of windows
-    that grew as the true ones did, and begin and end where those do; and a pair that is full stays full, a
-    short one as short: `true` are the tokens of the true segment, `available` those that a full pair has left
-    for it. Of those tried, the nearest to that length is taken.
+    Nothing but their content may tell random segments from true ones. So their windows grow as the true ones
+    did, and a pair that is full stays full, a short one as short: `true` are the tokens of the true segment,
+    `available` those that a full pair has left for it. Of those tried, the nearest to that length is taken.
     """
     is_full = true >= available
     targets = np.maximum(np.minimum(true, available), 1)
@@ -208,22 +190,15 @@ def _draw_other_document(
         miss = np.where(is_full[left] & (excess > 0), 0, np.abs(excess))
         miss += np.where(other.num_sentences < 2, _LAST_RESORT, 0)  # all of a document: no second segment
         is_better = is_other & (miss < misses[left])
-        better = left[is_better]
-        for mine, theirs in zip(
-            (chosen.part, chosen.start, chosen.end),
-            (candidate.part, candidate.start, candidate.end),
-            strict=True,
-        ):
-            mine[better] = theirs[is_better]
-        misses[better] = miss[is_better]
+        for mine, theirs in zip((*chosen, misses), (*candidate, miss), strict=True):
+            mine[left[is_better]] = theirs[is_better]
     return chosen, misses < _NOT_FOUND
 
 
 def _split_off_ends(corpus: Corpus, windows: Windows, *, targets: Ints, is_full: NDArray[np.bool_]) -> Ints:
     """Find the first sentences of segments that end where the windows do and hold `targets` tokens.
 
-    None begins a document, unless that is a single sentence. Where `is_full`, a segment has its target or
-    more, if its document has it; elsewhere it is as near to it as whole sentences come.
+    Where `is_full`, a segment has its target or more; elsewhere it is as near to it as whole sentences come.
     """
     first = windows.end - 1
     for number in np.unique(windows.part):

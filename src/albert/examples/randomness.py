@@ -1,7 +1,7 @@
 """Random numbers and permutations by key: (seed, epoch, example, stream, counter).
 
 There is no generator with a state, so any machine makes any example in any order. The mixing function is that
-of SplitMix64, which passes the usual tests of randomness; all arithmetic wraps at 64 bits, as numpy's does.
+of SplitMix64; all arithmetic wraps at 64 bits.
 """
 
 from dataclasses import dataclass
@@ -9,8 +9,6 @@ from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
-
-from albert.errors import InputError
 
 Keys = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -82,12 +80,6 @@ class ExampleOrder:
     num_examples: int
     seed: int
 
-    def __post_init__(self) -> None:
-        if self.num_examples < 1:
-            raise InputError(
-                "the data is too small for a single example; prepare more text, or choose shorter sequences"
-            )
-
     def numbers(self, positions: Ints, *, epoch: int) -> Ints:
         """Return the examples at these positions of the epoch."""
         half = np.uint64(max(1, ((self.num_examples - 1).bit_length() + 1) // 2))
@@ -111,7 +103,7 @@ class ExampleOrder:
 
 
 def share_step(parts: list[tuple[int, Ints]], *, rank: int, world_size: int) -> list[tuple[int, Ints]]:
-    """Return the share of one process in the examples of a step; shares differ by at most one example."""
+    """Return the share of one process in the examples of a step."""
     total = sum(len(numbers) for _, numbers in parts)
     first, last = rank * total // world_size, (rank + 1) * total // world_size
     shares, start = [], 0

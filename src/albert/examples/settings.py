@@ -13,11 +13,10 @@ PAIR_OBJECTIVES = tuple(name for name in get_args(Objective) if name != "none")
 
 
 class ExampleSettings(Settings):
-    """The settings of pretraining examples.
+    """The settings of pretraining examples; the defaults are the paper's.
 
-    The defaults are the paper's: segments, sentence order, n-gram masking of 15%. `max_length` counts [CLS]
-    and both [SEP]. `objective` none makes ordered pairs without a sentence label, so that an ablation differs
-    in nothing but the loss. `unit` sentences pairs two neighboring sentences, as was done before segments.
+    `max_length` counts [CLS] and both [SEP]. `objective` none makes ordered pairs without a label, so
+    that an ablation differs in nothing but the loss. `unit` sentences pairs two neighboring sentences.
     """
 
     max_length: Annotated[int, Field(ge=8, le=65_536)] = 512
@@ -34,10 +33,7 @@ class ExampleSettings(Settings):
     def _check_shares(self) -> "ExampleSettings":
         total = self.replace_with_mask + self.replace_with_random
         if total > 1.0 + 1e-9:
-            raise ValueError(
-                f"replace_with_mask {self.replace_with_mask} and replace_with_random "
-                f"{self.replace_with_random} are {total:.3g} together; at most 1"
-            )
+            raise ValueError(f"replace_with_mask and replace_with_random are {total:.3g} together; at most 1")
         return self
 
     @property
@@ -47,5 +43,4 @@ class ExampleSettings(Settings):
 
     @property
     def target_tokens(self) -> int:
-        """Tokens of both segments together: what the three special tokens leave."""
-        return self.max_length - 3
+        return self.max_length - 3  # without [CLS] and both [SEP]
