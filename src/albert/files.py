@@ -32,11 +32,8 @@ _held: set[TextIO] = set()  # the lock files of this process
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to; it is renamed to `path` when the block ends without an error.
-
-    The content is synced before it is renamed: a crash leaves the old file or the new one.
-    """
-    with _naming(path):
+    """Yield a temporary path beside `path`; without an error it is synced and renamed to `path`."""
+    with writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
@@ -44,7 +41,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     try:
         with _naming(path, aside=aside):
             yield aside
-        with _naming(path):
+        with writing_to(path):
             aside.chmod(0o666 & ~_umask())  # mkstemp makes files that only the owner can read
             sync(aside)
             os.replace(aside, path)
@@ -83,14 +80,14 @@ def atomic_dir(path: Path) -> Iterator[Path]:
             f"{given}: the current directory is in this folder, which would be replaced; run this from "
             "outside, or choose another path"
         )
-    with _naming(given):
+    with writing_to(given):
         path.parent.mkdir(parents=True, exist_ok=True)
         parent = path if is_filled else path.parent
         aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=parent))
     try:
         with _naming(given, aside=aside):
             yield aside
-        with _naming(given):
+        with writing_to(given):
             aside.chmod(0o777 & ~_umask())
             for file in aside.rglob("*"):
                 if file.is_file():  # some libraries write files that only the owner can read
@@ -107,58 +104,48 @@ def atomic_dir(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _naming(path: Path, *, aside: Path | None = None) -> Iterator[None]:
-    """Raise a WriteError with the path of the user instead of the OSError of a temporary file.
-
-    With `aside`, only errors of writing there are replaced: the block may read other files.
-    """
+def _naming(path: Path, *, aside: Path) -> Iterator[None]:
+    """Raise a WriteError about `path` for errors of writing to `aside`; the block may read other files."""
     try:
         yield
     except OSError as error:
         failed = None if error.filename is None else Path(os.fsdecode(error.filename))
-        is_full = failed is None and error.errno in NO_SPACE
-        if aside is not None and not is_full and not (failed is not None and failed.is_relative_to(aside)):
-            raise
-        # A file is in the way of a folder; the system says only that it exists.
-        number = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
-        reason = os.strerror(number) if number is not None else error.strerror or str(error)
-        raise WriteError(number, reason, str(path)) from error
+        if error.errno in NO_SPACE if failed is None else failed.is_relative_to(aside):
+            with writing_to(path):
+                raise
+        raise
 
 
 @contextmanager
-def writing_to(path: Path | str, *, hint: str) -> Iterator[None]:
+def writing_to(path: Path | str, *, hint: str | None = None) -> Iterator[None]:
     """Raise a WriteError about `path`, with a `hint`, for any OSError in the block."""
     try:
         yield
     except OSError as error:
-        reason = first_line(OSError(error.strerror or str(error)))
-        raise WriteError(error.errno, reason, str(path), hint=hint) from error
+        # A file is in the way of a folder; the system says only that it exists.
+        number = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
+        reason = os.strerror(number) if number is not None else first_line(error)
+        raise WriteError(number, reason, str(path), hint=hint) from error
 
 
 def _replace_dir(new: Path, path: Path) -> None:
-    """Rename `new` to `path`, in one step where the system can; remove the old folder afterwards."""
+    """Rename `new` to `path`, in one step where the system can (Linux), and remove the old folder."""
     if not path.exists():
         os.replace(new, path)
-    elif not _exchange(new, path):  # after an exchange the old folder is at `new` and is removed there
-        # A crash between the two renames leaves the old folder under a hidden name.
-        old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-        try:
-            os.replace(path, old)
-        except OSError:
-            old.rmdir()
-            raise
-        os.replace(new, path)
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap the names of two folders in one step and return True, where the system can (Linux)."""
-    libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-    rename = getattr(libc, "renameat2", None)
-    if rename is None:
-        return False
+        return
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
     here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return int(rename(here, os.fsencode(one), here, os.fsencode(other), swap)) == 0
+    if rename is not None and rename(here, os.fsencode(new), here, os.fsencode(path), swap) == 0:
+        return  # the old folder is at `new` and is removed there
+    # A crash between the two renames leaves the old folder under a hidden name.
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+    try:
+        os.replace(path, old)
+    except OSError:
+        old.rmdir()
+        raise
+    os.replace(new, path)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def require_folder(path: Path, *, hint: str = "choose another --out") -> list[str]:
@@ -213,21 +200,16 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def hold(path: Path, *, busy: str | None) -> Iterator[None]:
-    """Hold a lock on `path` while the block lasts; the lock ends with the process.
-
-    If another process holds it, raise an InputError with the message `busy`, or wait if `busy` is None.
-    """
+    """Lock `path` while the block lasts; if another process holds it, raise `busy`, or wait if it is None."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         if fcntl is not None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX if busy is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                if busy is not None and error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                    raise InputError(busy) from error
-                raise InputError(
-                    f"{path}: cannot be locked ({error.strerror}); use a file system that supports locks"
-                ) from error
+                is_busy = busy is not None and error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+                reason = f"{path}: cannot be locked ({error.strerror}); use a file system that supports locks"
+                raise InputError(busy if is_busy else reason) from error
             _close_locks_in_children()
         _held.add(file)
         try:
@@ -249,21 +231,15 @@ def is_held(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # no permission to open it
-        return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)  # not if there is no permission to open it
     return False
 
 
 def _umask() -> int:
-    try:
-        with open("/proc/self/status", encoding="ascii") as file:
-            return int(next(line for line in file if line.startswith("Umask:")).split()[1], 8)
-    except (OSError, StopIteration):  # not on Linux: os.umask can only be read by setting it
-        current = os.umask(0)
-        os.umask(current)
-        return current
+    current = os.umask(0o077)  # it can only be read by setting it
+    os.umask(current)
+    return current
 
 
 def write_text(path: Path, text: str) -> None:

@@ -17,11 +17,9 @@ class Reporter(Protocol):
 class NullReporter:
     """A reporter that prints nothing."""
 
-    def say(self, text: str) -> None:
-        """Do nothing."""
+    def say(self, text: str) -> None: ...
 
-    def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
-        """Do nothing."""
+    def show(self, stage: str, message: str, *, fraction: float | None = None) -> None: ...
 
 
 def format_seconds(seconds: float) -> str:

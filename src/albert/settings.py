@@ -25,7 +25,6 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants")
 
     def to_yaml(self) -> str:
-        """Format the settings as YAML that `build_settings` reads back to an equal object."""
         values = self.model_dump(mode="json")
         return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
@@ -85,10 +84,7 @@ def build_settings(
     overrides: Iterable[str] = (),
     source: str = "settings",
 ) -> S:
-    """Check `values`, changed by the `a.b=c` overrides, and return them as `cls`.
-
-    `source` names where the values come from in an error.
-    """
+    """Check `values`, changed by the `a.b=c` overrides; `source` names where they come from in an error."""
     try:
         merged = apply_overrides(values or {}, overrides)
         # Strict by JSON's rules: a list may become a tuple and a string a path, but "12" is not a number.
@@ -169,7 +165,6 @@ def _explain(cls: type[BaseModel], detail: Any) -> str:
 
 
 def _known_keys(cls: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
-    """List the fields of the settings class at `path` below `cls`."""
     for part in path:
         field = cls.model_fields.get(str(part))
         # An index of a list or a key of a table is not a field: the class stays.
@@ -178,7 +173,6 @@ def _known_keys(cls: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
 
 
 def _iter_sections(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the settings classes in an annotation such as `list[Section] | None`."""
     if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):

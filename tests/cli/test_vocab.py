@@ -12,15 +12,15 @@ from transformers import AutoTokenizer
 
 from albert.text.folder import load_tokenizer
 from tests.conftest import read_tree
-from tests.text.conftest import LINES
+from tests.text.conftest import LINES, TEXT
 
 
 @pytest.fixture
 def corpus(tmp_path):
     folder = tmp_path / "corpus"
     folder.mkdir()
-    (folder / "a.txt").write_text("\n".join(LINES * 5), encoding="utf-8-sig")
-    (folder / "b.txt").write_text("\r\n".join(LINES * 5), encoding="utf-8")
+    (folder / "a.txt").write_text("\n".join(TEXT[:50]), encoding="utf-8-sig")
+    (folder / "b.txt").write_text("\r\n".join(TEXT[50:]), encoding="utf-8")
     return folder
 
 

@@ -8,7 +8,7 @@ from albert.model.albert_model import AlbertModel, build_model
 from albert.model.blocks import AttentionBlock, FeedForwardBlock, attend_with_probabilities
 from albert.model.config import build_preset
 from albert.model.encoder import Embeddings
-from albert.model.heads import ClassificationHead, PairHead
+from albert.model.heads import ClassificationHead
 from albert.model.tokens import Tokens, build_layout
 
 RATE = 0.25
@@ -109,7 +109,7 @@ def test_before_a_classifier():
 
 
 def test_not_before_sentence_order():
-    head = PairHead(DROPPED).train()
+    head = build_model(DROPPED, heads={"sop": None}).head("sop").train()
     x = torch.randn(5, WIDTH)
     assert torch.equal(head(x), head.eval()(x))
 

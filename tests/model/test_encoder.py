@@ -73,7 +73,7 @@ def test_left_padding_is_dropped_and_a_batch_wider_than_the_positions_rejected(m
     ids = torch.tensor([[0, 0, 5, 6], [7, 8, 9, 4]])
     tokens = Tokens.from_padded(ids, ids != 0, torch.zeros_like(ids))
     assert tokens.positions_T.tolist() == [2, 3, 0, 1, 2, 3]  # as `transformers` counts them
-    with pytest.raises(InputError, match="600 tokens wide.*512"):
+    with pytest.raises(InputError, match="600 tokens.*512"):
         PaddedModel(model)(torch.ones(1, 600, dtype=torch.long))
 
 
@@ -194,7 +194,6 @@ def test_one_seed_is_one_model_and_weights_stay_within_two_deviations():
     ("values", "said"),
     [
         ({"input_ids": torch.ones(4, dtype=torch.long)}, r"input_ids have the shape \(4,\)"),
-        ({"input_ids": torch.ones(1, 4)}, r"input_ids .*torch\.float32"),
         ({"input_ids": torch.full((1, 4), 10**6)}, "input_ids must be from 0 to 99, not 1000000"),
         ({"attention_mask": torch.ones(1, 3)}, r"attention_mask \(1, 3\)"),
         ({"token_type_ids": torch.full((1, 4), -1)}, "token_type_ids must be from 0 to 1, not -1"),

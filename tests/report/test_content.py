@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert.report.content import Cell, Chart, Column, Page, Section, Series, Table
+from albert.report.content import Cell, Page, Section, Table
 
 
 def make_page(*names):
@@ -16,17 +16,6 @@ def test_names_are_file_names_and_unique():
             make_page(name)
     with pytest.raises(AssertionError, match="duplicate names"):
         make_page("scores", "Scores")  # one file on many systems
-
-
-def test_lengths_agree():
-    with pytest.raises(AssertionError, match="row length"):
-        Table("t", [Column("a"), Column("b")], [[Cell("1")]])
-    with pytest.raises(AssertionError, match="lengths differ"):
-        Series("s", [1, 2], [1.0])
-    with pytest.raises(AssertionError, match="one end"):
-        Series("s", [1], [1.0], lows=[0.5])
-    with pytest.raises(AssertionError, match="x without name"):
-        Chart("c", "", "", "", [Series("s", [1, 2], [1.0, 2.0])], kind="points", x_names=["one", "two"])
 
 
 def test_a_number_is_formatted_or_missing():

@@ -25,6 +25,8 @@ LINES = [
     "A letter came, then 2, then 12, and after that none at all.",
     "the children walked to the school and the dog walked with them to the gate",
 ]
+# A hundred different lines: training a vocabulary removes copies.
+TEXT = [f"Number {i}: {line}" for i in range(10) for line in LINES]
 
 _PIECES = """
 [PAD] [UNK] [CLS] [SEP] [MASK] the ship left harbour in 1990 , . " ' ( ) - and nobody on ##s ##ed ##ing wave

@@ -110,7 +110,7 @@ def test_published_vocabulary_on_real_lines(published_path, real_lines):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda model: b"", "without tokens"),
+        (lambda model: b"", "not a SentencePiece model"),
         (lambda model: b"not a model", "not a SentencePiece model"),
         (lambda model: train_model(LINES, control_symbols=["[CLS]", "[SEP]"]), r"has no \[MASK\]"),
         (lambda model: train_model(LINES, pad_id=-1), "has no <pad>"),

@@ -74,19 +74,7 @@ class Predictor:
     def fill_mask(
         self, texts: Iterable[str], *, top: int = 5, depth: int | None = None
     ) -> list[list[list[Candidate]]]:
-        """Predict the tokens of each `[MASK]`.
-
-        Args:
-            texts: Texts with at least one `[MASK]` each.
-            top: The number of candidates.
-            depth: The number of layers.
-
-        Returns:
-            For each text and each `[MASK]` in it, the `top` most probable tokens, the best first.
-
-        Raises:
-            InputError: If a text has no `[MASK]`, or `top` exceeds the vocabulary.
-        """
+        """Predict the `top` most probable tokens, best first, for each text and each `[MASK]` in it."""
         self.model.head("mlm")
         texts = _as_texts(texts)
         if not 1 <= top <= self.tokenizer.vocab_size:
@@ -113,18 +101,7 @@ class Predictor:
     def sentence_order(
         self, pairs: Iterable[tuple[str, str]], *, depth: int | None = None
     ) -> list[OrderAnswer]:
-        """Predict the probability that the first text of each pair comes before the second.
-
-        Args:
-            pairs: Pairs of consecutive texts.
-            depth: The number of layers.
-
-        Returns:
-            A probability for each pair.
-
-        Raises:
-            InputError: If an item is not a pair of texts, or the model has no sop head.
-        """
+        """Predict the probability that the first text of each pair comes before the second."""
         head = self.model.head("sop")
         checked = [_as_texts(pair) for pair in pairs]
         for number, pair in enumerate(checked, start=1):
@@ -146,19 +123,13 @@ class Predictor:
         is_normalised: bool | None = None,
         depth: int | None = None,
     ) -> NDArray[np.float32]:
-        """Compute a vector for each text.
+        """Compute a vector for each text, as an array [texts, hidden_size].
 
         Args:
             texts: The texts.
             pooling: mean (of the tokens), cls or pooler; by default that of the model's folder, or mean.
             is_normalised: Whether to scale vectors to length 1; by default as in the model's folder, or no.
             depth: The number of layers.
-
-        Returns:
-            An array [texts, hidden_size].
-
-        Raises:
-            InputError: If a text is too long.
         """
         chosen = self.default_pooling if pooling is None else pooling
         if chosen not in get_args(Pooling):
@@ -209,7 +180,6 @@ class Predictor:
         return self.tokenizer.build_sequence(first, second)
 
     def _frame_text(self, encoding: Encoding) -> InputSequence:
-        """Build the input of a text to embed."""
         return self._frame(encoding)
 
     def _run(
@@ -257,10 +227,7 @@ def _as_texts(texts: Iterable[str]) -> list[str]:
 
 
 def iter_batches(lengths: Sequence[int], *, max_tokens: int) -> Iterator[list[int]]:
-    """Yield indices, shortest sequences first, at most `max_tokens` tokens together.
-
-    A sequence longer than the budget gets a batch of its own.
-    """
+    """Yield indices, shortest sequences first, at most `max_tokens` tokens (or one sequence) together."""
     batch: list[int] = []
     total = 0
     for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):

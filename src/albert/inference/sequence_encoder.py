@@ -4,7 +4,7 @@ Shapes: T tokens, B sequences, L longest sequence, D hidden width.
 """
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,18 +29,6 @@ def load_encoder(
 
     >>> encoder = albert.load_encoder("folder")
     >>> first, second = encoder([[2, 17, 45, 3], [2, 9, 3]])  # lists of ids in, [length, hidden_size] out
-
-    Args:
-        source: Folder, run, released name or hub name of the model.
-        device: auto, cpu, cuda, cuda:N or mps.
-        revision: Branch, tag or commit on the hub.
-
-    Returns:
-        The encoder as a torch module.
-
-    Raises:
-        InputError: If the model or the device is not found.
-        FileFormatError: If the folder cannot be read.
     """
     pretrained = load_model(source, heads={}, revision=revision, device=select_device(device))
     return SequenceEncoder(pretrained.model).eval()
@@ -54,19 +42,7 @@ class SequenceEncoder(nn.Module):
         self.model = model
 
     def forward(self, ids: Rows, *, segments: Rows | None = None, depth: int | None = None) -> list[Tensor]:
-        """Encode sequences of ids.
-
-        Args:
-            ids: A list, tensor or array of ids for each sequence.
-            segments: The segments of the ids, 0 by default.
-            depth: The number of layers, as in `Predictor`.
-
-        Returns:
-            The last hidden states, one tensor [length, hidden_size] for each sequence.
-
-        Raises:
-            InputError: If an id is unknown or a sequence too long.
-        """
+        """Return the last hidden states [length, hidden_size] of each sequence of ids."""
         config = self.model.config
         tokens = Tokens.from_lists(
             _read_rows(ids, size=config.vocab_size, name="ids"),
@@ -77,19 +53,15 @@ class SequenceEncoder(nn.Module):
 
 
 def _read_rows(rows: Rows, *, size: int, name: str) -> list[list[int]]:
-    """Return rows of integers below `size` as lists."""
     lists = []
     for number, row in enumerate(rows, start=1):
         values = row.tolist() if hasattr(row, "tolist") else row
-        if not isinstance(values, Sequence) or isinstance(values, str):
-            raise InputError(f"{name} must be a list of lists of integers; item {number} is {values!r}")
         try:
             numbers = [operator.index(value) for value in values]
         except TypeError as error:
-            raise InputError(f"{name} must be integers; sequence {number} has others ({error})") from error
-        if numbers and not 0 <= min(numbers) <= max(numbers) < size:
-            wrong = next(value for value in numbers if not 0 <= value < size)
-            raise InputError(f"{name} must be from 0 to {size - 1}; sequence {number} has {wrong}")
+            raise InputError(f"{name} must be lists of integers; item {number} is {values!r}") from error
+        if wrong := [value for value in numbers if not 0 <= value < size]:
+            raise InputError(f"{name} must be from 0 to {size - 1}; sequence {number} has {wrong[0]}")
         lists.append(numbers)
     return lists
 
@@ -115,19 +87,7 @@ class PaddedModel(nn.Module):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
     ) -> PaddedOutput:
-        """Encode a padded batch.
-
-        Args:
-            input_ids: Token ids [B, L].
-            attention_mask: 1 at real tokens; all by default.
-            token_type_ids: The segments; 0 by default.
-
-        Returns:
-            The hidden states [B, L, D] and, if the model has a pooler, the pooled vectors [B, D].
-
-        Raises:
-            InputError: If shapes differ, or an id or a length exceeds the model's limits.
-        """
+        """Encode ids [B, L]; the mask is 1 at real tokens, all by default, and segments are 0 by default."""
         config = self.model.config
         mask_BL = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         segments_BL = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
@@ -137,21 +97,13 @@ class PaddedModel(nn.Module):
                     f"input_ids have the shape {tuple(input_ids.shape)} and {name} {tuple(values.shape)}; "
                     "both must be [sequences, tokens]"
                 )
-        if input_ids.shape[1] > config.max_position_embeddings:
-            raise InputError(
-                f"a padded batch is {input_ids.shape[1]} tokens wide, more than "
-                f"max_position_embeddings={config.max_position_embeddings}; shorten it"
-            )
         tokens = Tokens.from_padded(input_ids, mask_BL, segments_BL)
         for name, values_T, size in (
             ("input_ids", tokens.ids_T, config.vocab_size),
             ("token_type_ids", tokens.segments_T, config.type_vocab_size),
         ):
-            if values_T.is_floating_point() or values_T.dtype == torch.bool:
-                raise InputError(f"{name} are of type {values_T.dtype}; convert them to torch.long")
-            least, most = (int(value) for value in values_T.aminmax())
-            if least < 0 or most >= size:
-                raise InputError(f"{name} must be from 0 to {size - 1}, not {least if least < 0 else most}")
+            if wrong := values_T[(values_T < 0) | (values_T >= size)].tolist():
+                raise InputError(f"{name} must be from 0 to {size - 1}, not {wrong[0]}")
         last_TD = self.model(tokens).last_TD
         padded_BLD = last_TD.new_zeros(*input_ids.shape, last_TD.shape[1])
         padded_BLD = padded_BLD.masked_scatter(mask_BL.bool().unsqueeze(-1), last_TD)

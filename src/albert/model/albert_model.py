@@ -5,6 +5,7 @@ Shapes: T tokens, P of them, B sequences, M masked positions, D hidden width, V 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,25 +13,14 @@ from torch import Tensor, nn
 from albert.errors import InputError
 from albert.model.config import ModelConfig
 from albert.model.encoder import Encoder, EncoderOutput
-from albert.model.heads import (
-    BeamSpanHead,
-    ChoiceHead,
-    ClassificationHead,
-    ExitHeads,
-    MaskedLMHead,
-    PairHead,
-    SpanHead,
-)
+from albert.model.heads import BeamSpanHead, ClassificationHead, ExitHeads, MaskedLMHead, SpanHead
 from albert.model.initialization import init_weights
 from albert.model.tokens import Tokens
 
 
 @dataclass(frozen=True)
 class HeadType:
-    """How a head is built, its number of outputs (None: chosen by the user), and whether it uses the pooler.
-
-    `counted` is the tensor with a row for each output.
-    """
+    """How a head is built; `num_outputs` None is chosen by the user; `counted` has a row for each output."""
 
     build: Callable[[ModelConfig, int], nn.Module]
     num_outputs: int | None
@@ -38,16 +28,20 @@ class HeadType:
     counted: str = "linear.weight"
 
 
+def _build_pair_head(config: ModelConfig, num_labels: int) -> nn.Module:
+    return ClassificationHead(config, num_labels, dropout=0.0)
+
+
 HEADS: dict[str, HeadType] = {
     "mlm": HeadType(lambda config, _: MaskedLMHead(config), 1, is_pooled=False),
-    "sop": HeadType(lambda config, _: PairHead(config), 2, is_pooled=True),
-    "nsp": HeadType(lambda config, _: PairHead(config), 2, is_pooled=True),
+    "sop": HeadType(_build_pair_head, 2, is_pooled=True),
+    "nsp": HeadType(_build_pair_head, 2, is_pooled=True),
     "classification": HeadType(ClassificationHead, None, is_pooled=True),
     "exits": HeadType(ExitHeads, None, is_pooled=True, counted="0.linear.weight"),
     "token_classification": HeadType(ClassificationHead, None, is_pooled=False),
     "span": HeadType(lambda config, _: SpanHead(config), 2, is_pooled=False),
     "beam_span": HeadType(lambda config, _: BeamSpanHead(config), 2, is_pooled=False),
-    "choice": HeadType(lambda config, _: ChoiceHead(config), 1, is_pooled=True),
+    "choice": HeadType(ClassificationHead, 1, is_pooled=True),
 }
 # Heads by name, with the number of outputs if it is chosen: {"mlm": None, "classification": 3}.
 Heads = Mapping[str, int | None]
@@ -63,36 +57,20 @@ class AlbertModel(nn.Module):
         if has_pooler is None:
             has_pooler = any(HEADS[check_head(name)].is_pooled for name in heads)
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if has_pooler else None
-        self.heads = nn.ModuleDict(
-            {
-                name: HEADS[check_head(name)].build(config, resolve_outputs(name, count))
-                for name, count in heads.items()
-            }
-        )
+        self.heads = nn.ModuleDict()
+        for name, given in heads.items():
+            count = HEADS[check_head(name)].num_outputs or given
+            if count is None or count < 1:
+                raise InputError(f"the {name} head needs a number of labels of at least 1, not {count}")
+            self.heads[name] = HEADS[name].build(config, count)
 
     @property
     def device(self) -> torch.device:
         return self.encoder.embeddings.word.weight.device
 
-    def forward(
-        self,
-        tokens: Tokens,
-        *,
-        depth: int | None = None,
-        with_hidden_states: bool = False,
-        with_attentions: bool = False,
-        indices_P: Tensor | None = None,
-        first_only: bool = False,
-    ) -> EncoderOutput:
-        """Run the encoder, as in `Encoder.forward`; heads are applied to its output."""
-        output: EncoderOutput = self.encoder(
-            tokens,
-            depth=depth,
-            with_hidden_states=with_hidden_states,
-            with_attentions=with_attentions,
-            indices_P=indices_P,
-            first_only=first_only,
-        )
+    def forward(self, tokens: Tokens, **options: Any) -> EncoderOutput:
+        """Run the encoder with the options of `Encoder.forward`; heads are applied to its output."""
+        output: EncoderOutput = self.encoder(tokens, **options)
         return output
 
     def pool(self, last_TD: Tensor, tokens: Tokens) -> Tensor:
@@ -100,13 +78,11 @@ class AlbertModel(nn.Module):
         return self.pool_first(last_TD[tokens.first_B])
 
     def pool_first(self, first_BD: Tensor) -> Tensor:
-        """Pool from the hidden states of the first tokens."""
         if self.pooler is None:
             raise InputError("this model has no pooler; load it with a head that needs one, such as sop")
         return torch.tanh(self.pooler(first_BD))
 
     def head(self, name: str) -> nn.Module:
-        """Return a head by name; raise an InputError if the model does not have it."""
         if name not in self.heads:
             raise InputError(
                 f"this model has no {name} head; it has {', '.join(self.heads) or 'none'}. "
@@ -121,20 +97,10 @@ class AlbertModel(nn.Module):
 
 
 def check_head(name: str) -> str:
-    """Return the name if there is such a head; raise an InputError otherwise."""
+    """Return the name of a known head."""
     if name not in HEADS:
         raise InputError(f"unknown head {name!r}; there are {', '.join(HEADS)}")
     return name
-
-
-def resolve_outputs(name: str, count: int | None) -> int:
-    """Return the number of outputs of a head: fixed by its type, or `count`."""
-    fixed = HEADS[check_head(name)].num_outputs
-    if fixed is not None:
-        return fixed
-    if count is None or count < 1:
-        raise InputError(f"the {name} head needs a number of labels of at least 1, not {count}")
-    return count
 
 
 def build_model(

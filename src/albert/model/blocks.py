@@ -33,8 +33,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
 def gelu_tanh_in_place(x: Tensor) -> Tensor:
     """Overwrite x by x·σ(2√(2/π)(x + 0.044715·x³)), in parts that fit into the cache.
 
-    On CPUs without gradients this makes the feed-forward block 6% faster: most have no fast tanh, and no copy
-    is made. With gradients torch's own kernel was faster (docs/log.md).
+    On CPUs without gradients this makes the feed-forward block 6% faster than torch's kernel (docs/log.md).
     """
     for part in x.view(-1).split(_CHUNK):
         gate = part * part
@@ -74,10 +73,7 @@ class AttentionBlock(nn.Module):
         probabilities: list[list[Tensor]] | None = None,
         wanted: Wanted | None = None,
     ) -> Tensor:
-        """Attend within each sequence, and compute the output for the `wanted` tokens only.
-
-        If a list is given, the attention probabilities are appended to it.
-        """
+        """Attend within each sequence; `probabilities` receives those of the attention."""
         if wanted is not None and wanted.is_first and probabilities is None and self._has_plain_maps:
             return self._attend_first(x_TD, layout, wanted.indices_P)
         heads = (x_TD.shape[0], self.num_heads, -1)
@@ -95,7 +91,6 @@ class AttentionBlock(nn.Module):
 
     @property
     def _has_plain_maps(self) -> bool:
-        """Whether keys and values are plain linear maps, not adapters that have to be called."""
         return type(self.key) is nn.Linear and type(self.value) is nn.Linear
 
     def _attend_first(self, x_TD: Tensor, layout: Layout, first_B: Tensor) -> Tensor:
@@ -213,18 +208,11 @@ def attend_with_probabilities(
 
 
 def _fits_varlen_kernel(query_TNH: Tensor) -> bool:
-    """Whether flash attention over ragged sequences can be used (never run on a GPU so far).
-
-    It needs half precision, Ampere or later and head widths in multiples of 8 up to 256. Its gradients are
-    not deterministic.
-    """
+    """Whether flash attention over ragged sequences can be used (never run on a GPU so far)."""
     width = query_TNH.shape[-1]
-    return (
-        query_TNH.dtype in (torch.float16, torch.bfloat16)
-        and width % 8 == 0
-        and width <= 256
-        and torch.cuda.get_device_capability(query_TNH.device) >= (8, 0)
-    )
+    is_half = query_TNH.dtype in (torch.float16, torch.bfloat16)
+    is_ampere = torch.cuda.get_device_capability(query_TNH.device) >= (8, 0)
+    return is_half and is_ampere and width % 8 == 0 and width <= 256
 
 
 def _attend_varlen(query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, layout: Layout) -> Tensor:

@@ -59,10 +59,8 @@ class ModelConfig(Settings):
                 f"{self.num_attention_heads}"
             )
         if self.num_hidden_groups > self.num_hidden_layers:
-            raise ValueError(
-                f"num_hidden_groups {self.num_hidden_groups} exceeds num_hidden_layers "
-                f"{self.num_hidden_layers}; each group needs at least one layer"
-            )
+            counts = f"num_hidden_groups {self.num_hidden_groups} exceeds num_hidden_layers"
+            raise ValueError(f"{counts} {self.num_hidden_layers}; each group needs at least one layer")
         if self.sharing == "none" and self.num_hidden_groups > 1:
             raise ValueError(
                 f"num_hidden_groups {self.num_hidden_groups} with sharing=none: groups share their "
@@ -107,10 +105,9 @@ Layer = tuple[BlockIds, ...]
 
 
 def build_sharing_table(config: ModelConfig) -> tuple[Layer, ...]:
-    """Build one row per layer; a row holds `inner_group_num` pairs of blocks that run one after another.
+    """Build one row per layer, of `inner_group_num` pairs of blocks that run one after another.
 
-    Cross-layer parameter sharing (paper, section 3.1): all parameters, only those of attention, only those of
-    the feed-forward blocks, or none. `num_hidden_groups` groups of consecutive layers share separately.
+    Cross-layer parameter sharing (paper, section 3.1); groups of consecutive layers share separately.
     """
     inner = config.inner_group_num
     rows = []
@@ -118,9 +115,8 @@ def build_sharing_table(config: ModelConfig) -> tuple[Layer, ...]:
         group = layer * config.num_hidden_groups // config.num_hidden_layers
         owner_of_attention = group if config.sharing in ("all", "attention") else layer
         owner_of_ffn = group if config.sharing in ("all", "ffn") else layer
-        rows.append(
-            tuple(BlockIds(owner_of_attention * inner + i, owner_of_ffn * inner + i) for i in range(inner))
-        )
+        first = BlockIds(owner_of_attention * inner, owner_of_ffn * inner)
+        rows.append(tuple(BlockIds(first.attention + i, first.ffn + i) for i in range(inner)))
     return tuple(rows)
 
 
@@ -134,10 +130,7 @@ def count_blocks(config: ModelConfig) -> BlockIds:
 
 
 def select_layers(table: tuple[Layer, ...], *, depth: int | None, is_fully_shared: bool) -> tuple[Layer, ...]:
-    """Select the rows of a forward pass through `depth` layers.
-
-    More layers than the model has are possible only if every layer is the same block.
-    """
+    """Select the rows of `depth` layers; only a model that is the same block throughout can run deeper."""
     if depth is None:
         return table
     if not 1 <= depth <= MAX_DEPTH:
@@ -154,17 +147,12 @@ def select_layers(table: tuple[Layer, ...], *, depth: int | None, is_fully_share
 
 @dataclass(frozen=True)
 class Initialization:
-    """How the initialization differs from the published one.
-
-    `has_waves` makes the position embeddings sinusoidal; `num_matching_heads` heads of each block attend to
-    the same word.
-    """
+    """Sinusoidal positions (`has_waves`), and heads of each block that attend to the same word."""
 
     has_waves: bool = False
     num_matching_heads: int = 0
 
     def apply(self, model: "AlbertModel") -> None:
-        """Change the initial weights of a model."""
         from albert.model.initialization import WordMatching, init_sinusoidal
 
         if self.has_waves:
@@ -219,12 +207,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "nano": {**_albert(6, 256, 4), "vocab_size": 8_000},
 }
 # The paper's own names mean its own models: those with dropout.
-ALIASES: dict[str, str] = {
-    "albert-base": "albert-base-v1",
-    "albert-large": "albert-large-v1",
-    "albert-xlarge": "albert-xlarge-v1",
-    "albert-xxlarge": "albert-xxlarge-v1",
-}
+ALIASES = {name.removesuffix("-v1"): name for name in PRESETS if name.endswith("-v1")}
 
 
 def build_preset(name: str, *, overrides: Iterable[str] = ()) -> ModelConfig:
@@ -232,12 +215,8 @@ def build_preset(name: str, *, overrides: Iterable[str] = ()) -> ModelConfig:
     known = {**PRESETS, **ALIASES}
     if name not in known:
         raise InputError(f"unknown preset {name!r}; {suggest(name, known)}")
-    return build_settings(
-        ModelConfig,
-        values=PRESETS[ALIASES.get(name, name)],
-        overrides=overrides,
-        source=f"preset {name}",
-    )
+    values = PRESETS[ALIASES.get(name, name)]
+    return build_settings(ModelConfig, values=values, overrides=overrides, source=f"preset {name}")
 
 
 PRETRAINING_HEADS = ("mlm", "sop")
@@ -256,7 +235,6 @@ class ParameterCount:
 
     @property
     def encoder(self) -> int:
-        """Everything up to the last hidden state."""
         return self.embeddings + self.embedding_map + self.attention + self.ffn
 
     @property

@@ -70,7 +70,6 @@ class _Remaining:
         return _Remaining(x_TD, layout, self.indices[is_kept], self.num_same[is_kept], logits_SK)
 
     def compare(self, logits_SK: Tensor, agree: Agreement) -> Bools:
-        """Find the sequences for which a layer agrees with the layer before it."""
         if self.logits_SK is None:
             return np.full(len(logits_SK), False)
         same: Bools = agree(self.logits_SK, logits_SK).cpu().numpy()
@@ -80,10 +79,7 @@ class _Remaining:
 def classify_with_exits(
     model: AlbertModel, tokens: Tokens, *, patience: int, agree: Agreement, depth: int | None = None
 ) -> EarlyExitOutput:
-    """Classify each sequence as soon as a layer agrees with the `patience` layers before it.
-
-    If that never happens, the last layer decides (of `depth`, or of all).
-    """
+    """Classify each sequence as soon as `patience` layers before it agree with a layer, or after the last."""
     if patience < 1:
         raise InputError(f"patience is {patience}; it must be at least 1")
     encoder = model.encoder

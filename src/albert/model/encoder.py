@@ -18,11 +18,7 @@ from albert.model.tokens import Layout, Tokens, Wanted, build_layout, opaque
 
 @dataclass(frozen=True)
 class EncoderOutput:
-    """Hidden states and attention probabilities, in the order of the batch.
-
-    `hidden_states` holds the embeddings and then the state after each layer. `attentions` has an entry for
-    each step (layers × inner blocks), with a tensor [heads, length, length] for each sequence.
-    """
+    """`hidden_states` starts with the embeddings; `attentions` are by block and by sequence."""
 
     last_TD: Tensor
     hidden_states: tuple[Tensor, ...] | None = None
@@ -46,7 +42,6 @@ class Embeddings(nn.Module):
         self.dropout = config.hidden_dropout_prob
 
     def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor) -> Tensor:
-        """Embed the tokens; raise an InputError for two segments if the model has only one."""
         if self.segment.num_embeddings == 1 and bool(segments_T.any()):
             raise InputError("this model has type_vocab_size 1 and does not support pairs of texts")
         x_TE = self.word(ids_T) + self.segment(segments_T) + self.position(positions_T)
@@ -115,7 +110,6 @@ class Encoder(nn.Module):
 
     @opaque
     def lay_out(self, tokens: Tokens) -> Layout:
-        """Compute the layout of a batch; raise an InputError if a sequence is too long."""
         longest, limit = max(tokens.lengths), self.config.max_position_embeddings
         if longest > limit:
             raise InputError(
@@ -125,7 +119,6 @@ class Encoder(nn.Module):
         return build_layout(tokens.lengths, tokens.ids_T.device)
 
     def embed(self, tokens: Tokens, layout: Layout) -> Tensor:
-        """Embed the tokens, in the computed order."""
         x_TD: Tensor = self.embeddings(
             layout.sort(tokens.ids_T), layout.sort(tokens.segments_T), layout.sort(tokens.positions_T)
         )
@@ -163,7 +156,6 @@ class Encoder(nn.Module):
 
 
 def _unsort_sequences(layers: list[list[Tensor]], lengths: tuple[int, ...]) -> tuple[tuple[Tensor, ...], ...]:
-    """Move the tensors of each sequence from the computed order to the order of the batch."""
     if build_layout(lengths).order_T is None:
         return tuple(tuple(layer) for layer in layers)
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])  # stable, as the layout's

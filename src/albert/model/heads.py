@@ -28,62 +28,37 @@ class MaskedLMHead(nn.Module):
         self.activation = ACTIVATIONS[config.hidden_act]
 
     def forward(self, x_MD: Tensor, words_VE: Tensor) -> Tensor:
-        """Compute logits over the vocabulary; `words_VE` is the table of the embeddings (tied)."""
         x_ME = self.norm(self.activation(self.dense(x_MD)))
         return F.linear(x_ME, words_VE, self.bias)
 
 
-def _apply_exactly(linear: nn.Linear, x_BD: Tensor) -> Tensor:
-    """Apply a map in the precision of its weights even under autocast: 8 bits would cause ties."""
-    with torch.autocast(x_BD.device.type, enabled=False):
-        logits_BK: Tensor = linear(x_BD.to(linear.weight.dtype))
-    return logits_BK
+class ClassificationHead(nn.Module):
+    """Labels of pooled sequences or of tokens; for K = 1 a number. `dropout` is None for that of the config.
 
-
-class PairHead(nn.Module):
-    """Sentence-order prediction (paper, section 3.1): 0 in order, 1 swapped; no dropout.
-
-    For BERT's next-sentence prediction 0 is the next segment and 1 a random one.
+    Sentence-order prediction (paper, section 3.1) has two labels, 0 in order and 1 swapped, and no dropout;
+    so has BERT's next-sentence prediction, 0 next and 1 random. Multiple choice has one, its score.
     """
 
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.linear = nn.Linear(config.hidden_size, 2)
-
-    def forward(self, pooled_BD: Tensor) -> Tensor:
-        return _apply_exactly(self.linear, pooled_BD)
-
-
-class ClassificationHead(nn.Module):
-    """Labels of sequences or of tokens; for K = 1 a number."""
-
-    def __init__(self, config: ModelConfig, num_labels: int) -> None:
+    def __init__(self, config: ModelConfig, num_labels: int, *, dropout: float | None = None) -> None:
         super().__init__()
         self.linear = nn.Linear(config.hidden_size, num_labels)
-        self.dropout = config.classifier_dropout_prob
+        self.dropout = config.classifier_dropout_prob if dropout is None else dropout
 
     def forward(self, x_BD: Tensor) -> Tensor:
-        """Compute logits [B, K] of pooled vectors, or [T, K] of hidden states."""
-        return _apply_exactly(self.linear, F.dropout(x_BD, self.dropout, self.training))
+        x_BD = F.dropout(x_BD, self.dropout, self.training)
+        # In the precision of the weights even under autocast: 8 bits would cause ties.
+        with torch.autocast(x_BD.device.type, enabled=False):
+            logits_BK: Tensor = self.linear(x_BD.to(self.linear.weight.dtype))
+        return logits_BK
 
 
 class ExitHeads(nn.ModuleList):
-    """A classifier after every layer but the last, for early exit.
-
-    After the last layer the ordinary classifier is used: at full depth the exits change nothing.
-    """
+    """A classifier after every layer but the last, which keeps the ordinary one, for early exit."""
 
     def __init__(self, config: ModelConfig, num_labels: int) -> None:
         if config.num_hidden_layers < 2:
             raise InputError("exits need num_hidden_layers of at least 2, not 1")
         super().__init__(ClassificationHead(config, num_labels) for _ in range(config.num_hidden_layers - 1))
-
-
-class ChoiceHead(ClassificationHead):
-    """One score for each of C consecutive sequences, for a softmax over them."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config, num_labels=1)
 
 
 class SpanHead(nn.Module):
@@ -135,11 +110,7 @@ class BeamSpanHead(nn.Module):
     def forward(
         self, x_TD: Tensor, tokens: Tokens, *, allowed_T: Tensor, true_starts_B: Tensor
     ) -> SpanLogits:
-        """Compute logits for training.
-
-        `allowed_T` marks the tokens of the passage, the only ones an answer may have; `true_starts_B` counts
-        from the start of each sequence.
-        """
+        """Compute logits; `allowed_T` marks the passage, `true_starts_B` counts within each sequence."""
         start_T = self._start_logits(x_TD, allowed_T)
         return SpanLogits(
             start_T=start_T,
@@ -196,7 +167,6 @@ def _softmax_or_zero(logits_L: Tensor) -> Tensor:
 
 
 def _spread(x_BD: Tensor, tokens: Tokens) -> Tensor:
-    """Repeat the vector of each sequence for each of its tokens."""
     lengths_B = torch.tensor(tokens.lengths, device=x_BD.device)
     return x_BD.repeat_interleave(lengths_B, dim=0, output_size=sum(tokens.lengths))
 

@@ -34,10 +34,7 @@ _NUM_WORDS = 1000
 
 @torch.no_grad()
 def init_weights(module: nn.Module, *, std: float, generator: torch.Generator | None = None) -> None:
-    """Draw weights from a normal distribution truncated at two standard deviations; biases 0, norms 1.
-
-    Tensors are drawn in the order of the modules, so that one seed gives one model.
-    """
+    """Draw weights from a truncated normal, in the order of the modules; biases 0, norms 1."""
     for part in module.modules():
         if isinstance(part, nn.LayerNorm):
             nn.init.ones_(part.weight)
@@ -70,10 +67,7 @@ def init_sinusoidal(weight_LE: Tensor, *, std: float) -> None:
 
 
 class WordMatching:
-    """The first `num_heads` heads of every block, and the directions in which each compares words.
-
-    The directions are the same for every model of a shape, so that another run can continue pretraining.
-    """
+    """The first heads of every block; their directions are the same for all models of a shape."""
 
     def __init__(self, encoder: Encoder, *, num_heads: int) -> None:
         self.tables: Embeddings = encoder.embeddings
@@ -146,7 +140,6 @@ class WordMatching:
         return F.layer_norm(x_VE, x_VE.shape[1:])
 
     def _read_tables(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return some of the words, all positions and all segments."""
         tables = self.tables
         stride = max(1, tables.word.weight.shape[0] // _NUM_WORDS)
         weights = (tables.word.weight[::stride], tables.position.weight, tables.segment.weight)
@@ -168,7 +161,6 @@ def _center(table: Tensor) -> Tensor:
 
 
 def _count_left_out(width: int) -> int:
-    """Return the number of directions of the embeddings that belong to positions."""
     return round(width * _POSITION_SHARE)
 
 

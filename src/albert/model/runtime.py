@@ -1,5 +1,6 @@
 """Device and precision of a model, by name."""
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -15,10 +16,7 @@ Precision = Literal["float32", "bf16"]
 
 
 class RuntimeSettings(Settings):
-    """Device and precision of a model: bf16 means autocast, weights stay float32.
-
-    `device` is auto, cpu, cuda, cuda:N or mps.
-    """
+    """Device (auto, cpu, cuda, cuda:N or mps) and precision: bf16 means autocast, weights stay float32."""
 
     device: str = "auto"
     precision: Precision = "float32"
@@ -33,20 +31,18 @@ def select_device(name: str = "auto") -> "torch.device":
     """Return the torch device of a name; `auto` takes CUDA, then MPS, then the CPU."""
     import torch
 
+    has_mps = torch.backends.mps.is_available()
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise InputError(f"unknown device {name!r}; use auto, cpu, cuda, cuda:N or mps") from error
-    if device.type not in ("cpu", "cuda", "mps"):
-        raise InputError(f"device {name!r} is not supported; use auto, cpu, cuda, cuda:N or mps")
+        name = "cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu"
+    if not re.fullmatch(r"(cpu|mps|cuda)(:\d+)?", name):
+        raise InputError(f"unknown device {name!r}; use auto, cpu, cuda, cuda:N or mps")
+    device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InputError(
             f"device {name!r} is not available: torch {torch.__version__} sees {torch.cuda.device_count()} "
             "CUDA devices; use device=cpu, or install a CUDA build of torch"
         )
-    if device.type == "mps" and not _has_mps():
+    if device.type == "mps" and not has_mps:
         raise InputError("device 'mps' is not available: it needs macOS on Apple silicon; use device=cpu")
     return device
 
@@ -70,12 +66,6 @@ def build_autocast(runtime: RuntimeSettings) -> Callable[[], AbstractContextMana
     device = select_device(runtime.device)
     autocast(device, runtime.precision)
     return partial(autocast, device, runtime.precision)
-
-
-def _has_mps() -> bool:
-    import torch
-
-    return torch.backends.mps.is_available()
 
 
 def _has_bf16(device: "torch.device") -> bool:

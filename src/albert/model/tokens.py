@@ -43,18 +43,14 @@ class Tokens:
         *,
         device: torch.device | str = "cpu",
     ) -> "Tokens":
-        """Concatenate sequences; without `segments` every token is in segment 0."""
         if not ids or not all(ids):
             raise InputError("a batch needs at least one sequence, and each sequence at least one id")
         lengths = tuple(len(sequence) for sequence in ids)
-        if segments is not None and tuple(len(sequence) for sequence in segments) != lengths:
+        if segments is None:
+            segments = [(0,) * length for length in lengths]
+        if tuple(len(sequence) for sequence in segments) != lengths:
             raise InputError("ids and segments have different lengths; give one segment for each id")
-        ids_T = torch.tensor([i for sequence in ids for i in sequence])
-        segments_T = (
-            torch.zeros_like(ids_T)
-            if segments is None
-            else torch.tensor([s for sequence in segments for s in sequence])
-        )
+        ids_T, segments_T = (torch.tensor([i for row in rows for i in row]) for rows in (ids, segments))
         positions_T = torch.cat([torch.arange(length) for length in lengths])
         return Tokens(ids_T.to(device), positions_T.to(device), segments_T.to(device), lengths)
 
@@ -70,7 +66,6 @@ class Tokens:
 
     @cached_property
     def first_B(self) -> Tensor:  # noqa: N802 - a tensor carries its shape in its name
-        """The index of the first token of each sequence, [CLS]."""
         # It is cached: an inference tensor could not be used in training later.
         with torch.inference_mode(False):
             lengths_B = torch.tensor(self.lengths)
@@ -83,11 +78,7 @@ class Tokens:
 
 
 def opaque(function: Callable[P, T]) -> Callable[P, T]:
-    """Apply `torch.compiler.disable` at the first call after torch's compiler was imported.
-
-    `torch.compiler.disable` imports the compiler, which takes as long as importing torch. Without the
-    compiler there is nothing to disable.
-    """
+    """Apply `torch.compiler.disable`, but only once the compiler is imported: importing it takes seconds."""
     disabled: Callable[P, T] | None = None
 
     @wraps(function)
@@ -117,10 +108,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The order of the sequences inside the layers, and the boundaries between them.
-
-    Only ids are moved on the way in, and the result on the way out; the layers see only the runs.
-    """
+    """The order of the sequences inside the layers; only ids and the result are moved, not vectors."""
 
     runs: tuple[Run, ...]
     borders: Tensor  # cumulative lengths in the computed order, int32 for the kernels
@@ -137,7 +125,6 @@ class Layout:
 
     @property
     def first_B(self) -> Tensor:  # noqa: N802 - a tensor carries its shape in its name
-        """The index of the first token of each sequence in the computed order."""
         return self.borders[:-1].long()
 
     @opaque
@@ -148,10 +135,7 @@ class Layout:
     @opaque
     def unsort(self, x_TD: Tensor) -> Tensor:
         """Move computed vectors into the order of the batch."""
-        if self.order_T is None or self.inverse_T is None:
-            return x_TD
-        result: Tensor = _Permute.apply(x_TD, self.inverse_T, self.order_T)  # type: ignore[no-untyped-call]
-        return result
+        return x_TD if self.inverse_T is None else gather_rows(x_TD, self.inverse_T)
 
     @opaque
     def find(self, indices_P: Tensor) -> Tensor:
@@ -159,10 +143,7 @@ class Layout:
         return indices_P if self.inverse_T is None else self.inverse_T[indices_P]
 
     def keep(self, is_kept: Bools) -> "tuple[Layout, Tensor]":
-        """Return the layout of the kept sequences, and the indices of their tokens in this one.
-
-        The kept sequences stay in this order, which is then the order of the batch.
-        """
+        """Return the layout of the kept sequences, in this order, and the indices of their tokens."""
         counts = np.array([run.count for run in self.runs])
         kept = np.add.reduceat(is_kept, counts.cumsum() - counts, dtype=np.int64)
         runs = tuple(Run(int(n), run.length) for n, run in zip(kept, self.runs, strict=True) if n)
@@ -176,11 +157,7 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """The tokens for which the last layer is computed, by their indices in the computed order, each once.
-
-    With `is_first` they are the first tokens of all sequences, in any order: attention of one token per
-    sequence is a small fraction of the work.
-    """
+    """The tokens that the last layer computes, each once; `is_first`: the first tokens of all sequences."""
 
     indices_P: Tensor
     is_first: bool = False
@@ -207,20 +184,6 @@ class _Gather(torch.autograd.Function):
         (indices_P,) = ctx.saved_tensors
         grad_TD = grad_PD.new_zeros((ctx.num_rows, grad_PD.shape[1]))
         return grad_TD.index_copy_(0, indices_P, grad_PD), None
-
-
-class _Permute(torch.autograd.Function):
-    """x[index] for a permutation: the gradient is a gather by the inverse, not a scattered addition."""
-
-    @staticmethod
-    def forward(ctx: Any, x_TD: Tensor, index_T: Tensor, inverse_T: Tensor) -> Tensor:
-        ctx.save_for_backward(inverse_T)
-        return x_TD.index_select(0, index_T)
-
-    @staticmethod
-    def backward(ctx: Any, grad_TD: Tensor) -> tuple[Tensor, None, None]:
-        (inverse_T,) = ctx.saved_tensors
-        return grad_TD.index_select(0, inverse_T), None, None
 
 
 @lru_cache(maxsize=256)

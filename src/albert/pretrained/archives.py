@@ -90,8 +90,6 @@ def _fetch_with_pip(name: str, version: str, path: Path) -> int | str:
     network = import_module("pip._internal.network.utils")
 
     class FetchCommand(index.IndexCommand):  # type: ignore[misc, name-defined]
-        """A command of pip with the options that `pip download` finds in its settings."""
-
         def run(self, options: Any, args: list[str]) -> int:
             with self._build_session(options) as session:
                 found = self._build_package_finder(options, session).find_all_candidates(name)

@@ -87,30 +87,15 @@ def load_model(
 ) -> Pretrained:
     """Load a model in evaluation mode, as float32.
 
-    Args:
-        source: Folder, run, weights file beside its config.json, released name or hub name.
-        heads: The heads, with their numbers of outputs; None loads those of the folder. A head that is
-            missing or has another number of outputs, and a pooler that it needs, are initialized from `seed`
-            with a NewWeightsWarning.
-        revision: Branch, tag or commit on the hub.
-        device: The device of the weights.
-        seed: The seed of new weights.
-        gradient_checkpointing: Whether training recomputes the layers to save memory.
-        dropouts: Dropout probabilities that replace those of config.json, by their keys.
-        has_fresh_heads: Whether all heads are initialized anew.
-
-    Returns:
-        The model with its config and path.
-
-    Raises:
-        InputError: If the model is not found.
-        FileFormatError: If a file cannot be read.
-        WeightsError: If the weights do not fit the config.
+    `source` is a folder, run, weights file, released name or hub name. `heads` are those of the folder by
+    default; a head that is missing or has another number of outputs, and a pooler that it needs, are
+    initialized from `seed` with a NewWeightsWarning. `dropouts` replace those of config.json.
     """
     path = resolve_source(source, revision=revision)
     folder, tensors = _read(path)
-    if heads is not None:
-        folder = _prefer_classifier(folder, heads)
+    requested = [name for name in heads or () if name in SHARED_CLASSIFIERS]
+    if not folder.is_classifier_declared and len(requested) == 1:
+        folder = dataclasses.replace(folder, classifier_head=requested[0])
     if dropouts:
         assert dropouts.keys() <= DROPOUT_KEYS
         folder = dataclasses.replace(folder, model=folder.model.model_copy(update=dict(dropouts)))
@@ -145,14 +130,6 @@ def _read(path: Path) -> tuple[FolderConfig, dict[str, Tensor]]:
     return folder, read_weights(find_weights(path) if path.is_dir() else path)
 
 
-def _prefer_classifier(folder: FolderConfig, heads: Heads) -> FolderConfig:
-    """Read `classifier` in a folder without a declared architecture as the requested head."""
-    requested = [name for name in heads if name in SHARED_CLASSIFIERS]
-    if folder.is_classifier_declared or len(requested) != 1:
-        return folder
-    return dataclasses.replace(folder, classifier_head=requested[0])
-
-
 def find_heads(tensors: Mapping[str, Tensor]) -> dict[str, int | None]:
     """Find the heads in the weights, with the number of outputs if it varies."""
     names = {name.split(".")[1] for name in tensors if name.startswith("heads.")}
@@ -160,24 +137,14 @@ def find_heads(tensors: Mapping[str, Tensor]) -> dict[str, int | None]:
 
 
 def _count_outputs(head: str, tensors: Mapping[str, Tensor]) -> int | None:
-    if HEADS[head].num_outputs is not None:
-        return None
-    name = f"heads.{head}.{HEADS[head].counted}"
-    if name not in tensors:
-        raise WeightsError(
-            f"the weights have a part of the {head} head but no {name}; download the file again"
-        )
-    return len(tensors[name])
+    kind = HEADS[head]
+    return len(tensors[f"heads.{head}.{kind.counted}"]) if kind.num_outputs is None else None
 
 
 def fill_model(
     model: AlbertModel, tensors: Mapping[str, Tensor], *, source: str, seed: int
 ) -> tuple[str, ...]:
-    """Load the tensors into a model on the meta device; return the parts that are initialized instead.
-
-    Parts of the file that the model does not have (a head, an unused pooler) are ignored. A head with another
-    number of outputs is initialized: a task with other labels.
-    """
+    """Load tensors into a meta model; return the parts that are missing or of another size."""
     expected = dict(model.state_dict())
     heads = find_heads(tensors)
     parts = ("pooler", *(f"heads.{head}" for head in HEADS))
@@ -200,17 +167,13 @@ def fill_model(
     )
     fresh = tuple(f"{part}." for part in new_parts)
     missing = sorted(name for name in expected if name not in kept and not name.startswith(fresh))
-    if missing:
+    extra = sorted(name for name in kept if name not in expected)
+    if missing or extra:
+        found = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(extra)}"
         raise WeightsError(
-            f"{source}: lacks {', '.join(missing)}; the weights do not belong to this config.json: download "
-            "both again"
+            f"{source}: {found}; the weights do not belong to this config.json: download both again"
         )
     for name, tensor in kept.items():
-        if name not in expected:
-            raise WeightsError(
-                f"{source}: {name} is not part of this model; the weights do not belong to this config.json: "
-                "download both again"
-            )
         if tensor.shape != expected[name].shape:
             raise WeightsError(
                 f"{source}: {name} has the shape {list(tensor.shape)}, but config.json needs "
@@ -231,10 +194,6 @@ def find_weights(folder: Path) -> Path:
     for name in (SAFETENSORS_NAME, PICKLED_NAME):
         if (folder / name).is_file():
             return folder / name
-    if (folder / f"{SAFETENSORS_NAME}.index.json").exists():
-        raise FileFormatError(
-            f"{folder}: the weights are in several files; save the model as one {SAFETENSORS_NAME}"
-        )
     raise FileFormatError(f"{folder}: no {SAFETENSORS_NAME} and no {PICKLED_NAME}; is it a model folder?")
 
 
@@ -244,27 +203,13 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         path.open("rb").close()  # the libraries below would call it damaged
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    tensors = _read_pickled(path) if path.suffix in (".bin", ".pt", ".pth") else _read_safetensors(path)
-    return tensors
-
-
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
-        tensors: dict[str, Tensor] = load_file(path)
-        return tensors
-    except (SafetensorError, OSError, ValueError) as error:
-        raise FileFormatError(
-            f"{path}: truncated, or no safetensors file ({first_line(error)}); download or save it again"
-        ) from error
-
-
-def _read_pickled(path: Path) -> dict[str, Tensor]:
-    try:
+        if path.suffix not in (".bin", ".pt", ".pth"):
+            return dict(load_file(path))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             values = torch.load(path, map_location="cpu", weights_only=True)
-    # A damaged pickle can raise any error.
-    except Exception as error:
+    except Exception as error:  # a damaged pickle can raise any error
         # Only the type: torch's message advises to load the file without weights_only.
         raise FileFormatError(
             f"{path}: truncated, or has more than weights ({type(error).__name__}); "
@@ -272,7 +217,7 @@ def _read_pickled(path: Path) -> dict[str, Tensor]:
         ) from error
     if not isinstance(values, dict) or not all(isinstance(value, Tensor) for value in values.values()):
         raise FileFormatError(f"{path}: not a state_dict; save the model's state_dict")
-    return dict(values)
+    return values
 
 
 def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
@@ -304,21 +249,9 @@ def save_model(
     dtype: torch.dtype = torch.float32,
     extras: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a folder that `transformers` opens, atomically: config, weights, tokenizer and card.
+    """Write a folder that `transformers` opens, atomically; a model folder there is replaced.
 
-    Args:
-        path: The folder; a model folder there is replaced.
-        model: The model with its heads.
-        tokenizer: Its tokenizer.
-        labels: The labels of a classification head.
-        problem_type: `problem_type` of config.json.
-        card: README.md; by default a table of the model's size.
-        dtype: The type of the weights in the file.
-        extras: More files, as text by name.
-
-    Raises:
-        InputError: If the folder holds other files, or the number of labels is wrong.
-        WeightsError: If the vocabulary does not fit, or a weight overflows `dtype`.
+    `labels` and `problem_type` go to config.json, `card` is the README.md, and `extras` are more files.
     """
     path = Path(path)
     reject_other_content(path, MODEL_FILES, doing="saving a model there")
@@ -360,7 +293,6 @@ def _cast(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _check_labels(model: AlbertModel, labels: tuple[str, ...]) -> tuple[str, ...]:
-    """Check that there is a label for each output; without any, use the names of `transformers`."""
     for head in ("classification", "token_classification"):
         if head in model.heads:
             count = model.heads[head].get_parameter("linear.weight").shape[0]

@@ -37,11 +37,7 @@ _DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.ERO
 
 
 def resolve_source(source: str | Path, *, revision: str | None = None) -> Path:
-    """Return the path of a local folder or file, of a released model, or of a model on the hub.
-
-    Local paths come first, then released models, then the hub. Only the files that are read are downloaded;
-    huggingface_hub's variables (HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE, HF_TOKEN) apply.
-    """
+    """Return the path of a local folder or file, else of a released model, else of a model on the hub."""
     found = _find_local(source) or find_released(str(source))
     if found is None:
         return _fetch(str(source), revision)
@@ -84,14 +80,14 @@ def stamp_model(path: Path) -> list[list[str]]:
 
 
 def _find_local(source: str | Path) -> Path | None:
-    """Return the existing path of `source`, or None if it can only be a name."""
     text = str(source)
     if not text.strip():
         raise InputError("the model's name is empty; give a folder or a name such as nano")
     path = os.path.expanduser(text)
     if os.path.exists(path):
         return _find_in_run(Path(path)) or Path(path)
-    if isinstance(source, Path) or _looks_like_path(text):
+    is_path = text in (".", "..") or text.startswith(_PATH_STARTS) or text.endswith(_PATH_ENDS)
+    if isinstance(source, Path) or is_path or text.count("/") > 1:  # a name on the hub has one slash at most
         raise FileFormatError(f"{text!r} does not exist; check the path, or give a name on the hub")
     return None
 
@@ -101,20 +97,8 @@ def _find_in_run(path: Path) -> Path | None:
     if (path / CONFIG_NAME).exists():
         return None
     seeds = path / "seeds.json"
-    values = read_json(seeds) if seeds.exists() else {}
-    best = values.get("model") if isinstance(values, dict) else None
-    inner = path / (best if isinstance(best, str) else "model")
+    inner = path / ((read_json(seeds).get("model") if seeds.exists() else None) or "model")
     return inner if (inner / CONFIG_NAME).exists() else None
-
-
-def _looks_like_path(text: str) -> bool:
-    # A name on the hub has one slash at most.
-    return (
-        text in (".", "..")
-        or text.startswith(_PATH_STARTS)
-        or text.endswith(_PATH_ENDS)
-        or text.count("/") > 1
-    )
 
 
 def _fetch(name: str, revision: str | None) -> Path:
@@ -154,7 +138,6 @@ def _snapshot(name: str, *, revision: str | None, weights: str) -> Path:
 
 
 def _explain(name: str, revision: str | None, error: Exception) -> str:
-    """Explain why a model could not be downloaded, and the fix."""
     from huggingface_hub import errors as hub
 
     # The cause of "not in the cache" is the error of the request.

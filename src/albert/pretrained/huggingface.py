@@ -71,7 +71,10 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
     """Parse a config.json; raise a FileFormatError if a key is missing or not supported."""
     if not isinstance(values, dict):
         raise FileFormatError(f"{source}: not a JSON object; is it a model's config.json?")
-    layout = _find_layout(values, source)
+    model_type = values.get("model_type") or ("albert" if "embedding_size" in values else "bert")
+    if model_type not in ("albert", "bert"):
+        raise FileFormatError(f"{source}: model_type is {model_type!r}; only albert and bert are supported")
+    layout: NameLayout = "albert" if model_type == "albert" else "bert"
     missing = [key for key in _REQUIRED if values.get(key) is None]
     if missing:
         raise FileFormatError(f"{source}: has no {', '.join(missing)}; is it a model's config.json?")
@@ -90,7 +93,9 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
     model = build_settings(ModelConfig, values=ours, source=str(source))
     if model.has_embedding_map == (model.embedding_size != model.hidden_size):
         model = model.model_copy(update={"has_embedding_map": None})  # implied by the widths
-    classifier = _find_classifier(values)
+    names = values.get("architectures") or ()
+    heads = (head for name in names for ending, head in _CLASSIFIERS.items() if name.endswith(ending))
+    classifier = next(heads, None)
     id2label = values.get("id2label") or {}
     try:
         labels = tuple(str(id2label[key]) for key in sorted(id2label, key=int))
@@ -106,32 +111,15 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
     )
 
 
-def _find_layout(values: dict[str, Any], source: Path) -> NameLayout:
-    model_type = values.get("model_type") or ("albert" if "embedding_size" in values else "bert")
-    if model_type not in ("albert", "bert"):
-        raise FileFormatError(f"{source}: model_type is {model_type!r}; only albert and bert are supported")
-    return "albert" if model_type == "albert" else "bert"
-
-
 def _reject_unsupported(values: dict[str, Any], source: Path) -> None:
     activation = values.get("hidden_act")
     if activation is not None and activation not in _ACTIVATIONS:
-        raise FileFormatError(
-            f"{source}: hidden_act is {activation!r}; supported are {', '.join(_ACTIVATIONS)}"
-        )
-    positions = values.get("position_embedding_type", "absolute")
-    if positions != "absolute":
-        raise FileFormatError(
-            f"{source}: position_embedding_type is {positions!r}; only absolute is supported"
-        )
+        known = ", ".join(_ACTIVATIONS)
+        raise FileFormatError(f"{source}: hidden_act is {activation!r}; supported are {known}")
+    if (kind := values.get("position_embedding_type", "absolute")) != "absolute":
+        raise FileFormatError(f"{source}: position_embedding_type is {kind!r}; only absolute is supported")
     if values.get("is_decoder"):
         raise FileFormatError(f"{source}: is_decoder is true; only encoders are supported")
-
-
-def _find_classifier(values: dict[str, Any]) -> str | None:
-    names = values.get("architectures") or ()
-    found = (head for name in names for ending, head in _CLASSIFIERS.items() if name.endswith(ending))
-    return next(found, None)
 
 
 def choose_layout(config: ModelConfig) -> NameLayout:

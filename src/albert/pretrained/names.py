@@ -113,10 +113,7 @@ class NamePair:
 
 
 def iter_names(config: ModelConfig, layout: NameLayout) -> Iterator[NamePair]:
-    """Yield every tensor of a model of `config` with all heads, in the order of the table.
-
-    If the other layout cannot share what we share, one of our names has several of theirs.
-    """
+    """Yield every tensor of a model with all heads; a shared tensor may have several of their names."""
     for row in ROWS:
         theirs = getattr(row, layout)
         if not theirs:
@@ -128,41 +125,30 @@ def iter_names(config: ModelConfig, layout: NameLayout) -> Iterator[NamePair]:
 
 
 def _expand(ours: str, theirs: str, config: ModelConfig) -> Iterator[tuple[str, str]]:
-    """Fill in the numbers of the blocks or of the exits."""
-    if "{" not in ours:
-        yield ours, theirs
-        return
     if "{exit}" in ours:
         for number in range(config.num_hidden_layers - 1):
             yield ours.format(exit=number), theirs.format(exit=number)
-        return
-    for group, inner, ids in _iter_slots(config):
-        yield (
-            ours.format(attention=ids.attention, ffn=ids.ffn),
-            theirs.format(group=group, inner=inner),
-        )
+    elif "{" in ours:
+        for group, inner, ids in _iter_slots(config):
+            numbers = {"attention": ids.attention, "ffn": ids.ffn, "group": group, "inner": inner}
+            yield ours.format(**numbers), theirs.format(**numbers)
+    else:
+        yield ours, theirs
 
 
 def _iter_slots(config: ModelConfig) -> Iterator[tuple[int, int, BlockIds]]:
     """Yield the (group, inner) indices of the other layout and our blocks there."""
-    table = build_sharing_table(config)
-    if config.sharing == "all":
-        for group in range(config.num_hidden_groups):
-            for inner in range(config.inner_group_num):
-                block = group * config.inner_group_num + inner
-                yield group, inner, BlockIds(block, block)
-        return
-    for layer, blocks in enumerate(table):
+    # Each layer is a group there, unless whole groups of layers are shared.
+    rows = (
+        dict.fromkeys(build_sharing_table(config)) if config.sharing == "all" else build_sharing_table(config)
+    )
+    for group, blocks in enumerate(rows):
         for inner, ids in enumerate(blocks):
-            yield layer, inner, ids
+            yield group, inner, ids
 
 
 def to_ours(tensors: Mapping[str, Tensor], folder: FolderConfig, *, source: str) -> dict[str, Tensor]:
-    """Rename to our names.
-
-    Raises:
-        WeightsError: If repeated tensors differ, a name is unknown, or a tensor is not of finite floats.
-    """
+    """Rename to our names; raise a WeightsError for unknown, differing or non-finite tensors."""
     theirs = _respell(tensors, folder.layout)
     for name, tensor in theirs.items():
         _check_numbers(name, tensor, source)
@@ -195,10 +181,11 @@ def to_theirs(tensors: Mapping[str, Tensor], folder: FolderConfig) -> dict[str, 
     ours = dict(tensors)
     if folder.layout == "albert" and f"{_MAP}.weight" not in ours:
         # Their class has a map even if E = H: the identity.
-        word = ours["encoder.embeddings.word.weight"]
-        width = folder.model.hidden_size
-        ours[f"{_MAP}.weight"] = torch.eye(width, dtype=word.dtype)
-        ours[f"{_MAP}.bias"] = torch.zeros(width, dtype=word.dtype)
+        dtype, width = ours["encoder.embeddings.word.weight"].dtype, folder.model.hidden_size
+        ours |= {
+            f"{_MAP}.weight": torch.eye(width, dtype=dtype),
+            f"{_MAP}.bias": torch.zeros(width, dtype=dtype),
+        }
     theirs = {pair.theirs: ours[pair.ours] for pair in _iter_pairs(folder) if pair.ours in ours}
     left = set(ours) - {pair.ours for pair in _iter_pairs(folder)}
     assert not left, f"the table of names lacks {_list(left)}"
@@ -248,10 +235,9 @@ def _drop_aliases(theirs: dict[str, Tensor], layout: NameLayout, source: str) ->
     for alias, original in COPIES[layout].items():
         if alias not in theirs:
             continue
-        if original not in theirs and alias.endswith("bias"):
-            theirs[original] = theirs.pop(alias)
-            continue
         tensor = theirs.pop(alias)
+        if alias.endswith("bias"):
+            theirs.setdefault(original, tensor)
         if original in theirs and not torch.equal(tensor, theirs[original]):
             raise WeightsError(
                 f"{source}: {alias} differs from {original}; models with an output table that is not tied "

@@ -66,17 +66,13 @@ def is_normalizing(folder: Path) -> bool:
 
 
 def _read_modules(folder: Path) -> dict[str, str]:
-    """Return the class of each module of a folder, by its path."""
     path = folder / MODULES_NAME
     modules = read_json(path) if path.is_file() else []
     return {each["path"] or each["name"]: each["type"].rpartition(".")[2] for each in modules}
 
 
 def read_sentence_files(folder: Path) -> dict[str, str]:
-    """Read the files of sentence-transformers in a folder, by name.
-
-    If there is a module that is not supported here, the list of modules is omitted.
-    """
+    """Read the files of sentence-transformers; without the list of modules if one is not supported."""
     names = [name for name in SENTENCE_NAMES if name != MODULES_NAME or not find_other_modules(folder)]
     paths = [folder / name for name in names]
     files = [file for path in paths for file in (path, *path.rglob("*.json")) if file.is_file()]

@@ -6,7 +6,6 @@ raw tensors in PREFIX.data-0000k-of-0000n.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +61,11 @@ def read_tensorflow_config(path: Path) -> FolderConfig:
         raise FileFormatError(f"{path}: no albert_config.json beside the checkpoint; copy it there")
     config_path = found[0]
     values: Any = read_json(config_path)
-    if not isinstance(values, dict):
-        raise FileFormatError(f"{config_path}: not a JSON object; is it an albert_config.json?")
     missing = [key for key in _REQUIRED if values.get(key) is None]
     if missing:
         raise FileFormatError(f"{config_path}: lacks {', '.join(missing)}; is it an albert_config.json?")
     activation = values.get("hidden_act", "gelu")
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+    if activation not in _ACTIVATIONS:
         raise FileFormatError(
             f"{config_path}: hidden_act is {activation!r}; there are {', '.join(_ACTIVATIONS)}"
         )
@@ -88,7 +85,12 @@ def read_tensorflow_weights(path: Path) -> dict[str, Tensor]:
         raise FileFormatError(
             f"{path}: holds {len(found)} checkpoints ({names}); give the path of one .index file"
         )
-    arrays = read_tensor_bundle(found[0].with_suffix(""), wanted=_is_weight)
+    arrays = read_tensor_bundle(
+        found[0].with_suffix(""),
+        wanted=lambda name: (
+            name.rpartition("/")[2] != "global_step" and not name.endswith(_OPTIMIZER_ENDINGS)
+        ),
+    )
     return {name.removeprefix(_HUB_PREFIX): torch.from_numpy(array) for name, array in arrays.items()}
 
 
@@ -98,12 +100,7 @@ def find_tensorflow_vocabulary(path: Path) -> Path | None:
     return found[0] if found else None
 
 
-def _is_weight(name: str) -> bool:
-    return name.rpartition("/")[2] != "global_step" and not name.endswith(_OPTIMIZER_ENDINGS)
-
-
 def _folders(path: Path) -> list[Path]:
-    """Return the folders of the other files; in TF-Hub modules they are beside `variables`."""
     return [path] if path.is_dir() else [path.parent, path.parent.parent]
 
 
@@ -116,93 +113,53 @@ def _list(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
     return []
 
 
-@dataclass(frozen=True)
-class TensorEntry:
-    """The index entry of a tensor: its type, and the position of its bytes in one of the data files."""
-
-    name: str
-    dtype: int
-    shape: tuple[int, ...]
-    data_path: Path
-    offset: int
-    size: int
-    is_partitioned: bool  # only its slices are stored
-
-
-def read_tensor_bundle(prefix: Path, *, wanted: Callable[[str], bool] | None = None) -> dict[str, Array]:
-    """Read the tensors of a checkpoint, or those whose name is `wanted`, as arrays by name."""
-    entries = [entry for entry in _read_index(prefix) if wanted is None or wanted(entry.name)]
-    return {entry.name: _read_tensor(entry) for entry in entries}
-
-
-def _read_index(prefix: Path) -> list[TensorEntry]:
-    """List the tensors of a checkpoint, reading PREFIX.index only."""
+def read_tensor_bundle(
+    prefix: Path, *, wanted: Callable[[str], bool] = lambda name: True
+) -> dict[str, Array]:
+    """Read the tensors of a checkpoint whose name is `wanted`, as arrays by name."""
     path = Path(f"{prefix}.index")
     try:
-        table = path.read_bytes()
+        records = dict(_iter_table(path.read_bytes()))
+        header = _Message(records.pop(b"", b""))
+        # A key that starts with a zero is a slice of a partitioned variable.
+        entries = {key.decode("utf-8"): _Message(value) for key, value in records.items() if key[:1] != b"\0"}
     except OSError as error:
         raise FileFormatError(f"{path}: {error.strerror or error}; check the path") from error
-    try:
-        records = dict(_iter_table(table))
-        header = _Message(records.pop(b"", b""))
-        if header.integer(2):
-            raise ValueError("was written on a big-endian machine")
-        return [
-            _parse_entry(key.decode("utf-8"), _Message(value), prefix=prefix, num_shards=header.integer(1))
-            for key, value in records.items()
-            if not key.startswith(b"\0")  # the slices of partitioned variables
-        ]
     except (ValueError, IndexError) as error:
         raise FileFormatError(
             f"{path}: not a TensorFlow index, or damaged ({error}); download the checkpoint again, or "
             f"{_SAVE_AGAIN}"
         ) from error
+    return {
+        name: _read_tensor(name, entry, prefix=prefix, num_shards=header.integer(1))
+        for name, entry in entries.items()
+        if wanted(name)
+    }
 
 
-def _parse_entry(name: str, entry: "_Message", *, prefix: Path, num_shards: int) -> TensorEntry:
-    """Parse a BundleEntryProto: dtype 1, shape 2, shard 3, offset 4, size 5, slices 7."""
-    sizes = (_Message(dim).integer(1) for shape in entry.messages(2) for dim in _Message(shape).messages(2))
-    return TensorEntry(
-        name=name,
-        dtype=entry.integer(1),
-        shape=tuple(sizes),
-        data_path=Path(f"{prefix}.data-{entry.integer(3):05d}-of-{num_shards:05d}"),
-        offset=entry.integer(4),
-        size=entry.integer(5),
-        is_partitioned=bool(entry.messages(7)),
-    )
+def _read_tensor(name: str, entry: "_Message", *, prefix: Path, num_shards: int) -> Array:
+    """Read a tensor, bfloat16 as float32, by its BundleEntryProto.
 
-
-def _read_tensor(entry: TensorEntry) -> Array:
-    """Read a tensor, bfloat16 as float32."""
-    path = entry.data_path
-    if entry.is_partitioned:
-        raise FileFormatError(
-            f"{path}: {entry.name} is stored in slices; {_SAVE_AGAIN}, without a partitioner"
-        )
-    dtype = _DTYPES.get(entry.dtype)
-    if dtype is None:
-        raise FileFormatError(
-            f"{path}: {entry.name} is of TensorFlow's type {entry.dtype}, which no weight has; "
-            f"{_SAVE_AGAIN}, without it"
-        )
+    Its fields are dtype 1, shape 2, shard 3, offset 4, size 5 and slices 7.
+    """
+    path = Path(f"{prefix}.data-{entry.integer(3):05d}-of-{num_shards:05d}")
+    dtype = _DTYPES.get(entry.integer(1))
+    if dtype is None or entry.messages(7):
+        reason = "stored in slices" if entry.messages(7) else f"of TensorFlow's type {entry.integer(1)}"
+        raise FileFormatError(f"{path}: {name} is {reason}, which is not supported; {_SAVE_AGAIN}")
+    shape = [_Message(dim).integer(1) for shape in entry.messages(2) for dim in _Message(shape).messages(2)]
     stored = np.dtype("<u2" if dtype == "bfloat16" else dtype)
-    if entry.size != math.prod(entry.shape) * stored.itemsize:
-        raise FileFormatError(
-            f"{path}: {entry.name} of shape {list(entry.shape)} cannot have {entry.size} bytes; download the "
-            "checkpoint again"
-        )
     try:
-        values: Array = np.fromfile(path, stored, math.prod(entry.shape), offset=entry.offset)
+        values: Array = np.fromfile(path, stored, math.prod(shape), offset=entry.integer(4))
     except OSError as error:
         raise FileFormatError(
             f"{path}: {error.strerror or error}; put all files of the checkpoint into one folder"
         ) from error
-    if values.nbytes < entry.size:
-        raise FileFormatError(f"{path}: truncated, {entry.name} is incomplete; download the file again")
+    if values.size < math.prod(shape):
+        raise FileFormatError(f"{path}: truncated, {name} is incomplete; download the file again")
     if dtype == "bfloat16":
         values = (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    return values.astype(values.dtype.newbyteorder("="), copy=False).reshape(entry.shape)
+    return values.astype(values.dtype.newbyteorder("="), copy=False).reshape(shape)
 
 
 class _Message:
@@ -225,11 +182,9 @@ class _Message:
             self._fields.setdefault(tag >> 3, []).append(value)
 
     def integer(self, number: int) -> int:
-        """Return the field as a number, 0 if it is absent."""
         return int(self._fields.get(number, [0])[-1])
 
     def messages(self, number: int) -> list[bytes]:
-        """Return the values of the field as nested messages, still encoded."""
         return self._fields.get(number, [])
 
 

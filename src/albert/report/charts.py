@@ -60,11 +60,7 @@ _MAX_VALUE_TICKS = 8
 
 
 def draw_chart(chart: Chart) -> str:
-    """Draw a chart as an SVG element that can be inlined in HTML or saved as a file.
-
-    The same chart always gives the same text. All ids start with the chart's name, so that several charts can
-    share a page.
-    """
+    """Draw a chart as an SVG element; the same chart gives the same text, and ids start with its name."""
     file = io.StringIO()
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with style.context(["default", STYLE]), warnings.catch_warnings():
@@ -158,7 +154,6 @@ def _draw_series(axes: Axes, chart: Chart, series: Series, number: int) -> None:
 
 
 def _set_scales(axes: Axes, chart: Chart) -> None:
-    """Set scales, ticks and labels of both axes."""
     is_named = chart.x_names is not None
     x_axis, y_axis = (axes.yaxis, axes.xaxis) if is_named else (axes.xaxis, axes.yaxis)
     if chart.x_names is not None:

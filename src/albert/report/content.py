@@ -23,10 +23,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """The text of a table cell, and the number behind it for sorting and for the CSV file.
+    """The text of a table cell, and the number behind it; without both, the figure is missing.
 
-    An empty text without a value is a missing figure. `heat` shades the cell by its size, from -1 (an error)
-    to 1 (correct). A cell with `keys` links to the section's cards with the same keys.
+    `heat` shades the cell, from -1 (an error) to 1 (correct); `keys` link it to the section's cards.
     """
 
     text: str
@@ -51,7 +50,6 @@ class Cell:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the cell holds no figure (or NaN) and is sorted last."""
         return self.text in ("", "–") if self.value is None else self.value != self.value
 
 
@@ -65,16 +63,10 @@ class Table:
     strong_rows: Sequence[int] = ()
     note: str = ""
 
-    def __post_init__(self) -> None:
-        assert all(len(row) == len(self.columns) for row in self.rows), f"{self.name}: row length differs"
-
 
 @dataclass(frozen=True)
 class Series:
-    """One line or set of points of a chart, with optional intervals.
-
-    `is_reference` marks figures from elsewhere, such as the paper's: hollow markers and dashed lines.
-    """
+    """A line or points with optional intervals; `is_reference` marks figures from elsewhere."""
 
     name: str
     xs: Sequence[float]
@@ -82,11 +74,6 @@ class Series:
     lows: Sequence[float] | None = None
     highs: Sequence[float] | None = None
     is_reference: bool = False
-
-    def __post_init__(self) -> None:
-        given = [self.xs, self.ys, *(ends for ends in (self.lows, self.highs) if ends is not None)]
-        assert len({len(numbers) for numbers in given}) == 1, f"{self.name}: lengths differ"
-        assert (self.lows is None) == (self.highs is None), f"{self.name}: intervals with one end"
 
 
 @dataclass(frozen=True)
@@ -99,11 +86,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines or points over a number, or points with intervals over names.
-
-    With `x_names`, an x is the index of a name. `name` is the name of the SVG file; `told` describes the
-    chart in words. `has_diagonal` adds the line y = x.
-    """
+    """Lines or points over numbers, or over names: an x is then an index. `told` describes it in words."""
 
     name: str
     title: str
@@ -117,11 +100,6 @@ class Chart:
     has_log_y: bool = False
     told: str = ""
     has_diagonal: bool = False
-
-    def __post_init__(self) -> None:
-        if self.x_names is not None:
-            indices = range(len(self.x_names))
-            assert all(x in indices for each in self.series for x in each.xs), f"{self.name}: x without name"
 
 
 @dataclass(frozen=True)
@@ -145,11 +123,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with paragraphs, findings, tables, charts, a command (`code`) and cards, in this order.
-
-    Text between backticks is set as code. `filters` names the keys of the cards; a page has cards in at
-    most one section, and only in HTML.
-    """
+    """Parts of a page, in this order. `filters` names the keys of the cards, which only HTML has."""
 
     title: str
     paragraphs: Sequence[str] = ()
@@ -177,10 +151,8 @@ class Page:
 
     @property
     def tables(self) -> list[Table]:
-        """The tables of all sections."""
         return [table for section in self.sections for table in section.tables]
 
     @property
     def charts(self) -> list[Chart]:
-        """The charts of all sections."""
         return [chart for section in self.sections for chart in section.charts]

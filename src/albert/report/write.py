@@ -25,10 +25,7 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")  # what a spreadsheet takes for the start 
 
 
 def write_page(folder: Path, page: Page, *, name: str = "report") -> Path:
-    """Write NAME.html, NAME.md, figures/*.svg and tables/*.csv; return the path of the HTML file.
-
-    The HTML file contains everything and is written last.
-    """
+    """Write NAME.md, figures/*.svg, tables/*.csv and, last, NAME.html; return the path of the latter."""
     folder = Path(folder)
     pictures = _draw_charts(page)
     for chart_name, picture in pictures.items():
@@ -50,12 +47,7 @@ def _draw_charts(page: Page) -> dict[str, str]:
 
 
 def format_html(page: Page, *, pictures: Mapping[str, str] | None = None) -> str:
-    """Render one HTML file that needs no network and runs no script but its own.
-
-    Args:
-        page: The contents.
-        pictures: The SVG of the charts by name, if they are drawn already.
-    """
+    """Render one HTML file that needs no network; `pictures` are the SVG of charts already drawn."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -79,9 +71,8 @@ def format_html(page: Page, *, pictures: Mapping[str, str] | None = None) -> str
         signs=SIGNS,
         missing=MISSING,
     )
-    return (
-        html.strip().encode("utf-8", "replace").decode("utf-8") + "\n"
-    )  # JSON data may hold half a surrogate pair
+    # JSON data may hold half a surrogate pair.
+    return html.strip().encode("utf-8", "replace").decode("utf-8") + "\n"
 
 
 def _format_prose(text: str) -> "Markup":

@@ -1,7 +1,7 @@
 """Load the tokenizer of a model folder, and save one in Hugging Face's layout."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import astuple
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +23,13 @@ VOCABULARY_FILES = (*VOCABULARY_NAMES, JSON_NAME)
 TOKENIZER_FILES = (*VOCABULARY_FILES, _CONFIG_NAME)
 # Generic classes of `transformers`: they do what tokenizer.json says.
 _GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-# Options of Japanese models, which split words in another way than BERT.
-_JAPANESE: dict[str, Callable[[Any], bool]] = {
-    "word_tokenizer_type": lambda value: value not in (None, "basic"),
-    "subword_tokenizer_type": lambda value: value not in (None, "wordpiece"),
-    "tokenizer_class": lambda value: value == "BertJapaneseTokenizer",
-}
+# Options of Japanese models that split words as BERT does; others are not supported.
+_JAPANESE = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece"}
 _HINT = "such markers are not supported: use a model trained with plain words instead"
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Load the tokenizer of a folder, or a vocabulary file (`*.model` or `*.txt`).
-
-    The first of `spiece.model`, `vocab.txt`, `symbols.txt` and `tokenizer.json` is used. The options are
-    those of `tokenizer_config.json`, of `tokenizer.json` if it names a generic class, or the published ones.
-
-    Raises:
-        FileFormatError: If there is no vocabulary, or one that is tokenized differently by `transformers`:
-            with added tokens, or Japanese words.
-    """
+    """Load the tokenizer of a folder, or a vocabulary file (`*.model` or `*.txt`)."""
     path = Path(path)
     if path.is_file():
         return _open_vocab(path, config=_read_config(path.parent))
@@ -76,15 +64,10 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int 
         if name != tokenizer.vocab_name:  # of another tokenizer, which would be loaded instead
             (folder / name).unlink(missing_ok=True)
     write_text(folder / JSON_NAME, tokenizer.to_tokenizer_json())
-    special = tokenizer.special_tokens
     config = {
         "tokenizer_class": tokenizer.transformers_class,
         **tokenizer.options.model_dump(),
-        "pad_token": special.pad,
-        "unk_token": special.unk,
-        "cls_token": special.cls,
-        "sep_token": special.sep,
-        "mask_token": special.mask,
+        **{f"{name}_token": token for name, token in asdict(tokenizer.special_tokens).items()},
         "model_max_length": model_max_length,
         # The defaults of a class may omit the segments.
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
@@ -112,7 +95,6 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _find_class(content: Mapping[str, Any]) -> type[Tokenizer] | None:
-    """Return the class of a `tokenizer.json`."""
     model = get_section(content, "model").get("type")
     return next((cls for cls in TOKENIZERS if cls.json_model == model), None)
 
@@ -145,12 +127,13 @@ def _open_json(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
 def _build(cls: Any, vocab_bytes: bytes, *, config: Mapping[str, Any], source: Path) -> Tokenizer:
     config_path = source.parent / _CONFIG_NAME
     if cls is WordPieceTokenizer:
-        for key, is_other in _JAPANESE.items():
-            if is_other(config.get(key)):
-                raise FileFormatError(
-                    f"{config_path}: {key} is {config[key]!r}; vocab.txt is supported only with BERT's word "
-                    "splitting: use a model with a SentencePiece or a plain WordPiece tokenizer"
-                )
+        others = [key for key, value in _JAPANESE.items() if config.get(key) not in (None, value)]
+        if others or config.get("tokenizer_class") == "BertJapaneseTokenizer":
+            key = (*others, "tokenizer_class")[0]
+            raise FileFormatError(
+                f"{config_path}: {key} is {config[key]!r}; vocab.txt is supported only with BERT's word "
+                "splitting: use a model with a SentencePiece or a plain WordPiece tokenizer"
+            )
     values = {key: config[key] for key in cls.options_type.model_fields if config.get(key) is not None}
     options = build_settings(cls.options_type, values=values, source=str(config_path))
     tokenizer: Tokenizer = cls(vocab_bytes, options=options, source=str(source))
@@ -195,5 +178,4 @@ def _iter_added_tokens(folder: Path, config: Mapping[str, Any]) -> Iterator[tupl
 
 
 def _get_text(token: Any) -> Any:
-    """Return the text of a token, which may be an object with flags."""
     return token["content"] if isinstance(token, dict) else token

@@ -36,7 +36,6 @@ class NormalizedText:
 
     @property
     def is_aligned(self) -> bool:
-        """Whether character i is character i of the raw text."""
         return isinstance(self.starts, range)
 
     def span(self, start: int, end: int) -> Span:
@@ -49,7 +48,6 @@ class NormalizedText:
         return last, last
 
     def rewrite(self, text: str, *, starts: Sequence[int], ends: Sequence[int]) -> "NormalizedText":
-        """Return the same for `text`, whose character i comes from `[starts[i], ends[i])` of this one."""
         if self.is_aligned:
             return NormalizedText(text, starts, ends)
         return NormalizedText(text, [self.starts[i] for i in starts], [self.ends[i - 1] for i in ends])
@@ -61,7 +59,7 @@ def normalize_text(text: str, *, rules: Normalization = PUBLISHED) -> str:
         text = " ".join(text.split())
     text = text.replace("``", '"').replace("''", '"')
     if not rules.keep_accents and not text.isascii():
-        text = text.translate(_BASES)
+        text = text.translate(BASES)
     return text.lower() if rules.do_lower_case else text
 
 
@@ -87,12 +85,7 @@ class _Bases(dict[int, str]):
         return self[code]
 
 
-_BASES = _Bases()
-
-
-def find_base(char: str) -> str:
-    """Return a character without its accents."""
-    return _BASES[ord(char)]
+BASES = _Bases()
 
 
 def _collapse_space(state: NormalizedText) -> NormalizedText:
@@ -122,13 +115,13 @@ def _replace_quotes(state: NormalizedText) -> NormalizedText:
 
 
 def _drop_accents(state: NormalizedText) -> NormalizedText:
-    text = state.text.translate(_BASES)
-    if all(len(_BASES[ord(char)]) == 1 for char in set(state.text)):
+    text = state.text.translate(BASES)
+    if all(len(BASES[ord(char)]) == 1 for char in set(state.text)):
         return NormalizedText(text, state.starts, state.ends)
     starts: list[int] = []
     ends: list[int] = []
     for i, char in enumerate(state.text):
-        base = _BASES[ord(char)]
+        base = BASES[ord(char)]
         if base:
             starts.extend([i if starts else 0] * len(base))
             ends.extend([i + 1] * len(base))

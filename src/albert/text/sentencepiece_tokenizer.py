@@ -3,7 +3,7 @@
 import base64
 import sys
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -72,14 +72,13 @@ class SentencePieceTokenizer(Tokenizer):
             return [list(encoding.ids) for encoding in self.encode_batch(texts)]
         normalized = [normalize_text(text, rules=self.options) for text in replace_surrogates(texts)]
         rows = self._segment(normalized, out_type=int)
-        return [row if self._comma_ids.isdisjoint(row) else self._split_commas(row) for row in rows]
+        for index, row in enumerate(rows):
+            if not self._comma_ids.isdisjoint(row):
+                parts = (part for i in row for part in self._parts(self._tokens[i]))
+                rows[index] = [self._id_of.get(part, self.unk_id) for part in parts]
+        return rows
 
     def begins_word(self, token_id: int) -> bool:
-        """Whether a token starts with a word boundary, or does not continue letters.
-
-        Punctuation and digits begin words, as published, and so do letters of scripts without spaces, where
-        a whole sentence would be one word. Vowel signs, such as those of Hindi, continue their word.
-        """
         first = self._tokens[token_id][0]
         if first == BORDER or unicodedata.category(first)[0] not in "LM":
             return True
@@ -92,16 +91,17 @@ class SentencePieceTokenizer(Tokenizer):
         return "".join(tokens).replace(BORDER, " ").strip()
 
     def to_tokenizer_json(self) -> str:
-        """Format a `tokenizer.json` with which `transformers` gives the same ids.
-
-        `transformers` converts user-defined symbols to added tokens, which start a new word where
-        SentencePiece does not; here they are ordinary tokens with the score that SentencePiece gives them.
-        Near ties in a long text may still differ: SentencePiece adds scores as 32-bit floats.
-        """
         # Its class is not AlbertTokenizer, which has a normalizer of its own: Korean, Hindi, Thai, Greek
-        # capitals and some emoji would get other ids.
+        # capitals and some emoji would get other ids. User-defined symbols are ordinary tokens with the score
+        # that SentencePiece gives them: added tokens would start a new word where SentencePiece does not.
         model = _parse_model(self.vocab_bytes, source=self.vocab_name)
-        scores = _adjust_scores(model, never=self._comma_ids - {self.unk_id})
+        scores = list(model.scores)
+        best = max((scores[i] for i in model.text_ids - model.user_ids), default=0.0)
+        for i in model.user_ids:
+            # As in SentencePiece's Viterbi search: better than any other tokens for the same characters.
+            scores[i] = len(model.tokens[i]) * best - 0.1
+        for i in self._comma_ids - {self.unk_id}:
+            scores[i] = _NEVER
         vocab = list(zip(model.tokens, scores, strict=True))
         backend = Backend(Unigram(vocab, unk_id=self.unk_id, byte_fallback=False))
         backend.normalizer = _build_normalizer(self.options, charsmap=model.charsmap)
@@ -162,7 +162,14 @@ class SentencePieceTokenizer(Tokenizer):
         if not self._comma_ids.isdisjoint(ids):
             tokens = [part for token in tokens for part in self._parts(token)]
             ids = [self._id_of.get(token, self.unk_id) for token in tokens]
-        spans = _find_spans(tokens)
+        spans: list[Span] = []
+        end = (
+            -1 if surface[:1] == BORDER else 0
+        )  # a word boundary is in no span, and the first not in the text
+        for token in tokens:
+            start = end + (token[0] == BORDER)
+            end += len(token)
+            spans.append((start, end))
         if not normalized.is_aligned:
             spans = [normalized.span(start, end) for start, end in spans]
         return Encoding(tuple(ids), tuple(spans))
@@ -177,10 +184,6 @@ class SentencePieceTokenizer(Tokenizer):
             ends.append(max(end, start + 1))
         skip = surface.startswith(BORDER)  # the boundary before the first word is not in the text
         return normalized.rewrite(surface[skip:], starts=starts[skip:-1], ends=ends[::-1][skip:])
-
-    def _split_commas(self, ids: list[int]) -> list[int]:
-        parts = (part for i in ids for part in self._parts(self._tokens[i]))
-        return [self._id_of.get(part, self.unk_id) for part in parts]
 
     def _parts(self, token: str) -> list[str]:
         if token in self._comma_parts:
@@ -200,17 +203,6 @@ def ends_in_digit_and_comma(token: str) -> bool:
     return token[-1:] == "," and token[-2:-1].isdigit() and BORDER not in token[1:]
 
 
-def _find_spans(tokens: list[str]) -> list[Span]:
-    """Find the span of each token, without the first word boundary; a boundary is in no span."""
-    spans: list[Span] = []
-    end = -1 if tokens and tokens[0][0] == BORDER else 0
-    for token in tokens:
-        start = end + (token[0] == BORDER)
-        end += len(token)
-        spans.append((start, end))
-    return spans
-
-
 @dataclass(frozen=True)
 class _Model:
     """The content of a SentencePiece unigram model; tokens are in the order of their ids."""
@@ -226,10 +218,10 @@ def _parse_model(model_bytes: bytes, *, source: str) -> _Model:
     proto = _PROTO.ModelProto()
     try:
         proto.ParseFromString(model_bytes)
-    except DecodeError as error:
-        raise FileFormatError(f"{source}: not a SentencePiece model; download it again") from error
+    except DecodeError:
+        proto.Clear()
     if not proto.pieces:
-        raise FileFormatError(f"{source}: a SentencePiece model without tokens; download it again")
+        raise FileFormatError(f"{source}: not a SentencePiece model; download it again")
     if proto.trainer_spec.model_type != _TRAINER.UNIGRAM or proto.trainer_spec.byte_fallback:
         raise FileFormatError(
             f"{source}: only unigram models without byte fallback, like ALBERT's, are supported; "
@@ -244,18 +236,6 @@ def _parse_model(model_bytes: bytes, *, source: str) -> _Model:
         user_ids=user_ids,
         charsmap=proto.normalizer_spec.precompiled_charsmap,
     )
-
-
-def _adjust_scores(model: _Model, *, never: Collection[int]) -> list[float]:
-    """Score user-defined symbols as SentencePiece does, and exclude the tokens in `never`."""
-    best = max((model.scores[i] for i in model.text_ids - model.user_ids), default=0.0)
-    scores = list(model.scores)
-    for i in model.user_ids:
-        # As in SentencePiece's Viterbi search: better than any other tokens for the same characters.
-        scores[i] = len(model.tokens[i]) * best - 0.1
-    for i in never:
-        scores[i] = _NEVER
-    return scores
 
 
 def _build_normalizer(rules: Normalization, *, charsmap: bytes) -> normalizers.Normalizer:
@@ -278,7 +258,6 @@ def _build_normalizer(rules: Normalization, *, charsmap: bytes) -> normalizers.N
 
 @lru_cache
 def _list_marks() -> str:
-    """Return a regular expression for all combining characters."""
     codes = [code for code in range(sys.maxunicode + 1) if unicodedata.combining(chr(code))]
     ranges: list[list[int]] = []
     for code in codes:

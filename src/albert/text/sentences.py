@@ -58,10 +58,9 @@ class SentenceRules:
     """The words that tell a full stop from the end of a sentence in a language.
 
     No sentence ends after an abbreviation in `never`, nor after one in `before_number` if a number follows.
-    After one in `seldom`, an initial or a dotted abbreviation (U.S.), it ends only before one of the
-    `starters`: words that begin sentences and are hardly ever names. `speech_verbs` follow a speaker's name
-    after a quotation. With `has_ordinals`, "3." is "third" after one of `ordinal_cues` and before one of
-    `months`. With `has_spaced_quotes`, a space precedes a closing ».
+    After one in `seldom`, an initial or a dotted abbreviation (U.S.), it ends only before `starters`: words
+    that are hardly ever names. `speech_verbs` follow a speaker's name after a quotation. With
+    `has_ordinals`, "3." is "third" after `ordinal_cues` and before `months`.
     """
 
     never: frozenset[str]
@@ -80,10 +79,7 @@ class SentenceRules:
 
 
 def split_sentences(text: str, *, language: str = "en") -> list[Span]:
-    """Return the character spans of the sentences of a paragraph; a line break counts as a space.
-
-    `language` is en, de, fr, zh, or xx for any other.
-    """
+    """Return the spans of the sentences; `language` is en, de, fr, zh, or xx for any other."""
     rules = find_rules(language)
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     spans: list[Span] = []
@@ -114,13 +110,15 @@ def _is_end(text: str, start: int, match: re.Match[str], rules: SentenceRules) -
         return _is_chinese_end(text, match)
     if first in _UNSPACED_MARKS:
         return True
-    if begin == stop and not (first == "." and following.isupper() and _is_dash(text, stop)):
+    is_dash = text.startswith(("—", "–", "--"), stop)
+    if begin == stop and not (first == "." and following.isupper() and is_dash):
         return following >= _FIRST_CJK and _is_unspaced_end(text, match)
     if first == "." and text[mark + 1] not in ".!?…":
         return _is_stop_end(text, start, match, rules)
     if following.islower():
         # Oh! what a day. But one who begins with a small letter goes on with small letters.
-        return first in "!?" and text[stop - 1] not in _QUOTES and _begins_small(text, start)
+        begins_small = text[start : start + 4].lstrip("\"'“‘«„»— (")[:1].islower()
+        return first in "!?" and text[stop - 1] not in _QUOTES and begins_small
     if text[mark - 1] in "([" and text[stop - 1] in ")]":
         return False  # (!)
     return not (rules.speech_verbs and text[stop - 1] in _QUOTES and _is_speaker(text, begin, rules))
@@ -176,11 +174,8 @@ def _begins_with_starter(
         return False  # one more initial
     if word == "I" and "I" in rules.starters and mark - start > 2:
         return found[0][0].isupper()  # so did I
-    if (
-        len(word) == 1
-        and mark - start > 4
-        and re.fullmatch(r"[a-z]\.\s?", text[mark - 4 : mark - 1].lstrip())
-    ):
+    before = text[mark - 4 : mark - 1].lstrip()
+    if len(word) == 1 and mark - start > 4 and re.fullmatch(r"[a-z]\.\s?", before):
         return False  # z. B.
     return found[0] in rules.starters
 
@@ -210,20 +205,11 @@ def _is_speaker(text: str, begin: int, rules: SentenceRules) -> bool:
     return name == "I" or name not in rules.starters
 
 
-def _begins_small(text: str, start: int) -> bool:
-    return text[start : start + 4].lstrip("\"'“‘«„»— (")[:1].islower()
-
-
-def _is_dash(text: str, at: int) -> bool:
-    return text[at] in "—–" or text.startswith("--", at)
-
-
 def _is_unspaced_end(text: str, match: re.Match[str]) -> bool:
     """Western marks in Chinese: ? and ! end, a dot does after Chinese, dots do only where they close."""
     mark, stop = match.span()
-    if text[mark] == "." and text[mark + 1] != ".":
-        return mark > 0 and text[mark - 1] >= _FIRST_CJK and _is_chinese_end(text, match)
-    closes = text[stop - 1] not in ".…"
+    is_dot = text[mark] == "." and text[mark + 1] != "."
+    closes = text[mark - 1 : mark] >= _FIRST_CJK if is_dot else text[stop - 1] not in ".…"
     return closes and _is_chinese_end(text, match)
 
 
@@ -346,8 +332,6 @@ def find_rules(language: str) -> SentenceRules:
     """Return the rules of a language code such as `en` or `en-GB`."""
     rules = RULES.get(language) or RULES.get(language.replace("_", "-").split("-")[0].lower())
     if rules is None:
-        known = ", ".join(code for code in RULES if code != "xx")
-        raise InputError(
-            f"no sentence rules for language {language!r}; there are {known}, and xx for any other language"
-        )
+        known = f"{', '.join(RULES)}, of which xx is for any other"
+        raise InputError(f"no sentence rules for language {language!r}; there are {known}")
     return rules

@@ -39,10 +39,7 @@ DEFAULTS = SymbolOptions()
 
 
 class SymbolTokenizer(Tokenizer):
-    """One id for each symbol, exactly as in the vocabulary: phonemes, notes, amino acids.
-
-    Symbols that begin with `▁`, or the symbol `▁` itself, begin words; masking then masks whole words.
-    """
+    """One id for each symbol, such as phonemes or notes; `▁` marks the first symbol of a word."""
 
     vocab_name = "symbols.txt"
     json_model = "WordLevel"
@@ -77,7 +74,6 @@ class SymbolTokenizer(Tokenizer):
         return [[get(symbol, unk) for symbol in find(text)] for text in texts]
 
     def begins_word(self, token_id: int) -> bool:
-        """Whether a symbol begins a word; if no symbol is marked, each is a word."""
         return not self._has_words or self._tokens[token_id].startswith(WORD_MARK)
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -110,11 +106,7 @@ def build_symbol_vocabulary(
     min_count: int = 1,
     max_size: int | None = None,
 ) -> SymbolTokenizer:
-    """Give each symbol that occurs at least `min_count` times an id, the most frequent first.
-
-    The special tokens have the ids 0 to 4 and count in `max_size`. Texts without symbols, and ordinary text
-    with its many different words, raise an InputError.
-    """
+    """Number the symbols that occur `min_count` times, most frequent first, after the special tokens."""
     special = astuple(SymbolTokenizer.special_tokens)
     if max_size is not None and max_size <= len(special):
         raise InputError(

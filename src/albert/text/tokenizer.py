@@ -26,10 +26,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """The tokens of a text: their ids and spans `[start, end)` of raw characters.
-
-    A token without characters, such as a lone word boundary, has an empty span.
-    """
+    """The ids and raw spans `[start, end)` of tokens; a lone word boundary has an empty span."""
 
     ids: tuple[int, ...]
     spans: tuple[Span, ...]
@@ -37,10 +34,7 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True)
 class InputSequence:
-    """One input of the model: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
-
-    `segments` is 0 up to the first [SEP] and 1 after it; a span counts in the text of its segment.
-    """
+    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`; a span counts in the text of its segment, 0 or 1."""
 
     ids: tuple[int, ...]
     segments: tuple[int, ...]
@@ -59,11 +53,7 @@ class SpecialTokens:
 
 
 class Tokenizer(ABC):
-    """Tokenize texts into ids with character spans; all tokenizers can be pickled.
-
-    `vocab_bytes` is the vocabulary file as it was read, and `fingerprint` a hash of it and of the options:
-    equal fingerprints give equal ids.
-    """
+    """Tokenize texts into ids with spans; equal fingerprints (of vocabulary and options) give equal ids."""
 
     vocab_name: ClassVar[str]
     json_model: ClassVar[str]  # the type of the model in tokenizer.json
@@ -97,11 +87,9 @@ class Tokenizer(ABC):
 
     @property
     def vocab_size(self) -> int:
-        """The number of tokens, including the special tokens."""
         return len(self._tokens)
 
     def token(self, token_id: int) -> str:
-        """Return the token of an id as it is in the vocabulary."""
         return self._tokens[token_id]
 
     @abstractmethod
@@ -157,19 +145,15 @@ class Tokenizer(ABC):
 
     def build_sequence(self, first: Encoding, second: Encoding | None = None) -> InputSequence:
         """Build `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`."""
-        ids = (self.cls_id, *first.ids, self.sep_id)
-        spans = ((0, 0), *first.spans, _end(first))
-        segments = (0,) * len(ids)
-        if second is None:
-            return InputSequence(ids, segments, spans)
-        return InputSequence(
-            ids=(*ids, *second.ids, self.sep_id),
-            segments=segments + (1,) * (len(second.ids) + 1),
-            spans=(*spans, *second.spans, _end(second)),
-        )
+        ids, segments, spans = [self.cls_id], [0], [(0, 0)]
+        for segment, part in enumerate((first,) if second is None else (first, second)):
+            end = part.spans[-1][1] if part.spans else 0
+            ids += (*part.ids, self.sep_id)
+            segments += [segment] * (len(part.ids) + 1)
+            spans += (*part.spans, (end, end))
+        return InputSequence(tuple(ids), tuple(segments), tuple(spans))
 
     def _finish_json(self, backend: Backend) -> str:
-        """Add the special tokens and the sequence format to a backend, and format it."""
         cls, sep = self.special_tokens.cls, self.special_tokens.sep
         backend.add_special_tokens(list(astuple(self.special_tokens)))
         backend.post_processor = TemplateProcessing(
@@ -178,11 +162,6 @@ class Tokenizer(ABC):
             special_tokens=[(cls, backend.token_to_id(cls)), (sep, backend.token_to_id(sep))],
         )
         return str(backend.to_str(pretty=False))
-
-
-def _end(encoding: Encoding) -> Span:
-    last = encoding.spans[-1][1] if encoding.spans else 0
-    return last, last
 
 
 def replace_surrogates(texts: Iterable[str]) -> list[str]:

@@ -26,7 +26,7 @@ from pydantic import Field
 from albert.errors import AlbertError, InputError, one_line
 from albert.progress import build_command
 from albert.settings import Settings
-from albert.text.normalize import PUBLISHED, Normalization, find_base, normalize_text
+from albert.text.normalize import BASES, PUBLISHED, Normalization, normalize_text
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from albert.text.tokenizer import replace_surrogates
 
@@ -40,8 +40,8 @@ _RESERVED = str.maketrans({"\0": " ", "\t": " ", "▅": " "})
 _NOT_ASCII_LETTERS = bytes(code for code in range(256) if not chr(code).isalpha() or code > 127)
 _NOT_ASCII = re.compile("[^\0-\x7f]")
 _MAX_CHANGED_LETTERS = 0.005
-# More copies of a sentence than this count as repetition, and more repetition than this share is removed.
-_MAX_COPIES, _MIN_COPY_BYTES, _MAX_REPEATED = 10, 40, 0.1
+# Shorter sentences are not counted as copies; a larger share of copies than this is removed.
+_MIN_COPY_BYTES, _MAX_REPEATED = 40, 0.1
 # Spaces before words chosen by their second byte: a repeated text is split at the same words each time.
 _SPLIT = re.compile(b" (?=.[" + re.escape(bytes(range(20, 256, 32))) + b"])", re.DOTALL)
 # Messages of SentencePiece's log, and the fraction of the training time at which they appear.
@@ -80,9 +80,7 @@ class TrainerError(AlbertError):
 class VocabularySettings(Settings):
     """Settings of vocabulary training; the defaults are the published ones, on a smaller sample.
 
-    The published vocabulary was trained on ten million sentences. `max_sample_bytes` bounds the memory:
-    training takes 24 bytes for each byte of English. Measured at the default: 2.5 GB, and 0.3 GB in this
-    process, on paragraphs; 3.0 GB and 1.5 GB on ten million lines of two words, the worst case.
+    Training takes 24 bytes for each byte of English in the sample: 2.5 GB at the default.
     """
 
     size: int = Field(default=30_000, ge=16, le=1_000_000)
@@ -113,22 +111,7 @@ def train_sentencepiece(
     on_progress: OnProgress = lambda progress: None,
     warn: Callable[[str], None] = lambda message: None,
 ) -> SentencePieceTokenizer:
-    """Train a unigram vocabulary on the lines of the texts.
-
-    The same texts in the same order with the same settings give the same bytes.
-
-    Args:
-        texts: The corpus; each line is a sentence.
-        settings: Size, normalization and sample.
-        on_progress: Called with the progress.
-        warn: Called with a message if normalization changes many letters.
-
-    Returns:
-        A tokenizer with exactly `settings.size` tokens.
-
-    Raises:
-        InputError: If there is no text, or the size is too large or too small for it.
-    """
+    """Train a unigram vocabulary on the lines of the texts; equal texts and settings give equal bytes."""
     settings = settings or VocabularySettings()
     sample = SentenceSample(settings)
     reported = 0
@@ -175,10 +158,9 @@ def build_options(settings: VocabularySettings) -> dict[str, Any]:
 
 
 class SentenceSample:
-    """A uniform sample of all sentences that were read; each line of a text is a sentence.
+    """A uniform sample of the lines that were read: those that drew the smallest random numbers.
 
-    Each sentence draws a random number, and those with the smallest are kept. So the sample depends only on
-    the sentences, their order and the seed, and most sentences are not even normalized.
+    It depends only on the sentences, their order and the seed, and most sentences are not even normalized.
     """
 
     def __init__(self, settings: VocabularySettings) -> None:
@@ -194,7 +176,6 @@ class SentenceSample:
         self._other_characters: Counter[str] = Counter()
 
     def read(self, text: str) -> None:
-        """Offer every sentence of a text."""
         for line in replace_surrogates(text.splitlines()):
             raw = line.encode()
             self.num_bytes_read += len(raw)
@@ -210,22 +191,24 @@ class SentenceSample:
         return kept
 
     def describe(self) -> str:
-        """Return how much was read."""
         return f"{self.num_bytes_read / 1e6:,.1f} MB, {self.num_read:,} sentences"
 
     def describe_changes(self) -> str | None:
         """Return a warning if normalization changes more than 0.5% of the letters, apart from case."""
         if self._settings.normalization.keep_accents:
             return None
-        counts = {char: count for char, count in self._other_characters.items() if _is_letter(char)}
+        seen = self._other_characters.items()
+        counts = {char: count for char, count in seen if char.isalpha() or combining(char)}
         # SentencePiece composes the syllables of Korean again.
         changed = Counter(
-            {char: count for char, count in counts.items() if normalize("NFC", find_base(char)) != char}
+            {char: count for char, count in counts.items() if normalize("NFC", BASES[ord(char)]) != char}
         )
         num_letters, num_changed = self._num_ascii_letters + sum(counts.values()), changed.total()
         if num_changed <= _MAX_CHANGED_LETTERS * num_letters:
             return None
-        examples = ", ".join(f"{char} → {find_base(char) or 'nothing'}" for char, _ in changed.most_common(3))
+        examples = ", ".join(
+            f"{char} → {BASES[ord(char)] or 'nothing'}" for char, _ in changed.most_common(3)
+        )
         share = num_changed / num_letters
         return f"normalization changes {share:.1%} of the letters ({examples}); keep them with --accents"
 
@@ -273,38 +256,24 @@ def cut_bytes(text: bytes, limit: int) -> Iterator[bytes]:
 
 
 def limit_copies(sentences: list[bytes]) -> list[bytes]:
-    """Keep ten copies of each sentence if more than 10% of the text are further copies.
+    """Remove copies of sentences if more than 10% of the text are copies; else return the list itself.
 
-    SentencePiece looks at all repeated substrings of sentences: many long sentences with the same text take
-    hours. So long ones are split here, at words chosen by their content, which finds copies that begin at
-    another word. Ordinary text is returned unchanged.
+    SentencePiece looks at all repeated substrings: a few copies of a long text take minutes, many take hours.
+    Long sentences are split at words chosen by their content, which finds copies that begin at another word.
     """
-    parts = [part for sentence in sentences for part in _split_long(sentence)]
+    parts = []
+    for sentence in sentences:
+        is_long = len(sentence) > 1000
+        parts += (
+            [p for part in _SPLIT.split(sentence) for p in cut_bytes(part, 200)] if is_long else [sentence]
+        )
     lengths = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
     hashes = np.fromiter(map(hash, parts), dtype=np.int64, count=len(parts))
-    _, index, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    copies = counts[index]
-    is_repeated = (copies > _MAX_COPIES) & (lengths >= _MIN_COPY_BYTES)
-    num_repeated_bytes = (lengths * (1 - _MAX_COPIES / copies))[is_repeated].sum()
-    if num_repeated_bytes <= _MAX_REPEATED * lengths.sum():
+    is_kept = lengths < _MIN_COPY_BYTES
+    is_kept[np.unique(hashes, return_index=True)[1]] = True
+    if lengths[~is_kept].sum() <= _MAX_REPEATED * lengths.sum():
         return sentences
-    seen: Counter[bytes] = Counter()
-    kept = []
-    for part, has_limit in zip(parts, is_repeated.tolist(), strict=True):
-        if not has_limit or seen[part] < _MAX_COPIES:
-            kept.append(part)
-            seen[part] += has_limit
-    return kept
-
-
-def _split_long(sentence: bytes) -> Iterable[bytes]:
-    if len(sentence) <= 1000:
-        return (sentence,)
-    return (short for part in _SPLIT.split(sentence) for short in cut_bytes(part, 200))
-
-
-def _is_letter(char: str) -> bool:
-    return char.isalpha() or combining(char) > 0
+    return [parts[i] for i in np.flatnonzero(is_kept).tolist()]
 
 
 class _TrainerLog:
@@ -329,7 +298,6 @@ class _TrainerLog:
 
 
 def _explain(error: TrainerError, *, settings: VocabularySettings, num_sentences: int) -> AlbertError:
-    """Return an error that names the size that works, if the cause is known."""
     if found := _TOO_MANY.search(str(error)):
         return TooManyTokensError(
             f"{settings.size:,} tokens are more than the {num_sentences:,} sentences of the corpus give, "
