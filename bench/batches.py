@@ -1,4 +1,4 @@
-"""The inputs of the benchmarks: fixed real texts come in, ids for both sides go out."""
+"""The inputs of the benchmarks: token ids of fixed real texts, for both sides."""
 
 import re
 import zlib

@@ -1,4 +1,4 @@
-"""`python -m bench communication`: two real processes train; the bytes that they sent each other go out.
+"""`python -m bench communication`: count the bytes that two training processes send each other.
 
 Payload is read from the kernel's counters of each process's own connections, so that nothing else on the
 machine is counted; what passed over the loopback interface meanwhile stands beside it.

@@ -1,4 +1,4 @@
-"""Shards to ready batches: pieces a second on one core, ours and in the published style."""
+"""Shards to ready batches: tokens per second on one core, ours and in the published style."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One side of the comparison in fine-tuning: rounds of sentences come in with a file, their seconds go out.
+"""One side of the comparison in fine-tuning: time rounds of sentences from a file.
 
 `python -m bench.finetuning_sides TASK ENGINE BATCH_SIZE PADDING FILE`: a line on standard input is a round of
 training or evaluation, by our loop or by the `Trainer` of `transformers`.
@@ -15,16 +15,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from albert.tasks.encoding.sequence import EncodedText, TaskSequence
-from albert.tasks.examples import TextExample
-from albert.tasks.kinds.texts import TextKind
 
 from albert.examples.randomness import ExampleOrder
 from albert.model.albert_model import build_model
 from albert.model.config import build_preset
 from albert.progress import NullReporter
+from albert.tasks.classification import ClassificationConfig, ClassificationTask, EncodedText, TextExample
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.sequences import TaskSequence
 from albert.training.loop import TrainingLoop
 from bench.against_transformers import THREADS, build_theirs
 from bench.sentiment import MAX_LENGTH, Row
@@ -50,7 +49,7 @@ class Turns:
 
 
 @dataclass(frozen=True)
-class TurnsJob(FinetuneJob[EncodedText, Any]):
+class TurnsJob(FinetuneJob[TextExample, EncodedText, Any, Any]):
     """Fine-tuning as it is, but that it waits where the loop writes its record: at the end of a round."""
 
     turns: Turns = field(default_factory=Turns)
@@ -84,10 +83,13 @@ def build_job(rows: Sequence[Row], *, num_steps: int, batch_size: int, log_every
     order = ExampleOrder(len(items), seed=settings.seed).numbers(np.arange(len(items)), epoch=0)
     for item, place in zip(items, order, strict=True):
         train[place] = item
-    kind = TextKind(("0", "1"), ("accuracy",), max_length=MAX_LENGTH)
-    model = build_model(build_preset(PRESET), heads=kind.heads)
+    config = ClassificationConfig(
+        task="sst-2", labels=("0", "1"), metrics=("accuracy",), max_length=MAX_LENGTH
+    )
+    task = ClassificationTask(config)
+    model = build_model(build_preset(PRESET), heads=task.heads)
     texts = [TextExample(item.id, "", None, item.label) for item in items[:1]]
-    return TurnsJob(model, kind, settings, train=train, dev=items[:1], dev_examples=texts)
+    return TurnsJob(model, task, settings, train=train, dev=items[:1], dev_examples=texts)
 
 
 def train_ours(rounds: Sequence[list[Row]], *, batch_size: int) -> None:

@@ -1,7 +1,7 @@
-"""A rate comes in; two network namespaces with a link of that rate between them go out (Linux, as root).
+"""Build two network namespaces with a link of a given rate between them (Linux, as root).
 
 Two machines as far as the network can tell: each process has its own interfaces, and what they send each
-other leaves at the rate that is asked for.
+other is sent at that rate.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The loop people write around `AlbertForPreTraining`: the same examples come in, padded steps go out."""
+"""The loop people write around `AlbertForPreTraining`: padded steps on the same examples."""
 
 from dataclasses import dataclass
 from pathlib import Path

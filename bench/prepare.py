@@ -1,4 +1,4 @@
-"""`python -m bench.prepare`: novels come in, megabytes a second of ours and of a plain script go out.
+"""`python -m bench.prepare`: megabytes per second of `albert prepare` and of a plain script, on novels.
 
 `python -m bench.prepare memory MEGABYTES [WORKERS]` prepares that much text, made of copies that differ, in a
 fresh process and prints the peak of its resident memory.

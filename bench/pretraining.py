@@ -73,11 +73,11 @@ def build_our_step(preset: str, *, max_tokens: int) -> Step:
     network = PretrainLosses(model, pair_head=PAIR_HEAD)
     # The plain loop's optimiser, whatever a recipe prefers: what is compared is the step.
     optimizer = build_optimizer(model, OptimizerSettings(name="adamw"))
-    taker = build_train_step(network, optimizer, world=DistributedContext())
+    train_step = build_train_step(network, optimizer, context=DistributedContext())
 
     def step(batches: list[PretrainingBatch]) -> None:
         shares = [share for batch in batches for share in cut_batch(batch, max_tokens=max_tokens)]
-        taker.take(0, shares, taker.plan(shares), learning_rate=1e-5, options={})
+        train_step.run(shares, train_step.plan(shares), learning_rate=1e-5, options={})
 
     return step
 

@@ -1,4 +1,4 @@
-"""A task comes in; worker processes that train it together, asked line by line, go out."""
+"""Start worker processes that train a task together; each takes commands line by line."""
 
 import json
 import os

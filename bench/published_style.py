@@ -38,7 +38,7 @@ def encode_pieces(processor: SentencePieceProcessor, text: str) -> list[str]:
 
 
 def prepare_simply(paths: Sequence[Path], *, vocab: Path, out: Path) -> int:
-    """All documents as lists of lists of ids, pickled; the number of pieces goes out."""
+    """Pickle all documents as lists of lists of ids; return the number of tokens."""
     processor = SentencePieceProcessor(model_file=str(vocab))
     seen: set[str] = set()
     all_documents: list[list[list[int]]] = []

@@ -1,4 +1,4 @@
-"""`python -m bench.scaling`: a model, a batch and a network come in; the step time of N processes goes out.
+"""`python -m bench.scaling`: compute the step time of N processes from a model, a batch and a network.
 
 `bench/exchange.py` has the formula of DDP. FSDP2 of the root alone gathers the weights before
 the forward pass and scatters the gradients after the backward pass, half of the ring each, and hides nothing.

@@ -1,4 +1,4 @@
-"""SST-2 comes in, or only the lengths of its sentences; rows of ids in the rounds of a comparison go out."""
+"""Rows of token ids for comparisons: SST-2, or random rows with the lengths of its sentences."""
 
 import tarfile
 import tempfile
@@ -8,18 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from albert.tasks.kinds.texts import TextKind
-from albert.tasks.readers.published import iter_glue
 
-from albert.data.rows import Problems
-from albert.tasks.catalogue import find_task
+from albert.tasks.catalogue import PUBLISHED_TASKS
+from albert.tasks.classification import TextExample, iter_encoded_texts
 from albert.text.folder import load_tokenizer
 from bench.batches import ragged_batch
 from bench.prepare import DATA
 
 MAX_LENGTH = 128
 BATCH_SIZE = 32
-# Lengths in pieces of the published vocabulary, [CLS] and [SEP] among them, and how many sentences there are.
+# Lengths in tokens of the published vocabulary with [CLS] and [SEP], and the number of sentences.
 _SHARES = (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.999, 1)
 _LENGTHS = {
     "train": (3, 4, 6, 7, 9, 11, 13, 17, 22, 25, 30, 36, 44, 49, 62, 81),
@@ -30,7 +28,7 @@ _COUNTS = {"train": 67_349, "dev": 872}
 
 @dataclass(frozen=True)
 class Row:
-    """A sentence in pieces, and its label."""
+    """The token ids of a sentence, and its label."""
 
     ids: tuple[int, ...]
     label: int
@@ -46,21 +44,20 @@ class Sentences:
 
 
 def read_sentences() -> Sentences:
-    """SST-2 where it is at hand, else other words in sentences as long as its own."""
+    """Read SST-2 if it is installed; else draw rows with the same lengths."""
     archive, vocabulary = DATA / "glue.tar.xz", DATA / "vocab" / "30k-clean.model"
     if not archive.exists() or not vocabulary.exists():
         return Sentences(
             draw_rows("train"), draw_rows("dev"), "rows drawn with the lengths of SST-2's sentences"
         )
-    task, tokenizer = find_task("sst-2"), load_tokenizer(vocabulary)
-    kind = TextKind(("0", "1"), ("accuracy",), max_length=MAX_LENGTH)
+    task, tokenizer = PUBLISHED_TASKS["sst-2"], load_tokenizer(vocabulary)
     splits = {}
     with tempfile.TemporaryDirectory() as name, tarfile.open(archive) as file:
         for split in ("train", "dev"):
             file.extract(f"glue/{task.folder}/{split}.tsv", name, filter="data")
-            path = Path(name) / "glue" / task.folder / f"{split}.tsv"
-            rows = iter_glue(path, task, split=split, problems=Problems(path))
-            items = kind.encode([row.example for row in rows], tokenizer)
+            found = task.read_split(Path(name), split).examples
+            texts = [example for example in found if isinstance(example, TextExample)]
+            items = iter_encoded_texts(texts, tokenizer=tokenizer, max_length=MAX_LENGTH)
             splits[split] = [Row(item.sequence.ids, int(str(item.label))) for item in items]
     return Sentences(splits["train"], splits["dev"], "SST-2 in the published vocabulary")
 

@@ -1,4 +1,4 @@
-"""The TCP connections of this process come in; the bytes that they have carried so far go out (Linux)."""
+"""Count the bytes that the TCP connections of this process have carried (Linux)."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Functions come in; how long each took, measured in turns in one run, goes out."""
+"""Time functions in turns, in one run."""
 
 import gc
 import json

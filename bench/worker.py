@@ -30,8 +30,13 @@ from torch.nn.parallel import DistributedDataParallel
 from albert.examples.batches import PretrainingBatch, cut_batch
 from albert.model.albert_model import build_model
 from albert.study.step_costs import HEADS, PAIR_HEAD, Family, build_pair, build_random_batch, build_train_step
-from albert.training.checkpoints import CheckpointFolder, Saver, list_tensors
-from albert.training.distributed import AsyncSaver, DistributedContext, open_distributed
+from albert.training.checkpoints import (
+    Checkpoint,
+    CheckpointFolder,
+    DistributedCheckpointFolder,
+    list_tensors,
+)
+from albert.training.distributed import DistributedContext, open_distributed
 from albert.training.losses import PretrainLosses
 from albert.training.optimizers import build_optimizer
 from albert.training.settings import OptimizerSettings
@@ -72,8 +77,8 @@ class Worker:
         self.task, self.world = task, world
         config = build_pair(task.shape)[task.family]
         self.model = model = build_model(config, heads=HEADS).train()
-        self.network = world.spread(PretrainLosses(model, pair_head=PAIR_HEAD))
-        self.saver: AsyncSaver | None = None
+        self.network = world.wrap(PretrainLosses(model, pair_head=PAIR_HEAD))
+        self.saver: DistributedCheckpointFolder | None = None
         self.saved = 0
         self.optimizer = (
             torch.optim.SGD(model.parameters(), lr=1e-5)
@@ -85,11 +90,11 @@ class Worker:
     def step(self, way: str, count: str) -> Answer:
         """Whole training steps as `albert pretrain` takes them; seconds of each, and the bytes of all."""
         world = self.world if way == "together" else Apart()
-        taker = build_train_step(self.network, self.optimizer, world=world)
+        train_step = build_train_step(self.network, self.optimizer, context=world)
         shares = self._cut(is_whole=way == "alone")
 
         def take() -> Answer:
-            report = taker.take(0, shares, taker.plan(shares), learning_rate=1e-6, options={})
+            report = train_step.run(shares, train_step.plan(shares), learning_rate=1e-6, options={})
             return {"model": report.model_seconds, "optimizer": report.optimizer_seconds}
 
         return measure(take, count=int(count), is_together=way == "together")
@@ -101,11 +106,11 @@ class Worker:
         self.saved += 1  # in all processes, which write parts of the same checkpoint
         if way == "aside":
             if self.saver is None:
-                self.saver = AsyncSaver(CheckpointFolder(Path(folder)), self.world)
-            self.saver.save(self.saved, tensors, {}, best_step=None)
+                self.saver = DistributedCheckpointFolder(Path(folder), 2, self.world)
+            self.saver.save(Checkpoint(self.saved, tensors, {}))
         else:
             if self.world.is_main:
-                Saver(CheckpointFolder(Path(folder))).save(self.saved, tensors, {}, best_step=None)
+                CheckpointFolder(Path(folder)).save(Checkpoint(self.saved, tensors, {}))
             dist.barrier()
         return {"seconds": time.perf_counter() - began}
 

@@ -1,8 +1,8 @@
-"""The public names of albert come in; docs/api.md, the Python reference, goes out: `make api`.
+"""Write docs/api.md, the Python reference, from the docstrings of the public names: `make api`.
 
-It reads the source and imports nothing, so that the page is the same under every version of Python and needs
-no torch. Libraries that do this (griffe2md, pdoc) follow a package's modules or build a site; here the
-public names are few, live in many modules and are loaded when first used, so that a table of them is simpler.
+The source is parsed, not imported: the page is the same under every version of Python and needs no torch.
+Libraries for this (griffe2md, pdoc) follow modules or build a site; here the public names are few and live in
+many modules, so a table of them is simpler.
 """
 
 import ast
@@ -20,15 +20,14 @@ HIDDEN = ("staticmethod", "model_validator")
 
 INTRODUCTION = """# The Python reference
 
-Made from the docstrings by `make api`; a test keeps it true. `import albert` costs nothing: what it names is
-loaded when it is first used. Other names are imported from the module that stands before them, as in
-`from albert.model.runtime import RuntimeSettings`.
+Generated from the docstrings by `make api`. `import albert` is fast: its names are loaded when they are first
+used. Import other names from their module, as in `from albert.model.runtime import RuntimeSettings`.
 """
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, a sentence, and the names below it, after the modules of albert that they live in."""
+    """A heading, a sentence, and the names below it by module."""
 
     title: str
     words: str
@@ -37,27 +36,30 @@ class Section:
 
 SECTIONS = (
     Section(
-        "Ask a model",
-        "`albert.load` opens any model for prediction; what it gives has a method for each question. `Texts` "
-        "are a list or tuple of texts, and a `TextOrPair` is one text or a tuple of two.",
+        "Predict",
+        "`albert.load` opens any model for prediction; the predictor has a method for each task. `Texts` are "
+        "a list or tuple of texts, and a `TextOrPair` is one text or a tuple of two.",
         (
-            "tasks.task_predictor: load",
+            "tasks.predictor: load",
             "inference.predictor: Predictor",
-            "tasks.task_predictor: TaskPredictor",
+            "tasks.predictor: TaskPredictor",
         ),
     ),
     Section(
-        "What it answers",
-        "Small frozen records; their fields are read, never set.",
+        "Predictions",
+        "Frozen dataclasses.",
         (
             "inference.predictor: Candidate OrderAnswer",
-            "tasks.predicted: Classification LabelSet ContextAnswer Choice Tagging TaggedWord FoundEntity",
+            "tasks.classification: Classification LabelSet",
+            "tasks.question_answering: ContextAnswer",
+            "tasks.multiple_choice: Choice",
+            "tasks.token_classification: Tagging TaggedWord FoundEntity",
         ),
     ),
     Section(
         "Build on the encoder",
-        "For those who want hidden states, and bring their own ids and losses. `Rows` are lists of ids for "
-        "each sequence, or tensors or arrays of them.",
+        "Hidden states for your own token ids and losses. `Rows` are lists of ids for each sequence, or "
+        "tensors or arrays of them.",
         (
             "inference.sequence_encoder: load_encoder SequenceEncoder",
             "inference.sequence_encoder: PaddedModel PaddedOutput",
@@ -65,7 +67,7 @@ SECTIONS = (
     ),
     Section(
         "Train",
-        "What the commands of these names do; more in [pretraining.md](pretraining.md) and "
+        "The commands of the same names; more in [pretraining.md](pretraining.md) and "
         "[finetuning.md](finetuning.md).",
         (
             "training.pretrain: pretrain PretrainResult",
@@ -75,18 +77,18 @@ SECTIONS = (
         ),
     ),
     Section(
-        "Score",
-        "A fine-tuned model, or several as one, on a labelled split.",
+        "Evaluate",
+        "A fine-tuned model, or several as an ensemble, on a labeled split.",
         (
-            "tasks.evaluation: evaluate evaluate_task",
-            "tasks.evaluation_result: Evaluation",
+            "tasks.evaluate: evaluate Evaluation MemberScore Selection Calibration",
+            "tasks.task: ExampleResult",
             "tasks.metrics.intervals: Interval",
         ),
     ),
     Section(
         "Settings",
-        'What a recipe holds, and what `overrides=["optimizer.learning_rate=1e-4"]` changes. All are frozen; '
-        "an unknown key or a wrong type is refused.",
+        'The keys of a recipe, changed by `overrides=["optimizer.learning_rate=1e-4"]`. All are frozen; '
+        "unknown keys and wrong types are rejected.",
         (
             "model.runtime: RuntimeSettings",
             "model.config: ModelConfig",
@@ -100,7 +102,7 @@ SECTIONS = (
     ),
     Section(
         "Errors",
-        "A mistake in what was asked for or handed in is one of these, with one line that names the hint.",
+        "Raised for wrong arguments, files and settings, with one line that says what to do.",
         ("errors: AlbertError InputError SettingsError FileFormatError WeightsError",),
     ),
 )
@@ -108,7 +110,7 @@ SECTIONS = (
 
 @dataclass(frozen=True)
 class Item:
-    """A public class or function: its module, the text of its file, and the place of it there."""
+    """A public class or function: its module, the source of the module, and its syntax tree."""
 
     module: str
     source: str
@@ -116,13 +118,13 @@ class Item:
 
     @property
     def title(self) -> str:
-        """As a user finds it: what albert itself offers by that name, the rest by its module."""
+        """The name by which a user imports it."""
         is_own = self.node.name in list_exports()
         return f"albert.{self.node.name}" if is_own else f"albert.{self.module}.{self.node.name}"
 
     @property
     def methods(self) -> dict[str, list[ast.FunctionDef]]:
-        """The public ones of a class; where there are several signatures, the body comes last."""
+        """The public methods of a class; of several overloads, the implementation comes last."""
         found: dict[str, list[ast.FunctionDef]] = {}
         for node in self.node.body if isinstance(self.node, ast.ClassDef) else []:
             if isinstance(node, ast.FunctionDef) and _is_public(node):
@@ -130,7 +132,7 @@ class Item:
         return found
 
     def write(self, node: ast.AST) -> str:
-        """What stands in the source, on one line."""
+        """The source of a node, on one line."""
         return " ".join((ast.get_source_segment(self.source, node) or "").split())
 
 
@@ -141,7 +143,7 @@ def _is_public(node: ast.FunctionDef) -> bool:
 
 @cache
 def list_exports() -> tuple[str, ...]:
-    """What `albert` itself offers, but for the version."""
+    """List the names that `albert` exports, without the version."""
     tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
     (names,) = [node.value for node in tree.body if isinstance(node, ast.Assign) and _assigns_all(node)]
     return tuple(name for name in ast.literal_eval(names) if not name.startswith("__"))
@@ -152,7 +154,7 @@ def _assigns_all(node: ast.Assign) -> bool:
 
 
 def list_items(section: Section) -> list[Item]:
-    """The names of a section, found in their files; one that is not there is an error."""
+    """Find the names of a section; raise `KeyError` for one that does not exist."""
     items = []
     for module, _, names in (row.partition(": ") for row in section.modules):
         source = PACKAGE.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
@@ -166,7 +168,7 @@ def list_items(section: Section) -> list[Item]:
 
 
 def format_api() -> str:
-    """The whole page."""
+    """Format the page."""
     parts = [INTRODUCTION]
     for section in SECTIONS:
         links = [f"[`{item.node.name}`](#{_anchor(item.title)})" for item in list_items(section)]
@@ -178,7 +180,7 @@ def format_api() -> str:
 
 
 def _anchor(title: str) -> str:
-    """How code forges name the place of a heading."""
+    """The anchor of a heading on GitHub."""
     return re.sub(r"[^\w-]", "", title.lower())
 
 
@@ -200,7 +202,7 @@ def _format_class(item: Item, node: ast.ClassDef) -> str:
 
 
 def _write_field(item: Item, field: ast.AnnAssign) -> str:
-    """A field with its values spelled out, where its type is a name for a choice of words."""
+    """Write a field; an alias of a `Literal` is spelled out."""
     choices = {
         ast.unparse(node.targets[0]): item.write(node.value)
         for node in ast.parse(item.source).body
@@ -211,7 +213,7 @@ def _write_field(item: Item, field: ast.AnnAssign) -> str:
 
 
 def format_signature(item: Item, node: ast.ClassDef | ast.FunctionDef) -> str:
-    """As it is written, without `self`; one argument a line where it is long. A property has none."""
+    """Format a signature without `self`, long ones with an argument on each line."""
     assert isinstance(node, ast.FunctionDef), "classes are shown by their fields"
     returned = "Any" if node.returns is None else item.write(node.returns)
     if any(ast.unparse(each) == "property" for each in node.decorator_list):
@@ -236,7 +238,7 @@ def _list_arguments(item: Item, found: ast.arguments) -> list[str]:
 
 
 def _format_docstring(node: ast.ClassDef | ast.FunctionDef) -> str:
-    """Its paragraphs; an example becomes code."""
+    """Format the paragraphs of a docstring; examples become code."""
     paragraphs = (ast.get_docstring(node) or "").split("\n\n")
     return "\n\n".join(_format_example(each) if each.startswith(">>>") else each for each in paragraphs)
 

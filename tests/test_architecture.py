@@ -22,7 +22,7 @@ WITHOUT_TORCH = (
     "albert.report",
     "albert.text",
     *(f"albert.model.{module}" for module in ("config", "presets", "parameters", "sharing", "runtime")),
-    "albert.tasks.metrics",
+    *(f"albert.tasks.{module}" for module in ("metrics", "bag_of_words", "finetune_settings", "sequences")),
     "albert.cli",
 )
 

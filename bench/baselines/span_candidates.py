@@ -1,4 +1,4 @@
-"""A question and its context come in; short spans of the context that may answer it go out, with features."""
+"""Candidate answers of a question: short spans of its context, with features."""
 
 import math
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from albert.tasks.examples import SpanExample
+from albert.tasks.question_answering import SpanExample
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,7 +27,7 @@ _PLAIN = frozenset({
 
 @dataclass(frozen=True)
 class Candidates:
-    """Spans `[start, end)` of the context's characters, a row of features for each, and how alike all is.
+    """Spans `[start, end)` of the context's characters, and a row of features for each.
 
     `reach` is the share of the question's rare words that the best sentence has, `missing` the share that
     the whole context lacks.
@@ -53,7 +53,7 @@ class _Word:
 
 
 def count_rarities(examples: Sequence[SpanExample]) -> dict[str, float]:
-    """How rare each word of the contexts is, by how many of them have it."""
+    """Compute the inverse document frequency of each word of the contexts."""
     contexts = dict.fromkeys(example.context for example in examples)
     counts = Counter(word for context in contexts for word in set(_WORDS.findall(context.lower())))
     return {word: math.log((len(contexts) + 1) / count) for word, count in counts.items()}
@@ -65,10 +65,10 @@ def list_candidates(example: SpanExample, rarities: Mapping[str, float]) -> Cand
     words, present = context.words, {word.text.lower() for word in context.words}
     firsts, lasts = _pair_up(words)
     return Candidates(
-        starts=np.array([words[place].start for place in firsts], dtype=np.int64),
-        ends=np.array([words[place].end for place in lasts], dtype=np.int64),
+        starts=np.array([words[index].start for index in firsts], dtype=np.int64),
+        ends=np.array([words[index].end for index in lasts], dtype=np.int64),
         features=np.column_stack(
-            [*_describe_spans(context, firsts, lasts), *_describe_places(context, firsts, lasts)]
+            [*_describe_spans(context, firsts, lasts), *_describe_surroundings(context, firsts, lasts)]
         ),
         reach=float(context.reaches.max(initial=0.0)),
         missing=sum(weight for word, weight in context.weights.items() if word not in present),
@@ -78,9 +78,9 @@ def list_candidates(example: SpanExample, rarities: Mapping[str, float]) -> Cand
 def find_first_name(context: str) -> tuple[int, int]:
     """The first words in capitals behind the very first word, or that one."""
     words = _cut(context)
-    for place, word in enumerate(words[1:], start=1):
+    for index, word in enumerate(words[1:], start=1):
         if word.text[0].isupper():
-            last = place
+            last = index
             while last + 1 < len(words) and words[last + 1].text[0].isupper():
                 last += 1
             return word.start, words[last].end
@@ -89,10 +89,10 @@ def find_first_name(context: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _Context:
-    """A context in words, with what the question makes of them.
+    """The words of a context, and how they relate to the question.
 
     `weights` are the shares of the question's words in its rarity; `reaches` what each sentence has of them,
-    each word once. `asked_type` is the place of the question's word among `_TYPES`.
+    each word once. `asked_type` is the index of the question's word in `_TYPES`.
     """
 
     words: list[_Word]
@@ -152,7 +152,7 @@ def _pair_up(words: Sequence[_Word]) -> tuple[Ints, Ints]:
 
 
 def _describe_spans(context: _Context, firsts: Ints, lasts: Ints) -> Iterator[Floats]:
-    """What the words of a span look like, also by what is asked for."""
+    """Describe the words of a span, also by the type of the question."""
     lengths = (lasts - firsts + 1).astype(np.float64)
 
     def share(values: Floats) -> Floats:
@@ -175,8 +175,8 @@ def _describe_spans(context: _Context, firsts: Ints, lasts: Ints) -> Iterator[Fl
             yield column if asked_type == context.asked_type else np.zeros(len(firsts))
 
 
-def _describe_places(context: _Context, firsts: Ints, lasts: Ints) -> Iterator[Floats]:
-    """What stands at the edges of a span and around it, and how much of the question its sentence has."""
+def _describe_surroundings(context: _Context, firsts: Ints, lasts: Ints) -> Iterator[Floats]:
+    """Describe the edges of a span, its surroundings, and how much of the question its sentence has."""
     size = len(context.words)
     plain = context.count(lambda word: word.text.lower() in _PLAIN)
     capital = context.count(lambda word: word.text[0].isupper())

@@ -1,7 +1,6 @@
-"""An assignment of questions on contexts comes in; answers go out, those of a linear model among them."""
+"""Baselines of question answering: the first name, and a linear model over the spans of the context."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from albert.tasks.assignment import Assignment
-from albert.tasks.examples import Example, SpanExample
-from albert.tasks.kinds.span_answers import FoundSpan, SpanAnswer
+from albert.tasks.question_answering import FoundSpan, SpanAnswer, SpanExample
 from bench.baselines.span_candidates import (
     Candidates,
     Floats,
@@ -21,67 +18,60 @@ from bench.baselines.span_candidates import (
 )
 
 _STREAM = 7004
-_NUM_WRONG = 30  # spans to learn from beside each right one
+_NUM_WRONG = 30  # wrong spans for each right one in training
 _MAX_ITERATIONS = 1000
-_NEVER = -1e9
+_LOWEST = -20.0  # the score of a context without candidates
+Examples = Sequence[SpanExample]
 
 
-def answer_first_name(assignment: Assignment) -> list[SpanAnswer]:
-    """The first name of the context, whatever the question."""
-    places = [(each, *find_first_name(each.context)) for each in _list_questions(assignment.dev)]
-    return [SpanAnswer((_build_span(example, start, end, 0.0),)) for example, start, end in places]
+def predict_first_name(train: Examples, dev: Examples) -> list[SpanAnswer]:
+    """Answer with the first name of the context, whatever the question."""
+    found = [(each, *find_first_name(each.context)) for each in dev]
+    return [SpanAnswer((_build_span(example, start, end, 0.0),)) for example, start, end in found]
 
 
-def answer_by_words(assignment: Assignment) -> list[SpanAnswer]:
-    """The span that a linear model likes best, as in SQuAD's first baseline but without a parser.
+def predict_by_words(train: Examples, dev: Examples, *, has_impossible: bool) -> list[SpanAnswer]:
+    """Choose the best span by a linear model, as in SQuAD's first baseline but without a parser.
 
-    It is told which of the question's words stand around a span and in its sentence, and what the span looks
-    like: capitals, digits, length, by the question's first word. Where questions may have no answer, a second
-    one says how likely that is, from the best span and from the words that the context lacks.
+    Its features are the question's words around the span and in its sentence, and the form of the span:
+    capitals, digits and length, by the type of the question. If questions may have no answer, a second model
+    predicts that from the best span and from the words that the context lacks.
     """
-    train, dev = _list_questions(assignment.train), _list_questions(assignment.dev)
     rarities = count_rarities(train)
-    judge = _learn_spans(train, rarities)
-    if judge is None:
-        return answer_first_name(assignment)
-    silence = None
-    if assignment.facts.has_impossible:
-        summaries = [_summarise(_judge(list_candidates(each, rarities), judge)) for each in train]
-        silence = _learn_silence(train, summaries)
+    model = _fit_spans(train, rarities)
+    if model is None:
+        return predict_first_name(train, dev)
+    unanswerable = None
+    labels = [example.is_impossible for example in train]
+    if has_impossible and len(set(labels)) > 1:
+        rows = []
+        for example in train:
+            candidates = list_candidates(example, rarities)
+            rows.append(_summarize(candidates, _score(candidates, model)))
+        unanswerable = make_pipeline(StandardScaler(), LogisticRegression()).fit(rows, labels)
     answers = []
     for example in dev:
-        judged = _judge(list_candidates(example, rarities), judge)
-        odds = 0.0 if silence is None else float(silence.decision_function([_summarise(judged)])[0])
-        answers.append(_conclude(example, judged, odds))
+        candidates = list_candidates(example, rarities)
+        scores = _score(candidates, model)
+        spans: tuple[FoundSpan, ...] = ()
+        odds = 0.0
+        if unanswerable is not None:
+            odds = float(unanswerable.decision_function([_summarize(candidates, scores)])[0])
+        if len(scores):
+            best = int(scores.argmax())
+            start, end = int(candidates.starts[best]), int(candidates.ends[best])
+            spans = (_build_span(example, start, end, float(scores[best])),)
+        answers.append(SpanAnswer(spans, odds))
     return answers
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """The candidates of a question, and how much the model is for each."""
-
-    candidates: Candidates
-    scores: Floats
-
-
-def _learn_spans(train: Sequence[SpanExample], rarities: dict[str, float]) -> Pipeline | None:
-    """Right spans against some wrong ones of the same contexts; None where there is nothing to tell apart."""
-    rows, marks = [], []
-    for features, mark in _iter_lessons(train, rarities):
-        rows.append(features)
-        marks.append(mark)
-    if not marks or len(set(np.concatenate(marks).tolist())) < 2:
-        return None
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_MAX_ITERATIONS))
-    return model.fit(np.concatenate(rows), np.concatenate(marks))
-
-
-def _iter_lessons(
-    train: Sequence[SpanExample], rarities: dict[str, float]
-) -> Iterator[tuple[Floats, Floats]]:
+def _fit_spans(train: Examples, rarities: dict[str, float]) -> Pipeline | None:
+    """Fit right spans against some wrong ones of the same contexts; None without both."""
     draw = np.random.default_rng(_STREAM)
+    rows, labels = [], []
     for example in train:
-        golds = {(answer.start, answer.start + len(answer.text)) for answer in example.places}
+        valid = [answer for answer in example.answers if answer.is_in(example.context)]
+        golds = {(answer.start, answer.start + len(answer.text)) for answer in valid}
         if not golds:
             continue
         candidates = list_candidates(example, rarities)
@@ -92,38 +82,23 @@ def _iter_lessons(
         wrong = np.flatnonzero(~is_right)
         some = draw.choice(wrong, size=min(_NUM_WRONG, len(wrong)), replace=False)
         chosen = np.concatenate([np.flatnonzero(is_right), some])
-        yield candidates.features[chosen], is_right[chosen].astype(np.float64)
-
-
-def _judge(candidates: Candidates, judge: Any) -> _Judged:
-    has_any = len(candidates.starts) > 0
-    return _Judged(candidates, judge.decision_function(candidates.features) if has_any else np.empty(0))
-
-
-def _summarise(judged: _Judged) -> list[float]:
-    """What tells whether there is an answer at all."""
-    best = float(judged.scores.max(initial=_NEVER))
-    return [max(best, -20.0), judged.candidates.reach, judged.candidates.missing]
-
-
-def _learn_silence(train: Sequence[SpanExample], summaries: Sequence[list[float]]) -> Pipeline | None:
-    marks = [example.is_impossible for example in train]
-    if len(set(marks)) < 2:
+        rows.append(candidates.features[chosen])
+        labels.append(is_right[chosen].astype(np.float64))
+    if not labels or len(set(np.concatenate(labels).tolist())) < 2:
         return None
-    return make_pipeline(StandardScaler(), LogisticRegression()).fit(summaries, marks)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_MAX_ITERATIONS))
+    return model.fit(np.concatenate(rows), np.concatenate(labels))
 
 
-def _conclude(example: SpanExample, judged: _Judged, odds: float) -> SpanAnswer:
-    if not len(judged.scores):
-        return SpanAnswer((), odds)
-    best = int(judged.scores.argmax())
-    start, end = int(judged.candidates.starts[best]), int(judged.candidates.ends[best])
-    return SpanAnswer((_build_span(example, start, end, float(judged.scores[best])),), odds)
+def _score(candidates: Candidates, model: Any) -> Floats:
+    scores: Floats = model.decision_function(candidates.features) if len(candidates.starts) else np.empty(0)
+    return scores
+
+
+def _summarize(candidates: Candidates, scores: Floats) -> list[float]:
+    """Features that tell whether there is an answer."""
+    return [float(scores.max(initial=_LOWEST)), candidates.reach, candidates.missing]
 
 
 def _build_span(example: SpanExample, start: int, end: int, score: float) -> FoundSpan:
     return FoundSpan(example.context[start:end], start, end, score)
-
-
-def _list_questions(examples: Sequence[Example]) -> list[SpanExample]:
-    return [example for example in examples if isinstance(example, SpanExample)]

@@ -27,7 +27,7 @@ from bench.downstream.workshop import Workshop, open_workshop, split_setting
 
 
 def compare(args: argparse.Namespace, *, command: str, reporter: Reporter) -> str:
-    """Do all that is left to do, and write the table of all that is done."""
+    """Run the trials without a result, and write the table of all results."""
     data = Path(args.data)
     tasks = list_tasks(args.tasks, data)
     shop = Workshop(
@@ -39,7 +39,7 @@ def compare(args: argparse.Namespace, *, command: str, reporter: Reporter) -> st
         start=read_recipe(args.start).fresh_start,
     )
     for name, _ in map(split_setting, shop.overrides):
-        find_task(name or tasks[0])  # an unknown one is refused now
+        find_task(name or tasks[0])  # reject an unknown one now
     open_workshop(shop)
     seeds = {task: range(args.large_seeds if task in LARGE else args.seeds) for task in tasks}
     plan = make_plan(tasks, shop, seeds=seeds, reporter=reporter)
@@ -59,7 +59,7 @@ def compare(args: argparse.Namespace, *, command: str, reporter: Reporter) -> st
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """What can be asked for."""
+    """Build the parser of the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.downstream", description=__doc__)
     parser.add_argument("--model", required=True, help="a pretrained folder, or a name")
     parser.add_argument("--data", required=True, help="the folder that has glue/, squad/ and race/")
@@ -85,10 +85,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def format_command(words: Sequence[str]) -> str:
-    """The command as others would type it: the places of model, data and results are their own."""
-    shown, places = [], {"--model": "MODEL", "--data": "DATA", "--out": "DIR"}
+    """Format the command without the paths of this machine."""
+    shown, names = [], {"--model": "MODEL", "--data": "DATA", "--out": "DIR"}
     for before, word in zip(["", *words], words, strict=False):
-        shown.append(places[before] if before in places else shlex.quote(word))
+        shown.append(names[before] if before in names else shlex.quote(word))
     return " ".join(["python -m bench.downstream", *shown])
 
 

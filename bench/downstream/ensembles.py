@@ -1,4 +1,4 @@
-"""Three fine-tuned models of a task come in; whether they are worth more together than alone goes out."""
+"""Compare an ensemble of fine-tuned models with its members."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -6,7 +6,7 @@ from statistics import median
 
 from albert.files import read_json, write_json
 from albert.progress import Reporter
-from albert.tasks.evaluation import evaluate_task
+from albert.tasks.evaluate import evaluate
 from albert.training.run_folder import MODEL_DIR
 from bench.downstream.workshop import Trial, Workshop
 
@@ -31,11 +31,11 @@ class Ensemble:
 
     def describe(self) -> str:
         """A line for a person."""
-        verdict = "no" if self.is_not_worse else "**yes**"
+        is_worse = "no" if self.is_not_worse else "**yes**"
         members = ", ".join(f"{score:.2f}" for score in self.members)
         return (
             f"{self.task}: {self.together:.2f} (standard error {self.standard_error:.2f}), members {members}"
-            f"; worse than the median member by more than one standard error: {verdict}"
+            f"; worse than the median member by more than one standard error: {is_worse}"
         )
 
 
@@ -53,7 +53,7 @@ def measure_ensemble(
         return Ensemble(**{**known, "seeds": tuple(chosen), "members": tuple(known["members"])})
     reporter.say(f"{task}, an ensemble of seeds {', '.join(map(str, chosen))}")
     models = [shop.find_run(trial) / MODEL_DIR for trial in done]
-    found = evaluate_task(task, models=models, data=shop.find_data(task), reporter=reporter)
+    found = evaluate(task, model=models, data=shop.find_data(task), reporter=reporter)
     interval = found.intervals["score"]
     ensemble = Ensemble(
         task=task,

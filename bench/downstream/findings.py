@@ -1,10 +1,10 @@
-"""Results of all tasks come in; what they show goes out, in sentences that say yes or no."""
+"""State what the results of all tasks show, in sentences that say yes or no."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from albert.tasks.metrics.intervals import SeedSummary, summarise_seeds
+from albert.tasks.metrics.intervals import SeedSummary, summarize_seeds
 from bench.downstream.ensembles import Ensemble
 from bench.downstream.facts import BERT_TINY
 from bench.downstream.results import TaskResults
@@ -52,9 +52,9 @@ class Gain:
         said = f"Pretraining against none on {self.name}{tasks}: {medians}, {self.difference:+.2f}"
         if self.spread is None:
             return f"{said}; with one seed there is no spread to compare with."
-        verdict = "yes" if self.difference > self.spread else "**no**"
+        is_beaten = "yes" if self.difference > self.spread else "**no**"
         seeds = f"{self.pretrained.num_seeds} seeds"
-        return f"{said}; the spread over {seeds} is {self.spread:.2f}: beaten by more than that: {verdict}."
+        return f"{said}; the spread over {seeds} is {self.spread:.2f}: beaten by more than that: {is_beaten}."
 
 
 def find_gain(name: str, results: Sequence[TaskResults]) -> Gain | None:
@@ -66,18 +66,18 @@ def find_gain(name: str, results: Sequence[TaskResults]) -> Gain | None:
     if not seeds:
         return None
 
-    def summarise(arm: str) -> SeedSummary:
+    def summarize(arm: str) -> SeedSummary:
         means = [fmean(getattr(each, arm)[seed]["score"] for each in known) for seed in sorted(seeds)]
-        return summarise_seeds(means)
+        return summarize_seeds(means)
 
-    return Gain(name, len(known), summarise("untrained"), summarise("pretrained"))
+    return Gain(name, len(known), summarize("untrained"), summarize("pretrained"))
 
 
 def _compare_with_words(results: Sequence[TaskResults]) -> list[str]:
     known = []
     for result in results:
         found = (result.find_best("score", is_trivial=flag) for flag in (True, False))
-        simple, own = [each[1] for each in found if each is not None], result.summarise("pretrained", "score")
+        simple, own = [each[1] for each in found if each is not None], result.summarize("pretrained", "score")
         if simple and own is not None:
             known.append((result.task, round(own.median, 1) > round(max(simple), 1)))  # as the table shows
     return [_divide("The better of a trivial answer and a bag of words", known)] if known else []
@@ -87,7 +87,7 @@ def _compare_with_bert(results: Sequence[TaskResults]) -> list[str]:
     known = []
     for result in results:
         for metric, score in BERT_TINY.get(result.task, {}).items():
-            own = result.summarise("pretrained", metric)
+            own = result.summarize("pretrained", metric)
             if own is not None and result.data.is_complete:
                 known.append((f"{result.task} {metric}", own.median >= score))
     return [_divide("BERT-Tiny's figure (test set, ours development set)", known)] if known else []

@@ -1,4 +1,4 @@
-"""What is asked for comes in; all trials in their order, with the time that each will take, go out."""
+"""Plan the trials: their order, and about how long each takes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.progress import Reporter, format_seconds
-from albert.tasks.catalogue import find_split, find_task
-from albert.tasks.finetune_cost import Cost, estimate_cost
+from albert.tasks.catalogue import PUBLISHED_TASKS, find_task
+from albert.tasks.finetune import Cost, estimate_cost
 from bench.downstream.facts import LARGE, OFFICIAL_SIZES
 from bench.downstream.workshop import ARMS, Trial, Workshop
 
 
 def list_tasks(named: str | None, data: Path) -> list[str]:
-    """The tasks that are named, or all that the data has something to learn from."""
+    """List the tasks that are named, or all that the data has."""
     if named:
         tasks = [find_task(name.strip()).name for name in named.split(",")]
         for name in tasks:
@@ -25,7 +25,7 @@ def list_tasks(named: str | None, data: Path) -> list[str]:
     for name in OFFICIAL_SIZES:
         with suppress(FileFormatError):
             for split in ("train", "dev"):
-                find_split(find_task(name), data, split=split)
+                PUBLISHED_TASKS[name].find_split(data, split)
             found.append(name)
     if not found:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What was measured of a task comes in from its files; the best baselines and the seeds summed up go out."""
+"""Read the results of a task: its baselines, and its seeds summarized."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any
 from albert.errors import InputError
 from albert.files import read_json
 from albert.settings import find_change
-from albert.tasks.metrics.intervals import SeedSummary, summarise_seeds
+from albert.tasks.metrics.intervals import SeedSummary, summarize_seeds
 from bench.baselines.score import TRIVIAL
 from bench.downstream.facts import OFFICIAL_SIZES, DataFacts
 from bench.downstream.workshop import ARMS, Arm, Trial, Workshop
@@ -18,7 +18,7 @@ Metrics = Mapping[str, float]
 
 @dataclass(frozen=True)
 class TaskResults:
-    """All that was measured of a task: metrics of each baseline, and by seed of both arms."""
+    """The metrics of each baseline of a task, and of both variants by seed."""
 
     data: DataFacts
     baselines: Mapping[str, Metrics] = field(default_factory=dict)
@@ -28,7 +28,6 @@ class TaskResults:
 
     @property
     def task(self) -> str:
-        """Its name."""
         return self.data.task
 
     def find_best(self, metric: str, *, is_trivial: bool) -> tuple[str, float] | None:
@@ -40,11 +39,11 @@ class TaskResults:
         ]
         return max(found, key=lambda pair: pair[1]) if found else None
 
-    def summarise(self, arm: str, metric: str) -> SeedSummary | None:
+    def summarize(self, arm: str, metric: str) -> SeedSummary | None:
         """Median and spread over seeds."""
         runs: Mapping[int, Metrics] = getattr(self, arm)
         scores = [metrics[metric] for metrics in runs.values() if metric in metrics]
-        return summarise_seeds(scores) if scores else None
+        return summarize_seeds(scores) if scores else None
 
 
 def collect(trials: Sequence[Trial], shop: Workshop) -> list[TaskResults]:
@@ -78,7 +77,7 @@ def collect(trials: Sequence[Trial], shop: Workshop) -> list[TaskResults]:
 
 
 def _reject_mixture(task: str, results: Sequence[Mapping[str, Any]], shop: Workshop) -> None:
-    """All runs of a task learn from the same examples by the same recipe: else their median is of nothing."""
+    """Reject runs of a task with different examples or settings: their median would mean nothing."""
     for result in results[1:]:
         for key in ("num_train", "num_dev", "settings"):
             change = find_change(_without_seed(results[0][key]), _without_seed(result[key]), key=key)

@@ -1,4 +1,4 @@
-"""Results of trials come in; a table in Markdown goes out, with what it shows and what it rests on."""
+"""Format the results of all tasks as a table in Markdown, with findings and notes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -30,7 +30,7 @@ def format_table(results: Sequence[TaskResults]) -> str:
 def _list_cells(result: TaskResults, metric: str) -> list[str] | None:
     """The cells of a row; None where nothing has such a metric."""
     trivial, words = (result.find_best(metric, is_trivial=flag) for flag in (True, False))
-    untrained, pretrained = (result.summarise(arm, metric) for arm in ("untrained", "pretrained"))
+    untrained, pretrained = (result.summarize(arm, metric) for arm in ("untrained", "pretrained"))
     if not any((trivial, words, untrained, pretrained)):
         return None
     gap = "–" if untrained is None or pretrained is None else f"{pretrained.median - untrained.median:+.1f}"

@@ -1,4 +1,4 @@
-"""Trials of a plan come in; a JSON file for each that is finished goes out, and stays for the next start."""
+"""Run trials: each finished one leaves a JSON file, so that the next start continues with the rest."""
 
 import shutil
 import time
@@ -11,17 +11,15 @@ from typing import Any
 from albert.errors import AlbertError, InputError
 from albert.files import hold, write_json, write_text
 from albert.progress import Reporter, format_seconds
-from albert.tasks.assignment import open_assignment
-from albert.tasks.catalogue import find_task
-from albert.tasks.evaluation import evaluate_task
-from albert.tasks.examples import Example
-from albert.tasks.finetune import finetune
-from albert.tasks.finetune_settings import read_finetune_run
-from albert.tasks.readers.published import read_split
+from albert.tasks.catalogue import PUBLISHED_TASKS
+from albert.tasks.data import open_task_data
+from albert.tasks.evaluate import evaluate
+from albert.tasks.finetune import finetune, read_finetune_run
+from albert.tasks.task import Example
 from albert.training.loop import StoppedError
 from albert.training.run_folder import CHECKPOINTS_DIR, has_run
-from bench.baselines.score import score_baseline
-from bench.downstream.subsets import find_other_split
+from bench.baselines.score import score_baselines
+from bench.downstream.subsets import find_optional_split
 from bench.downstream.workshop import Trial, Workshop
 
 _MISMATCHED = "dev-mismatched"
@@ -36,9 +34,9 @@ def run_trials(
     seconds: Mapping[Trial, float],
     budget: float | None = None,
 ) -> dict[Trial, str]:
-    """Do what is not done yet, in this order; what is missing in the end, with the reason, goes out.
+    """Run the trials without a result, in this order; return those that still have none, and why.
 
-    Several processes may share the work: each takes what no other is at.
+    Several processes may share the work: each takes trials that no other is running.
     """
     began, missed = time.perf_counter(), {}
     for number, trial in enumerate(trials, start=1):
@@ -54,7 +52,7 @@ def run_trials(
             if reason is not None:
                 missed[trial] = reason
                 reporter.say(f"left out, and the rest goes on: {reason}")
-    # What others were at then may be done by now.
+    # Another process may have finished some of them by now.
     return {trial: reason for trial, reason in missed.items() if not shop.find_result(trial).exists()}
 
 
@@ -68,17 +66,17 @@ def _claim_and_attempt(trial: Trial, shop: Workshop, path: Path, *, reporter: Re
 
 
 def _attempt(trial: Trial, shop: Workshop, path: Path, *, reporter: Reporter) -> str | None:
-    """Do a trial and write its result; the reason, if it fails."""
+    """Run a trial and write its result; return the reason if it fails."""
     failure = path.with_suffix(".failure.txt")
     try:
-        doing = _run_baselines if trial.arm == "baselines" else _run_finetuning
-        result = doing(trial, shop, reporter)
+        run = _run_baselines if trial.arm == "baselines" else _run_finetuning
+        result = run(trial, shop, reporter)
     except StoppedError:
         raise
     except AlbertError as error:
         write_text(failure, f"{error}\n")
         return str(error)
-    except Exception as error:  # whatever it is, the other trials are none the worse
+    except Exception as error:  # the other trials continue
         write_text(failure, traceback.format_exc())
         return f"{type(error).__name__}: {error} ({failure})"
     write_json(path, {**asdict(trial), **result})
@@ -88,16 +86,16 @@ def _attempt(trial: Trial, shop: Workshop, path: Path, *, reporter: Reporter) ->
 
 def _run_baselines(trial: Trial, shop: Workshop, reporter: Reporter) -> dict[str, Any]:
     began = time.perf_counter()
-    assignment = open_assignment(trial.task, shop.find_data(trial.task), dev=None, columns={}, dev_share=0.1)
-    scores = score_baseline(assignment)
+    data = open_task_data(trial.task, shop.find_data(trial.task), dev=None, columns={}, dev_share=0.1)
+    scores = score_baselines(data)
     mismatched = _read_mismatched(trial.task, shop)
     if mismatched:
-        others = score_baseline(replace(assignment, dev=mismatched))
+        others = score_baselines(replace(data, dev=mismatched))
         scores = {name: {**own, _MISMATCHED_NAME: others[name]["accuracy"]} for name, own in scores.items()}
     return {
         "baselines": scores,
-        "num_train": len(assignment.train),
-        "num_dev": len(assignment.dev),
+        "num_train": len(data.train),
+        "num_dev": len(data.dev),
         "seconds": time.perf_counter() - began,
     }
 
@@ -117,15 +115,15 @@ def _run_finetuning(trial: Trial, shop: Workshop, reporter: Reporter) -> dict[st
     assert result.scores is not None, "it is finished"
     assert result.model_dir is not None, "it is finished"
     metrics = dict(result.scores.metrics)
-    _, facts = read_finetune_run(run_dir)
+    _, metadata = read_finetune_run(run_dir)
     if _read_mismatched(trial.task, shop):
-        other = evaluate_task(trial.task, models=[result.model_dir], data=data, split=_MISMATCHED)
+        other = evaluate(trial.task, model=result.model_dir, data=data, split=_MISMATCHED)
         metrics[_MISMATCHED_NAME] = other.scores["accuracy"]
     shutil.rmtree(run_dir / CHECKPOINTS_DIR, ignore_errors=True)  # ten times as large as the model
     return {
         "metrics": metrics,
-        "num_train": facts.num_train,
-        "num_dev": facts.num_dev,
+        "num_train": metadata.num_train,
+        "num_dev": metadata.num_dev,
         "best_step": result.scores.step,
         "num_steps": result.num_steps,
         "seconds": result.outcome.progress.seconds,
@@ -134,8 +132,8 @@ def _run_finetuning(trial: Trial, shop: Workshop, reporter: Reporter) -> dict[st
 
 
 def _read_mismatched(name: str, shop: Workshop) -> tuple[Example, ...]:
-    """MNLI's second development set, where it is there."""
-    task, data = find_task(name), shop.find_data(name)
-    if _MISMATCHED not in task.files or find_other_split(task, data, split=_MISMATCHED) is None:
+    """MNLI's second dev set, if the data has it."""
+    task, data = PUBLISHED_TASKS[name], shop.find_data(name)
+    if _MISMATCHED not in task.files or find_optional_split(task, data, _MISMATCHED) is None:
         return ()
-    return read_split(task, data, split=_MISMATCHED).examples
+    return task.read_split(data, _MISMATCHED).examples

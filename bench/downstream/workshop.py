@@ -1,4 +1,4 @@
-"""A model, data and a folder come in; where each trial lies, and what it starts from, go out."""
+"""What all trials share: paths, settings and the model that each starts from."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from albert.errors import InputError
 from albert.files import read_json, write_json
 from albert.model.config import Initialization
 from albert.pretrained.folder import load_model, save_untrained
-from albert.tasks.catalogue import find_task
+from albert.tasks.catalogue import PUBLISHED_TASKS
 from albert.tasks.finetune import identify_weights
 from bench.downstream.facts import OFFICIAL_SIZES
 from bench.downstream.subsets import write_subset
@@ -45,8 +45,8 @@ class Workshop:
     start: Initialization = field(default_factory=Initialization)
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """By what a folder of trials is known again: other answers would not belong together."""
+    def identity(self) -> dict[str, Any]:
+        """What identifies a folder of trials: results of other models do not belong in it."""
         return {
             "weights": identify_weights(load_model(self.model, heads={}).model),
             "overrides": list(self.overrides),
@@ -62,8 +62,8 @@ class Workshop:
         if task not in self.max_train:
             return self.data
         number = self.max_train[task]
-        place = self.out / "data" / f"{task}-{number}"
-        return write_subset(find_task(task), self.data, out=place, max_train=number)
+        out = self.out / "data" / f"{task}-{number}"
+        return write_subset(PUBLISHED_TASKS[task], self.data, out=out, max_train=number)
 
     def find_result(self, trial: Trial) -> Path:
         """Where the result of a trial is, once there is one; a cut is part of its name."""
@@ -78,10 +78,10 @@ class Workshop:
         """The model that it starts from; an untrained one is made, a fresh one for each seed."""
         if trial.arm == "pretrained":
             return self.model
-        place = self.out / "untrained" / f"seed-{trial.seed}"
-        if not place.exists():
-            save_untrained(self.model, place, seed=trial.seed, start=self.start)
-        return place
+        folder = self.out / "untrained" / f"seed-{trial.seed}"
+        if not folder.exists():
+            save_untrained(self.model, folder, seed=trial.seed, start=self.start)
+        return folder
 
 
 def split_setting(word: str) -> tuple[str, str]:
@@ -91,22 +91,22 @@ def split_setting(word: str) -> tuple[str, str]:
 
 
 def open_workshop(shop: Workshop) -> None:
-    """Claim the folder; refused: one with trials of another model, or of a task with other settings.
+    """Claim the folder; one with trials of another model, or of a task with other settings, is rejected.
 
     The settings of a task that was not begun may still be changed.
     """
     path = shop.out / "plan.json"
-    facts = shop.facts
+    identity = shop.identity
     known = read_json(path) if path.exists() else None
-    if known == facts:
+    if known == identity:
         return
     if known is not None:
         before = replace(shop, overrides=tuple(known["overrides"]))
         for key in ("weights", "start"):
-            _reject_other(shop, key, known[key], facts[key])
+            _reject_other(shop, key, known[key], identity[key])
         for task in _list_begun(shop.out / "results"):
             _reject_other(shop, f"settings of {task}", before.list_overrides(task), shop.list_overrides(task))
-    write_json(path, facts)
+    write_json(path, identity)
 
 
 def _list_begun(results: Path) -> list[str]:

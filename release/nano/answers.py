@@ -1,4 +1,4 @@
-"""A model comes in; its answers to questions that were chosen before it was trained go out, good and bad."""
+"""Ask a model questions that were chosen before it was trained; keep all answers, good and bad."""
 
 import argparse
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from albert.files import write_json
 from albert.inference.predictor import Candidate, Predictor
 from albert.progress import Reporter
 from albert.settings import Settings, read_settings
-from albert.tasks.task_predictor import load
+from albert.tasks.predictor import load
 
 QUESTIONS = Path(__file__).with_name("questions.yaml")
 _TOP = 5
@@ -41,7 +41,7 @@ class Questions(Settings):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the step takes."""
+    """Add the arguments of the step."""
     parser.add_argument("--model", required=True, help="a model folder or a run")
     parser.add_argument("--out", type=Path, required=True, help="answers.json")
 

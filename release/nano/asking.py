@@ -1,4 +1,4 @@
-"""A model folder and a held-out corpus come in; what it knows of its words and sentences goes out."""
+"""Evaluate a pretrained model on held-out text: masked words, sentence order and next sentence."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ from albert.training.run_folder import has_run, read_pretrain_run
 
 @dataclass(frozen=True)
 class Asked:
-    """A model as it is released, with its vocabulary, and the length of the text it is asked about."""
+    """A model with its vocabulary, and the length of the texts it is evaluated on."""
 
     model: AlbertModel
     tokenizer: Tokenizer
@@ -25,7 +25,7 @@ class Asked:
 
     @property
     def rules(self) -> ExampleSettings:
-        """How the examples are made that it is asked about."""
+        """The settings of the evaluation examples."""
         return ExampleSettings(max_length=self.max_length)
 
     def ask(
@@ -72,5 +72,5 @@ def describe_scores(scores: Mapping[str, Score]) -> dict[str, Any]:
 
 
 def open_held_out(folder: Path, asked: Asked) -> Corpus:
-    """A prepared corpus; refused: one of another vocabulary."""
+    """Open a prepared corpus; one of another vocabulary is rejected."""
     return open_corpus(folder, fingerprint=asked.tokenizer.fingerprint)

@@ -1,4 +1,4 @@
-"""A folder of novels and textbooks comes in; which are learned from, and which are kept to be asked about."""
+"""Split a folder of novels and textbooks into books to train on and held-out books."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ HELD_OUT_CHAPTER = Chapter("introduction-anthropology", "Food as a Material Arti
 
 @dataclass(frozen=True)
 class Selection:
-    """What is learned from, and what is asked about: whole novels and one chapter."""
+    """The training books, and the held-out ones: whole novels and one chapter."""
 
     train: tuple[Book, ...]
     held_out: tuple[Book, ...]

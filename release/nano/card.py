@@ -1,4 +1,4 @@
-"""All that was measured comes in; the model card goes out: README.md and its pictures, no figure typed in."""
+"""Write the model card from measurements: README.md and its plots; no figure is typed in."""
 
 import argparse
 from pathlib import Path
@@ -19,7 +19,7 @@ from release.nano.checkpoints import read_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the step takes."""
+    """Add the arguments of the step."""
     parser.add_argument("--run", type=Path, required=True, help="the finished run")
     parser.add_argument("--recipe", default="nano", help="the recipe that the run was begun with")
     parser.add_argument("--data", type=Path, required=True, help="data.json")

@@ -1,4 +1,4 @@
-"""The model's answers come in; the card shows all of them, the bad ones too."""
+"""The card's section with all answers of the model, the bad ones too."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The facts of the data come in; what the card says of it, with licences and attribution, goes out."""
+"""The card's section on the data, with licenses and attribution."""
 
 from collections.abc import Mapping
 from typing import Any

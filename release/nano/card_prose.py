@@ -1,4 +1,4 @@
-"""What the card says that no file of figures can: what the hub wants to know, limits, licence."""
+"""The card's text without figures: metadata for the hub, limits and license."""
 
 from albert.report.content import Section
 

@@ -1,4 +1,4 @@
-"""A finished run comes in; what the card says of its shape, its hours and its curve goes out."""
+"""The card's sections on the run: architecture, time and training curve."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Scores on held-out books and at every depth come in; the tables of the card go out."""
+"""The card's tables of scores on held-out books, at every depth."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

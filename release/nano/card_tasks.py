@@ -1,4 +1,4 @@
-"""What fine-tuning gave comes in; the card's tables against nothing, plain words and BERT-Tiny go out."""
+"""The card's tables of fine-tuned scores beside baselines and BERT-Tiny."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ _COLUMNS = ("trivial", "bag of words", "untrained", "nano", "BERT-Tiny")
 
 
 def read_results(folder: Path) -> list[TaskResults]:
-    """What `python -m bench.downstream --out FOLDER` has written; refused: nothing."""
+    """Read what `python -m bench.downstream --out FOLDER` wrote."""
     cuts, trials = {}, []
     for path in sorted((folder / "results").glob("*/*.json")):
         task, cut = _split_name(path.parent.name)
@@ -64,7 +64,7 @@ def describe_tasks(results: Sequence[TaskResults], folder: Path) -> Section:
 
 
 def _build_row(result: TaskResults, metric: str) -> list[Cell] | None:
-    own = result.summarise("pretrained", metric)
+    own = result.summarize("pretrained", metric)
     if own is None:
         return None
     trivial, words = (result.find_best(metric, is_trivial=flag) for flag in (True, False))
@@ -74,7 +74,7 @@ def _build_row(result: TaskResults, metric: str) -> list[Cell] | None:
         Cell(metric.replace("_", " ")),
         _format_figure(trivial and trivial[1]),
         _format_figure(words and words[1]),
-        _format_seeds(result.summarise("untrained", metric)),
+        _format_seeds(result.summarize("untrained", metric)),
         _format_seeds(own),
         _format_figure(theirs),
         Cell(_judge(own.median, theirs, is_comparable=result.data.is_complete)),

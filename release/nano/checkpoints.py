@@ -1,4 +1,4 @@
-"""Models of a run's checkpoints come in; what each knows, and is worth after short fine-tuning, goes out."""
+"""Evaluate the checkpoints of a run: on held-out text, and after short fine-tuning."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ from release.nano.snapshots import PREFIX, list_steps
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the step takes."""
+    """Add the arguments of the step."""
     parser.add_argument("--snapshots", type=Path, required=True, help="the folder of model-STEP/")
     parser.add_argument("--held-out", type=Path, required=True, help="a prepared corpus, in passages")
     parser.add_argument("--data", type=Path, required=True, help="the folder of GLUE's tasks")

@@ -1,4 +1,4 @@
-"""Text to learn from: novels and CC BY textbooks come in; a vocabulary and prepared corpora go out."""
+"""Prepare the data: a vocabulary and corpora from novels and CC BY textbooks."""
 
 import argparse
 import shutil
@@ -17,7 +17,7 @@ from albert.errors import FileFormatError, InputError
 from albert.files import atomic_dir, write_json, write_text
 from albert.progress import Reporter
 from albert.settings import build_settings
-from albert.tasks.catalogue import TASKS, find_split, find_task
+from albert.tasks.catalogue import PUBLISHED_TASKS, GlueTask
 from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
 from albert.text.train_vocabulary import VocabularyProgress, VocabularySettings, train_sentencepiece
 from albert.training.run_folder import count_cores
@@ -28,7 +28,7 @@ _CORPORA = (("corpus", "train", True), ("held-out", "held-out", True), ("windows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the step takes."""
+    """Add the arguments of the step."""
     parser.add_argument(
         "--data", type=Path, required=True, help="unpacked: novels/, textbooks/ and, for overlaps, glue/"
     )
@@ -58,28 +58,28 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
         )
         for name, source, has_passages in _CORPORA
     }
-    reporter.show("overlap", "looking for the development sets of tasks")
-    facts = {
+    reporter.show("overlap", "looking for the dev sets of tasks")
+    metadata = {
         "vocab_size": args.vocab_size,
         "passages": args.passages,
         "books": {name: [_describe(book) for book in chosen] for name, chosen in split.items()},
         "corpora": {name: _count(manifest) for name, manifest in manifests.items()},
         "overlap": measure_overlap(args.out / "corpus", args.data / "glue"),
     }
-    write_json(args.out / "data.json", facts)
-    pieces = manifests["corpus"].num_pieces
-    return f"{args.out / 'data.json'}: {pieces:,} pieces of {len(books.train)} books to learn from"
+    write_json(args.out / "data.json", metadata)
+    num_tokens = manifests["corpus"].num_pieces
+    return f"{args.out / 'data.json'}: {num_tokens:,} tokens of {len(books.train)} training books"
 
 
 def _write_texts(books: Sequence[Book], folder: Path) -> None:
     """A copy of each book, or of the part of one."""
     with atomic_dir(folder) as aside:
         for book in books:
-            place = aside / f"{book.name}.txt"
+            path = aside / f"{book.name}.txt"
             if book.text is None:
-                shutil.copyfile(book.path, place)
+                shutil.copyfile(book.path, path)
             else:
-                write_text(place, book.text)
+                write_text(path, book.text)
 
 
 def _train_vocabulary(text: Path, out: Path, *, size: int, reporter: Reporter) -> Path:
@@ -109,13 +109,14 @@ def _prepare(
 
 
 def measure_overlap(corpus_dir: Path, glue: Path) -> list[dict[str, Any]]:
-    """How much of each task's development set stands in the corpus; of the tasks that are at hand."""
+    """Measure how much of the dev set of each installed task is in the corpus."""
     corpus = open_corpus(corpus_dir)
     tokenizer = load_tokenizer(corpus_dir / "vocab")
     files = {}
-    for name in (name for name, task in TASKS.items() if task.kind == "texts" and name != "ax"):
-        with suppress(FileFormatError):  # not at hand
-            files[name] = find_split(find_task(name), glue, split="dev")
+    for name, task in PUBLISHED_TASKS.items():
+        if isinstance(task, GlueTask) and "dev" in task.files:
+            with suppress(FileFormatError):  # not installed
+                files[name] = task.find_split(glue, "dev")[1]
     if not files:
         return []
     found = find_overlap(corpus, list(files.values()), tokenizer)

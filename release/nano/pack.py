@@ -1,4 +1,4 @@
-"""A model in half precision and its card come in; the folder in the package goes out, if it is light."""
+"""Write the released folder: the model in half precision and its card, if it is small enough."""
 
 import argparse
 import shutil
@@ -15,14 +15,14 @@ MAX_BYTES = 6_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the step takes."""
+    """Add the arguments of the step."""
     parser.add_argument("--model", type=Path, required=True, help="what `albert convert RUN … --half` wrote")
     parser.add_argument("--card", type=Path, required=True, help="the folder that the step card wrote")
     parser.add_argument("--out", type=Path, required=True, help="src/albert/released/nano; it is replaced")
 
 
 def run(args: argparse.Namespace, reporter: Reporter) -> str:
-    """Put both together, whole or not at all; refused: what cannot be opened, and too many bytes."""
+    """Write the folder atomically; reject a model that cannot be opened or is too large."""
     load_model(args.model)
     load_vocabulary(args.model)
     with atomic_dir(args.out) as aside:

@@ -1,4 +1,4 @@
-"""What the model knows of held-out books: masked words, order and next sentence, at every depth."""
+"""Score the model on held-out books: masked words, order and next sentence, at every depth."""
 
 import argparse
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from release.nano.asking import Asked, open_asked, open_held_out
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the step takes."""
+    """Add the arguments of the step."""
     parser.add_argument("--run", required=True, help="the run, or a model folder")
     parser.add_argument("--held-out", type=Path, required=True, help="a prepared corpus, in passages")
     parser.add_argument("--windows", type=Path, help="the same books prepared without --passages")
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
     corpora = {"passages": open_held_out(args.held_out, asked)}
     if args.windows is not None:
         corpora["windows"] = open_held_out(args.windows, asked)
-    facts = {
+    metadata = {
         "weights": identify_weights(asked.model),
         "num_examples": args.examples,
         "max_length": asked.max_length,
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
         "unigram_loss": _find_unigram_loss(Path(args.run)),
     }
     known = read_json(args.out) if args.out.exists() else {}
-    parts = known["parts"] if {**known, "parts": 0} == {**facts, "parts": 0} else {}
+    parts = known["parts"] if {**known, "parts": 0} == {**metadata, "parts": 0} else {}
     todo = _list_parts(corpora, asked, beyond=args.beyond)
     for number, (name, (corpus, depth)) in enumerate(todo.items()):
         if name not in parts:
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
                 depth=depth,
                 advance=_show(reporter, name, number, len(todo), 3 * args.examples),
             )
-            write_json(args.out, {**facts, "parts": parts})
+            write_json(args.out, {**metadata, "parts": parts})
     told = ", ".join(f"{key} {value['mean']:.4g}" for key, value in parts["passages"].items())
     return f"{args.out}: {told}"
 
@@ -78,7 +78,7 @@ def _show(
 
 
 def _find_unigram_loss(run_dir: Path) -> float | None:
-    """The loss of one who knows how frequent pieces are, on the text that the run was asked about."""
+    """The loss of the unigram baseline on the held-out text of the run."""
     return read_pretrain_run(run_dir)[1].unigram_loss if has_run(run_dir) else None
 
 

@@ -1,4 +1,4 @@
-"""A run comes in, finished or under way; models of its checkpoints go out, in half precision."""
+"""Save the checkpoints of a run, finished or not, as models in half precision."""
 
 import argparse
 import time
@@ -20,7 +20,7 @@ _SECONDS = 20.0  # between two looks
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the step takes."""
+    """Add the arguments of the step."""
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="a folder for model-STEP/")
     parser.add_argument("--number", type=int, default=16, help="how many, spread over the steps")

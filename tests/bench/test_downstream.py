@@ -1,4 +1,4 @@
-"""The table of all tasks: stopped anywhere it goes on, a failure costs one cell, and it says what it is."""
+"""The table of all tasks: it resumes where it stopped, and a failure costs one cell."""
 
 import json
 import os
@@ -8,14 +8,13 @@ import signal
 from pathlib import Path
 
 import pytest
-from albert.tasks.readers.published import read_split
 
 from albert.errors import AlbertError
 from albert.files import hold, read_json
 from albert.model.config import Initialization
 from albert.pretrained.folder import load_model, save_untrained
 from albert.progress import NullReporter
-from albert.tasks.catalogue import find_task
+from albert.tasks.catalogue import PUBLISHED_TASKS
 from albert.training.loop import StoppedError
 from bench.downstream.__main__ import build_parser, compare, main
 from bench.downstream.ensembles import Ensemble, measure_ensemble
@@ -39,7 +38,7 @@ def list_words(model: Path, data: Path, out: Path, *more: str) -> list[str]:
 
 
 class StopAt(NullReporter):
-    """Stops this process as Ctrl-C would, at a step of a trial."""
+    """Stops this process like Ctrl-C, at a step of a trial."""
 
     def __init__(self, trial: str, step: int) -> None:
         self.trial, self.step, self.now = trial, step, ""
@@ -60,7 +59,6 @@ def data(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(tiny_folder, data, tmp_path_factory) -> Path:
-    """A comparison that nobody disturbed."""
     out: Path = tmp_path_factory.mktemp("whole") / "out"
     assert main(list_words(tiny_folder, data, out)) == 0
     return out
@@ -81,22 +79,25 @@ def test_every_trial_leaves_a_result(whole):
     folders = list((whole / "runs").rglob("model"))
     assert len(folders) == 2 * len(arms)
     for folder in folders:
-        load_model(folder)  # refuses what is not whole
+        load_model(folder)  # rejects a folder that is not complete
+    found = read_json(whole / "results" / "sst-2" / "pretrained-0.json")
+    assert (found["task"], found["arm"], found["seed"], found["num_steps"]) == ("sst-2", "pretrained", 0, 6)
+    assert found["settings"]["seed"] == 0
+    assert found["seconds"] > 0
 
 
-def test_the_table_tells_all(whole):
+def test_table_has_a_row_for_each_metric(whole):
     text = (whole / "table.md").read_text()
     for words in (
         "| sst-2 | accuracy |", "| mrpc | accuracy |", "|  | f1 |", "(majority)", "(bag of words)", "± ",
-        "Pretraining against none on sst-2: median", "on the mean of the others", "a bag of words is",
-        "sst-2: 60 to learn from of 67,349, 24 in the development set of 872; **reduced",
-        "| (83.2) |", "`python -m bench.downstream --model MODEL --data DATA --out DIR --tasks mrpc,sst-2",
+        "60 to learn from of 67,349, 24 in the development set of 872; **reduced", "| (83.2) |",
+        "`python -m bench.downstream --model MODEL --data DATA --out DIR --tasks mrpc,sst-2",
     ):  # fmt: skip
         assert words in text, words
     assert "BERT-Tiny's figure" not in text  # other data: not compared
 
 
-def test_a_stopped_comparison_goes_on_to_the_same_results(tiny_folder, data, whole, tmp_path, capsys):
+def test_a_stopped_comparison_resumes_to_the_same_results(tiny_folder, data, whole, tmp_path, capsys):
     words = list_words(tiny_folder, data, tmp_path / "out")
     for trial in ("untrained-0", "pretrained-1"):  # of the task that comes first
         with pytest.raises(StoppedError, match="SIGTERM"):
@@ -108,7 +109,7 @@ def test_a_stopped_comparison_goes_on_to_the_same_results(tiny_folder, data, who
     assert read_results(tmp_path / "out") == read_results(whole)
 
 
-def test_an_ensemble_of_the_first_seeds(tiny_folder, data, whole, tmp_path):
+def test_an_ensemble_has_the_first_finished_seeds(tiny_folder, data, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "copy")
     shop = Workshop(tiny_folder, data, tmp_path / "copy", max_train={})
     assert measure_ensemble("sst-2", range(2), shop, reporter=NullReporter()) is None  # three are wanted
@@ -121,7 +122,7 @@ def test_an_ensemble_of_the_first_seeds(tiny_folder, data, whole, tmp_path):
     )  # as written
 
 
-def test_what_is_finished_is_only_told(tiny_folder, data, whole, capsys):
+def test_a_finished_comparison_runs_nothing(tiny_folder, data, whole, capsys):
     before = {path: path.stat().st_mtime_ns for path in whole.rglob("*.json")}
     assert main(list_words(tiny_folder, data, whole)) == 0
     captured = capsys.readouterr()
@@ -130,7 +131,7 @@ def test_what_is_finished_is_only_told(tiny_folder, data, whole, capsys):
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*.json")} == before
 
 
-def test_runs_of_other_settings_are_no_median(tiny_folder, data, whole, tmp_path, capsys):
+def test_runs_with_other_settings_are_rejected(tiny_folder, data, whole, tmp_path, capsys):
     out = tmp_path / "out"
     shutil.copytree(whole, out)
     path = next(path for path in sorted(out.glob("results/*/pretrained-0.json")))
@@ -141,7 +142,7 @@ def test_runs_of_other_settings_are_no_median(tiny_folder, data, whole, tmp_path
     assert "settings.batch_size is 999 and was" in capsys.readouterr().err
 
 
-def test_a_failure_is_told_and_the_rest_goes_on(tiny_folder, data, tmp_path, capsys):
+def test_a_failed_trial_does_not_stop_the_others(tiny_folder, data, tmp_path, capsys):
     words = [*list_words(tiny_folder, data, tmp_path / "out"), "--tasks", "sst-2", "--seeds", "1"]
     stranger = tmp_path / "out" / "runs" / "sst-2" / "untrained-0" / "letter.txt"
     stranger.parent.mkdir(parents=True)
@@ -156,7 +157,7 @@ def test_a_failure_is_told_and_the_rest_goes_on(tiny_folder, data, tmp_path, cap
     assert "not there" not in (tmp_path / "out" / "table.md").read_text()
 
 
-def test_several_processes_share_the_work(tiny_folder, data, tmp_path):
+def test_a_trial_of_another_process_is_left_to_it(tiny_folder, data, tmp_path):
     words = [*list_words(tiny_folder, data, tmp_path / "out"), "--tasks", "sst-2", "--seeds", "1"]
     with hold(tmp_path / "out" / "results" / "sst-2" / "untrained-0.lock", busy="no"):
         assert main(words) == 0
@@ -167,12 +168,12 @@ def test_several_processes_share_the_work(tiny_folder, data, tmp_path):
     assert "not there" not in (tmp_path / "out" / "table.md").read_text()
 
 
-def test_a_folder_belongs_to_one_model(tiny_folder, data, whole, capsys):
+def test_other_settings_need_another_folder(tiny_folder, data, whole, capsys):
     assert main([*list_words(tiny_folder, data, whole), "optimizer.learning_rate=1e-3"]) == 2
     assert "begun with other settings of sst-2" in capsys.readouterr().err
 
 
-def test_the_settings_of_a_task_that_was_not_begun_may_change(tiny_folder, data, tmp_path, capsys):
+def test_settings_of_a_task_without_results_may_change(tiny_folder, data, tmp_path, capsys):
     words = list_words(tiny_folder, data, tmp_path / "out", "--estimate", "--tasks", "sst-2")
     assert main([*words, "mrpc:num_epochs=1"]) == 0
     (tmp_path / "out" / "results" / "sst-2-40").mkdir(parents=True)
@@ -182,7 +183,7 @@ def test_the_settings_of_a_task_that_was_not_begun_may_change(tiny_folder, data,
     assert "begun with other settings of sst-2" in capsys.readouterr().err
 
 
-def test_no_run_begins_that_finds_no_time(tiny_folder, data, tmp_path):
+def test_no_run_starts_beyond_the_budget(tiny_folder, data, tmp_path):
     assert main([*list_words(tiny_folder, data, tmp_path / "out"), "--budget", "1s"]) == 0
     assert "no time was left" in (tmp_path / "out" / "table.md").read_text()
     assert {path.name for path in (tmp_path / "out" / "results").rglob("*.json")} == {"baselines.json"}
@@ -192,12 +193,12 @@ def test_an_estimate_trains_nothing(tiny_folder, data, tmp_path, capsys):
     assert main([*list_words(tiny_folder, data, tmp_path / "out"), "--estimate"]) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "sst-2: 60 examples to learn from" in captured.err
+    assert "sst-2: 60 training examples" in captured.err
     assert "10 of 10 trials are left: about " in captured.err
     assert not (tmp_path / "out" / "runs").exists()
 
 
-def test_the_untrained_model_is_the_same_but_for_its_weights(tiny_folder, tmp_path):
+def test_untrained_models_differ_only_in_their_weights(tiny_folder, tmp_path):
     for name, seed in (("one", 0), ("same", 0), ("other", 1)):
         save_untrained(tiny_folder, tmp_path / name, seed=seed, start=Initialization())
     one, same, other = (load_model(tmp_path / name, heads={}).model for name in ("one", "same", "other"))
@@ -207,40 +208,34 @@ def test_the_untrained_model_is_the_same_but_for_its_weights(tiny_folder, tmp_pa
     assert not one.state_dict()[word].equal(other.state_dict()[word])
 
 
-def test_fewer_lines_to_learn_from(data, tmp_path):
-    task = find_task("mrpc")
+def test_subsets_of_lines_keep_their_order(data, tmp_path):
+    task = PUBLISHED_TASKS["mrpc"]
     kept = [
-        read_split(task, write_subset(task, data, out=tmp_path / name, max_train=20), split="train").examples
+        task.read_split(write_subset(task, data, out=tmp_path / name, max_train=20), "train").examples
         for name in ("one", "again")
     ]
-    everything = read_split(task, data, split="train").examples
+    everything = task.read_split(data, "train").examples
     assert len(kept[0]) == 20
     assert kept[0] == kept[1]
     rest = ((each.first, each.second, each.label) for each in everything)
     assert all((each.first, each.second, each.label) in rest for each in kept[0])  # in their order
-    assert (
-        read_split(task, tmp_path / "one", split="dev").examples
-        == read_split(task, data, split="dev").examples
-    )
+    assert task.read_split(tmp_path / "one", "dev").examples == task.read_split(data, "dev").examples
 
 
-def test_fewer_questions_to_learn_from(tmp_path):
-    task = find_task("squad-1.1")
-    folder = write_questions(tmp_path / "all", num_train=20)
-    out = write_subset(task, folder, out=tmp_path / "some", max_train=7)
-    assert len(read_split(task, out, split="train").examples) == 7
-    assert len(read_split(task, out, split="dev").examples) == 4
+@pytest.mark.parametrize(
+    ("name", "write", "num_train", "max_train", "kept"),
+    [
+        ("squad-1.1", write_questions, 20, 7, {"train": 7, "dev": 4}),
+        ("race", write_passages, 8, 10, {"train": 9, "dev": 6}),  # three whole passages
+    ],
+)
+def test_subsets_keep_the_dev_set(tmp_path, name, write, num_train, max_train, kept):
+    task, folder = PUBLISHED_TASKS[name], write(tmp_path / "all", num_train=num_train)
+    out = write_subset(task, folder, out=tmp_path / "some", max_train=max_train)
+    assert {split: len(task.read_split(out, split).examples) for split in kept} == kept
 
 
-def test_fewer_passages_to_learn_from(tmp_path):
-    task = find_task("race")
-    folder = write_passages(tmp_path / "all", num_train=8)
-    out = write_subset(task, folder, out=tmp_path / "some", max_train=10)
-    assert len(read_split(task, out, split="train").examples) == 9  # three whole passages
-    assert len(read_split(task, out, split="dev").examples) == 6
-
-
-def test_cuts_of_all_large_tasks_and_of_one():
+def test_max_train_of_all_large_tasks_and_of_one():
     tasks = ["sst-2", "mnli", "race"]
     assert parse_cuts(["4000", "race=100"], tasks) == {"mnli": 4000, "race": 100}
     assert parse_cuts(["sst-2=7"], tasks) == {"sst-2": 7}
@@ -266,14 +261,14 @@ SENTIMENT = TaskResults(
 )  # fmt: skip
 
 
-def test_a_row_by_hand():
+def test_format_of_a_row():
     assert format_table([SENTIMENT]).splitlines()[2] == (
         "| sst-2 | accuracy | 50.9 (majority) | 82.0 (bag of words) | 80.0 ± 1.5 | 85.0 ± 0.8 | +5.0 | 83.2 "
         "| 1h 02m |"
     )
 
 
-def test_what_the_rows_show():
+def test_findings():
     entailment = TaskResults(
         DataFacts("rte", 2490, 277), {"bag_of_words": score(56.0)[0]}, score(50, 54, 58), score(54, 55, 57)
     )
@@ -292,10 +287,3 @@ def test_what_the_rows_show():
     assert found[4].endswith("worse than the median member by more than one standard error: no.")
     assert "there is no spread" in find_gain("qnli", [reduced]).describe()  # the one seed that both arms have
     assert not any("BERT" in line for line in list_findings([reduced], []))
-
-
-def test_results_are_json_that_a_person_can_read(whole):
-    found = json.loads((whole / "results" / "sst-2" / "pretrained-0.json").read_text())
-    assert (found["task"], found["arm"], found["seed"], found["num_steps"]) == ("sst-2", "pretrained", 0, 6)
-    assert found["settings"]["seed"] == 0
-    assert found["seconds"] > 0

@@ -6,16 +6,15 @@ import pytest
 
 from tests.conftest import read_tree
 from tests.hub_cache import put_into_hub_cache
-from tests.tasks.finetuned_folder import EARLY, SENTIMENT, write_finetuned_folder
+from tests.tasks.finetuned_folder import EARLY, SENTIMENT, config_of, write_finetuned_folder
 from tests.tasks.published import TEXTS, write_entailment, write_sentiment, write_squad
 from tests.tasks.tables import write_rows
-from tests.tasks.test_evaluation import facts_of
 
 
 @pytest.fixture
 def sentiment(tiny_folder, tmp_path):
     """The words of a command that evaluates a model of SST-2."""
-    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts_of("sst-2"))
+    model = write_finetuned_folder(tmp_path / "m", tiny_folder, config_of("sst-2"))
     return ["evaluate", "sst-2", "--model", model, "--data", write_sentiment(tmp_path / "glue")]
 
 
@@ -75,7 +74,7 @@ def test_a_test_set_gives_the_official_file_and_no_scores(sentiment, run_albert,
 
 
 def test_squad_gives_the_files_of_the_official_script(tiny_folder, run_albert, tmp_path):
-    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts_of("squad-2.0", threshold=0.1))
+    model = write_finetuned_folder(tmp_path / "m", tiny_folder, config_of("squad-2.0", threshold=0.1))
     words = ("squad-2.0", "--model", model, "--data", write_squad(tmp_path / "data"))
     done = run_albert("evaluate", *words, "--out", tmp_path / "out")
     assert done.code == 0
@@ -91,7 +90,7 @@ def test_squad_gives_the_files_of_the_official_script(tiny_folder, run_albert, t
 def test_an_ensemble_and_a_selection_say_who_is_in_it(tiny_folder, run_albert, tmp_path):
     data = write_sentiment(tmp_path / "glue")
     models = [
-        write_finetuned_folder(tmp_path / f"m{seed}", tiny_folder, facts_of("sst-2"), seed=seed)
+        write_finetuned_folder(tmp_path / f"m{seed}", tiny_folder, config_of("sst-2"), seed=seed)
         for seed in (1, 2, 3)
     ]
     words = ["evaluate", "sst-2", "--data", data]
@@ -182,7 +181,7 @@ def test_other_files_in_out_are_not_replaced(sentiment, run_albert, tmp_path):
 
 
 def test_the_model_of_another_task_is_rejected(tiny_folder, run_albert, tmp_path):
-    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts_of("mnli"))
+    model = write_finetuned_folder(tmp_path / "m", tiny_folder, config_of("mnli"))
     data = write_entailment(tmp_path / "glue")
     error = run_albert("evaluate", "rte", "--model", model, "--data", data).error
     assert "not_entailment" in error

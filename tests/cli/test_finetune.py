@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from albert.tasks.task_facts import read_facts
 
 from albert.pretrained.hub import resolve_source
+from albert.tasks.catalogue import read_config
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.run_folder import iter_records
 from tests.conftest import Outcome, RunAlbert
@@ -54,7 +54,7 @@ def test_scores_and_the_path_of_the_model_are_printed(finetune, tmp_path):
     assert rows["model"].strip() == str(tmp_path / "run" / "model")
     assert rows["steps"].startswith("6 of 6, best at ")
     assert "dev, accuracy" in outcome.out
-    assert read_facts(tmp_path / "run" / "model").task == "classification"
+    assert read_config(tmp_path / "run" / "model").task == "classification"
 
 
 def test_json_has_the_scores(finetune, tmp_path):

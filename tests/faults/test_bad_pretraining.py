@@ -14,7 +14,7 @@ from albert.training.losses import PretrainLosses
 from albert.training.pretrain import pretrain
 from albert.training.run_folder import iter_records
 from albert.training.step import TrainingStoppedError
-from tests.faults.finetuning.test_no_room import no_room_for
+from tests.faults.full_disk import no_room_for
 from tests.training.conftest import Listener, one_thread, recipe, story_corpus
 
 __all__ = ["one_thread", "recipe", "story_corpus"]

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,19 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from albert.tasks.encoding.sequence import EncodedText
-from albert.tasks.examples import TextExample
-from albert.tasks.kinds.texts import TextKind
-from albert.tasks.readers.published import iter_glue
 from torch import Tensor
 
-from albert.data.rows import Problems
 from albert.examples.randomness import ExampleOrder
 from albert.pretrained.folder import load_vocabulary
 from albert.pretrained.names import to_theirs
 from albert.progress import NullReporter
-from albert.tasks.catalogue import find_task
+from albert.tasks.catalogue import PUBLISHED_TASKS
+from albert.tasks.classification import (
+    ClassificationConfig,
+    ClassificationTask,
+    EncodedText,
+    TextExample,
+)
 from albert.tasks.finetune_job import FinetuneJob
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.text.folder import load_tokenizer
@@ -109,17 +109,24 @@ def pad(items: Sequence[EncodedText]) -> dict[str, Tensor]:
 
     return {
         "input_ids": fill([item.sequence.ids for item in items]),
-        "token_type_ids": fill([item.sequence.segments for item in items]),
+        "token_type_ids": fill(
+            [[int(i >= each.sequence.num_first) for i in range(each.num_tokens)] for each in items]
+        ),
         "attention_mask": fill([[1] * len(item.sequence.ids) for item in items]),
     }
 
 
 def learn_ours(
-    pair: Pair, kind: TextKind, items: Sequence[EncodedText], out: Path, *, settings: FinetuneSettings
+    pair: Pair,
+    task: ClassificationTask,
+    items: Sequence[EncodedText],
+    out: Path,
+    *,
+    settings: FinetuneSettings,
 ) -> list[float]:
     """The loss of each step of our loop."""
     texts = [TextExample(item.id, "", None, item.label) for item in items[:8]]
-    job = FinetuneJob(pair.ours, kind, settings, train=items, dev=items[:8], dev_examples=texts)
+    job = FinetuneJob(pair.ours, task, settings, train=items, dev=items[:8], dev_examples=texts)
     loop = TrainingLoop(job, run_dir=out, reporter=NullReporter())
     assert loop.run().is_finished
     return [record["loss"] for record in iter_records(out) if record["kind"] == "train"]
@@ -140,7 +147,7 @@ class Comparison:
 
 
 def compare(
-    kind: TextKind,
+    task: ClassificationTask,
     items: Sequence[EncodedText],
     config: Any,
     out: Path,
@@ -152,7 +159,7 @@ def compare(
     pair = build_pair(transformers.AlbertForSequenceClassification, config, out / "start")
     before = {name: weight.detach().clone() for name, weight in pair.theirs.named_parameters()}
     labels = torch.tensor([item.label for item in items])
-    ours = learn_ours(pair, kind, items, out / "run", settings=settings)
+    ours = learn_ours(pair, task, items, out / "run", settings=settings)
     theirs = PlainLoop(settings, **differences).learn(pair.theirs.train(), items, labels)
     weights = to_theirs({name: w.detach() for name, w in pair.ours.named_parameters()}, pair.folder)
     after = {name: weight.detach() for name, weight in pair.theirs.named_parameters()}
@@ -174,8 +181,12 @@ def write_texts(*, is_pair: bool = False, is_number: bool = False) -> list[TextE
     return texts
 
 
-CLASSES = TextKind(("0", "1"), ("accuracy",), max_length=32)
-NUMBER = TextKind((), ("pearson",), "number", max_length=32)
+CLASSES = ClassificationTask(
+    ClassificationConfig(task="classification", labels=("0", "1"), metrics=("accuracy",), max_length=32)
+)
+NUMBER = ClassificationTask(
+    ClassificationConfig(task="regression", label_kind="number", metrics=("pearson",), max_length=32)
+)
 CASES = {
     "sentences, 50 steps": (CLASSES, {}, 50),
     "pairs": (CLASSES, {"is_pair": True}, 15),
@@ -189,17 +200,24 @@ DIFFERENCES = {
 
 
 def compare_tiny(
-    folder: Path, out: Path, kind: TextKind, texts: list[TextExample], num_steps: int, **differences: Any
+    folder: Path,
+    out: Path,
+    task: ClassificationTask,
+    texts: list[TextExample],
+    num_steps: int,
+    **differences: Any,
 ) -> Comparison:
-    config = transformers.AlbertConfig.from_pretrained(folder, num_labels=kind.num_labels, **NO_DROPOUT)
-    items = kind.encode(texts, load_vocabulary(folder))
+    config = transformers.AlbertConfig.from_pretrained(
+        folder, num_labels=task.config.num_outputs, **NO_DROPOUT
+    )
+    items = task.encode(texts, load_vocabulary(folder))
     settings = SETTINGS.model_copy(update={"num_steps": num_steps})
-    return compare(kind, items, config, out, settings=settings, **differences)
+    return compare(task, items, config, out, settings=settings, **differences)
 
 
-@pytest.mark.parametrize(("kind", "how", "num_steps"), CASES.values(), ids=CASES)
-def test_losses_and_weights_stay_together(tiny_folder, tmp_path, kind, how, num_steps):
-    found = compare_tiny(tiny_folder, tmp_path, kind, write_texts(**how), num_steps)
+@pytest.mark.parametrize(("task", "how", "num_steps"), CASES.values(), ids=CASES)
+def test_losses_and_weights_stay_together(tiny_folder, tmp_path, task, how, num_steps):
+    found = compare_tiny(tiny_folder, tmp_path, task, write_texts(**how), num_steps)
     assert len(found.ours) == num_steps
     assert found.ours[-1] < 0.8 * found.ours[0]  # there was something to learn
     assert found.loss_gap <= LIMIT
@@ -216,11 +234,10 @@ def test_a_difference_would_be_seen(tiny_folder, tmp_path, difference):
 def test_fifty_steps_of_sst_2(tmp_path):
     """Real sentences in the published vocabulary; shared layers as in base, but narrow and few."""
     vocabulary = find_vocabulary()
-    task = find_task("sst-2")
-    path = unpack("glue", tmp_path, under=task.folder) / "glue" / task.folder / "train.tsv"
-    rows = islice(iter_glue(path, task, split="train", problems=Problems(path)), 1600)
-    kind = TextKind(task.label_names, ("accuracy",), max_length=128)
-    items = kind.encode([row.example for row in rows], load_tokenizer(vocabulary))
+    definition = PUBLISHED_TASKS["sst-2"]
+    examples = definition.read_split(unpack("glue", tmp_path, under="SST-2"), "train").examples[:1600]
+    task = ClassificationTask(definition.config.model_copy(update={"max_length": 128}))
+    items = task.encode(examples, load_tokenizer(vocabulary))
     config = transformers.AlbertConfig(
         hidden_size=64,
         num_hidden_layers=6,
@@ -231,7 +248,7 @@ def test_fifty_steps_of_sst_2(tmp_path):
     )
     optimizer = SETTINGS.optimizer.model_copy(update={"learning_rate": 5e-4, "weight_decay": 0.01})
     found = compare(
-        kind, items, config, tmp_path, settings=SETTINGS.model_copy(update={"optimizer": optimizer})
+        task, items, config, tmp_path, settings=SETTINGS.model_copy(update={"optimizer": optimizer})
     )
     print(f"largest difference of a loss: {found.loss_gap:.1e}; of the weights: {found.weight_gap:.1e}")
     assert len(found.ours) == 50

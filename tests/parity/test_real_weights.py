@@ -12,7 +12,7 @@ import transformers
 from albert.inference.predictor import Predictor
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model
-from albert.tasks.task_predictor import load
+from albert.tasks.predictor import load
 from albert.text.folder import load_tokenizer
 
 from .pairs import assert_close

@@ -7,10 +7,9 @@ import torch
 import transformers
 from torch import Tensor
 
-from albert.tasks.encoding.sequence import TaskSequence
-from albert.tasks.examples import ChoiceExample, TokenExample
-from albert.tasks.kinds.choices import ChoiceKind
-from albert.tasks.kinds.words import WordKind
+from albert.tasks.multiple_choice import ChoiceExample, MultipleChoiceConfig, MultipleChoiceTask
+from albert.tasks.sequences import TaskSequence
+from albert.tasks.token_classification import TokenClassificationConfig, TokenClassificationTask, TokenExample
 from albert.text.tokenizer import Tokenizer
 from albert.text.wordpiece_tokenizer import WordPieceTokenizer
 from tests.conftest import WORDS
@@ -41,7 +40,9 @@ def pad(sequences: Sequence[TaskSequence]) -> dict[str, Tensor]:
 
     return {
         "input_ids": fill([sequence.ids for sequence in sequences]),
-        "token_type_ids": fill([sequence.segments for sequence in sequences]),
+        "token_type_ids": fill(
+            [[int(i >= each.num_first) for i in range(len(each.ids))] for each in sequences]
+        ),
         "attention_mask": fill([[1] * len(sequence.ids) for sequence in sequences]),
     }
 
@@ -51,24 +52,27 @@ def test_words(vocabulary, weights, tmp_path):
     """Theirs is a mean over the first pieces of words; all others, and the padding, are left out."""
     config = transformers.AlbertConfig(**SMALL, num_labels=3)
     pair = build_pair(transformers.AlbertForTokenClassification, config, tmp_path)
-    kind = WordKind(("x", "y", "z"), max_length=12, class_weights=weights)
+    names = ("x", "y", "z")
+    task = TokenClassificationTask(
+        TokenClassificationConfig(task="words", labels=names, max_length=12, class_weights=weights)
+    )
     texts = [
         TokenExample("a", ("the", "dogs", "went", "to", "ships"), (0, 1, 2, 0, 1)),
         TokenExample("b", ("seas",), (2,)),
         TokenExample("c", ("older", "houses", "and", "the", "new", "towns") * 3, (0, 1, 2, 2, 0, 1) * 3),
     ]
-    items = kind.encode(texts, vocabulary)
+    items = task.encode(texts, vocabulary)
     assert len(items) > len(texts)  # one is read in windows
     padded = pad([item.sequence for item in items])
     labels = torch.full_like(padded["input_ids"], IGNORED)
     for row, item in zip(labels, items, strict=True):
         row[list(item.positions)] = torch.tensor(item.labels)
     theirs = pair.theirs(**padded, labels=labels)
-    batch = kind.build_batch(items)
-    total, num_right = kind.compute_terms(pair.ours, batch)["task"]
-    num_words = kind.count(batch)["task"]
+    batch = task.build_batch(items)
+    total, num_correct = task.compute_losses(pair.ours, batch)["task"]
+    num_words = task.count_labels(batch)["task"]
     assert num_words == sum(len(text.words) for text in texts)
-    assert num_right == (theirs.logits.argmax(-1) == labels).sum()
+    assert num_correct == (theirs.logits.argmax(-1) == labels).sum()
     if weights is None:
         expected = theirs.loss
     else:
@@ -82,19 +86,19 @@ def test_choices(vocabulary, tmp_path):
     """Theirs is a mean over questions, each of the same number of options."""
     config = transformers.AlbertConfig(**SMALL)
     pair = build_pair(transformers.AlbertForMultipleChoice, config, tmp_path)
-    kind = ChoiceKind(max_length=24, max_ending=12)
+    task = MultipleChoiceTask(MultipleChoiceConfig(task="choice", max_length=24, max_ending=12))
     options = ("old", "small and new", "cold", "a big house by the sea")
     questions = [
         ChoiceExample("a", "the ship was old .", "it was _ .", options, 0),
         ChoiceExample("b", "she saw the dog and went to the town . " * 5, "what was it ?", options, 3),
         ChoiceExample("c", "", "they had _", options[::-1], 1),
     ]
-    batch = kind.build_batch(items := kind.encode(questions, vocabulary))
+    batch = task.build_batch(items := task.encode(questions, vocabulary))
     padded = pad([sequence for item in items for sequence in item.sequences])
     theirs = pair.theirs(
         **{name: value.view(3, 4, -1) for name, value in padded.items()}, labels=torch.tensor([0, 3, 1])
     )
-    total, num_right = kind.compute_terms(pair.ours, batch)["task"]
+    total, num_correct = task.compute_losses(pair.ours, batch)["task"]
     assert (total / 3).item() == pytest.approx(theirs.loss.item(), abs=1e-5)
-    assert num_right == (theirs.logits.argmax(-1) == torch.tensor([0, 3, 1])).sum()
+    assert num_correct == (theirs.logits.argmax(-1) == torch.tensor([0, 3, 1])).sum()
     assert_same_gradients(pair, [total / 3], [theirs.loss])

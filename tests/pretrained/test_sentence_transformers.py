@@ -9,9 +9,9 @@ import pytest
 import albert
 from albert.pretrained.folder import load_model, load_vocabulary, save_model
 from albert.pretrained.sentence_transformers import format_sentence_files
-from albert.tasks.answering import ask_items
-from albert.tasks.examples import TextExample
-from albert.tasks.kinds.embedding import EmbeddingKind
+from albert.tasks.classification import TextExample
+from albert.tasks.embedding import EmbeddingConfig, EmbeddingTask
+from albert.tasks.models import predict_items
 
 TEXTS = ["the dog is big .", "a ship", "it was cold , and they went from the sea to the old town by night !"]
 LONG = "the man came to the river and saw the house on the hill " * 9
@@ -43,11 +43,11 @@ def test_their_vectors_are_ours(folder, theirs):
 
 def test_what_the_task_answers_is_what_they_encode(folder, theirs):
     """Long texts, which both cut at the length of the training, among the others."""
-    kind, model = EmbeddingKind(max_length=24), load_model(folder).model
+    task, model = EmbeddingTask(EmbeddingConfig(task="embedding", max_length=24)), load_model(folder).model
     examples = [TextExample(str(place), text) for place, text in enumerate([*TEXTS, LONG])]
-    items = kind.encode(examples, load_vocabulary(folder))
-    assert items[-1].num_cut > 0
-    ours = [answer.first for answer in ask_items(model, kind, items, max_tokens=1000)]
+    items = task.encode(examples, load_vocabulary(folder))
+    assert items[-1].is_truncated
+    ours = [answer.first for answer in predict_items(model, task, items, max_tokens=1000)]
     assert np.abs(theirs.encode([*TEXTS, LONG]) - np.stack(ours)).max() < 1e-5
 
 
@@ -98,7 +98,7 @@ def copy_with_a_layer(folder, target):
 
 def test_a_layer_that_is_not_read_is_told_where_vectors_are_made(folder, tmp_path):
     source = copy_with_a_layer(folder, tmp_path / "dense")
-    with pytest.warns(UserWarning, match="3_Dense is not read; its vectors are the encoder's alone"):
+    with pytest.warns(UserWarning, match="3_Dense"):
         model = albert.load(source, device="cpu")
     model.save(tmp_path / "alone")
     assert not (tmp_path / "alone" / "modules.json").exists()

@@ -29,13 +29,13 @@ def test_only_free_licences(shelf):
     assert credited == ["OpenStax, Rice University"] * 2
 
 
-def test_too_few_novels_are_refused(tmp_path):
+def test_too_few_novels_are_rejected(tmp_path):
     (tmp_path / "novels").mkdir()
     with pytest.raises(InputError, match="has 0 novels, and every 32th from the 16th on"):
         select_books(tmp_path)
 
 
-def test_a_chapter_that_is_not_there_is_refused():
+def test_a_chapter_that_is_not_there_is_rejected():
     with pytest.raises(InputError, match="book: has no section 'Tea'"):
         cut_chapter(["Introduction\na", "Milk\nb"], Chapter("book", "Tea"), name="book")
 

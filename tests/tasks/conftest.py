@@ -1,4 +1,4 @@
-"""Vocabularies to cut texts with, and the real data of the tasks where it is at hand."""
+"""Tokenizers, and the real data of published tasks where it is installed."""
 
 from pathlib import Path
 
@@ -14,14 +14,13 @@ from tests.text.conftest import LINES, VOCAB, train_model
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
-    """A few hundred pieces, so that most words are cut into several."""
+    """A few hundred tokens, so that most words have several."""
     return SentencePieceTokenizer(train_model(LINES * 10))
 
 
 @pytest.fixture(scope="session")
 def wordpiece() -> Tokenizer:
-    """A handful of pieces that are known by heart."""
-    return WordPieceTokenizer("".join(f"{piece}\n" for piece in VOCAB).encode())
+    return WordPieceTokenizer("".join(f"{token}\n" for token in VOCAB).encode())
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
-"""Several fine-tuning runs in one launch of torchrun, which takes as long to start as a dozen of them.
+"""Several fine-tuning runs in one launch of torchrun, whose start takes as long as a dozen of them.
 
-`python -m tests.tasks.finetune_many MODEL DATA OUT` leaves OUT/TASK, OUT/early and OUT/rank-N.json; then it
-types `albert finetune` with two seeds into OUT/seeds, and at last with a table that is refused.
+`python -m tests.tasks.finetune_many MODEL DATA OUT` writes OUT/TASK, OUT/early and OUT/rank-N.json; then it
+runs `albert finetune` with two seeds into OUT/seeds, and with a table that is rejected.
 """
 
 import json
@@ -13,24 +13,23 @@ from typing import Any
 import torch
 
 from albert.cli.main import _run
-from albert.tasks import finetune as door
+from albert.tasks import finetune as finetune_module
 from albert.tasks.finetune import FinetuneResult, finetune
 
 TASKS = ("classification", "questions", "words")
-# Ragged batches that are cut, an odd batch size that two processes cannot halve, and no dropout, which draws
-# by process.
+# Ragged micro-batches, an odd batch size, and no dropout, which differs by process.
 SETTINGS = (
     "num_steps=20", "batch_size=9", "micro_batch_tokens=60", "max_length=16", "num_evaluations=1",
     "dropout=0", "head_dropout=0", "optimizer.learning_rate=3e-3", "optimizer.eps=1e-4",
     "has_tensorboard=false",
 )  # fmt: skip
-# A rate at which nothing is learned for long: the best evaluation is an early one, and patience ends it.
+# A rate at which nothing is learned: patience ends the run.
 EARLY = (*SETTINGS, "num_steps=40", "num_evaluations=20", "patience=2", "optimizer.learning_rate=1.0")
 SHORT = ("num_steps=4", "batch_size=8", "num_evaluations=1", "has_tensorboard=false")
 
 
 def train_all(model: Path, data: Path, out: Path) -> dict[str, dict[str, Any]]:
-    """One run after the other, and how each ended."""
+    """Train one run after the other and describe how each ended."""
     results = {
         task: finetune(task, model=model, data=data / task, out=out / task, overrides=SETTINGS)
         for task in TASKS
@@ -54,14 +53,14 @@ def _describe(result: FinetuneResult) -> dict[str, Any]:
 def main() -> None:
     model, data, out = map(Path, sys.argv[1:])
     rank = os.environ["RANK"]
-    write = door.write_finetuned
+    save = finetune_module.save_finetuned  # type: ignore[attr-defined]
 
-    def count_writes(run_dir: Path, *arguments: Any, **options: Any) -> Any:
-        with (out / f"written-{run_dir.name}").open("a", encoding="utf-8") as file:
+    def count_writes(path: Path, *arguments: Any, **options: Any) -> None:
+        with (out / f"written-{path.parent.name}").open("a", encoding="utf-8") as file:
             file.write(rank)
-        return write(run_dir, *arguments, **options)
+        save(path, *arguments, **options)
 
-    door.write_finetuned = count_writes
+    finetune_module.save_finetuned = count_writes  # type: ignore[attr-defined]
     torch.set_num_threads(1)
     (out / f"rank-{rank}.json").write_text(json.dumps(train_all(model, data, out)), encoding="utf-8")
     words = ["finetune", "classification", "--model", str(model)]

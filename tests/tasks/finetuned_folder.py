@@ -1,37 +1,44 @@
-"""The tiny folder and facts come in; a folder with the head of that task, as if fine-tuned, goes out."""
+"""Folders of the tiny model with a new head, as fine-tuning writes them."""
 
 import warnings
 from pathlib import Path
+from typing import Any
 
-from albert.files import format_json
-from albert.pretrained.folder import load_model, load_vocabulary, save_model
+from albert.pretrained.folder import load_model, load_vocabulary
 from albert.pretrained.huggingface import TASK_NAME
-from albert.tasks.task_facts import TaskConfig, build_kind
-from albert.tasks.task_folder import PROBLEM_TYPES
+from albert.tasks.catalogue import build_task, find_task
+from albert.tasks.classification import ClassificationConfig
+from albert.tasks.embedding import EmbeddingConfig
+from albert.tasks.models import save_finetuned
+from albert.tasks.multiple_choice import MultipleChoiceConfig
+from albert.tasks.question_answering import QuestionAnsweringConfig
+from albert.tasks.task import TaskConfig
+from albert.tasks.token_classification import TokenClassificationConfig
 
-SENTIMENT = TaskConfig(task="classification", kind="texts", labels=("bad", "fine", "good"), max_length=40)
-TOPICS = TaskConfig(task="multilabel", kind="texts", label_kind="several", labels=("a", "b"), max_length=40)
-STARS = TaskConfig(task="regression", kind="texts", label_kind="number", max_length=40)
-PLACES = TaskConfig(task="words", kind="words", labels=("O", "B-PLACE", "I-PLACE"), max_length=40)
-ANSWERS = TaskConfig(task="questions", kind="spans", max_length=40, stride=8, max_question=8)
-OPTIONS = TaskConfig(task="choice", kind="choices", max_length=40, max_ending=16)
+SENTIMENT = ClassificationConfig(task="classification", labels=("bad", "fine", "good"), max_length=40)
+TOPICS = ClassificationConfig(task="multilabel", label_kind="several", labels=("a", "b"), max_length=40)
+STARS = ClassificationConfig(task="regression", label_kind="number", max_length=40)
+PLACES = TokenClassificationConfig(task="words", labels=("O", "B-PLACE", "I-PLACE"), max_length=40)
+ANSWERS = QuestionAnsweringConfig(task="questions", max_length=40, stride=8, max_question=8)
+OPTIONS = MultipleChoiceConfig(task="choice", max_length=40, max_ending=16)
+VECTORS = EmbeddingConfig(task="embedding", max_length=40)
 EARLY = SENTIMENT.model_copy(update={"has_exits": True})
 
 
+def config_of(task: str, **changes: Any) -> TaskConfig:
+    """The config of a published task, for the 40 positions of the tiny model."""
+    config = find_task(task).config
+    return config.model_copy(update={**config.fit_length(40), **changes})
+
+
 def write_finetuned_folder(
-    out: Path, tiny_folder: Path, facts: TaskConfig, *, seed: int = 1, has_facts: bool = True
+    out: Path, tiny_folder: Path, config: TaskConfig, *, seed: int = 1, has_config: bool = True
 ) -> Path:
-    """A fresh head, from a seed: its answers mean nothing, and are always the same."""
-    kind = build_kind(facts)
+    """Write the tiny model with a random head; without `has_config`, as another library would."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fresh head is what is wanted
-        model = load_model(tiny_folder, heads=kind.heads, seed=seed).model
-    save_model(
-        out,
-        model,
-        tokenizer=load_vocabulary(tiny_folder),
-        labels=facts.labels if facts.kind in ("texts", "words") else (),
-        problem_type=PROBLEM_TYPES[facts.label_kind] if facts.kind == "texts" else None,
-        extras={TASK_NAME: format_json(facts.model_dump(mode="json"))} if has_facts else {},
-    )
+        warnings.simplefilter("ignore")  # the head is new
+        model = load_model(tiny_folder, heads=build_task(config).heads, seed=seed).model
+    save_finetuned(out, model, config=config, tokenizer=load_vocabulary(tiny_folder))
+    if not has_config:
+        (out / TASK_NAME).unlink()
     return out

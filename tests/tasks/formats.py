@@ -1,4 +1,4 @@
-"""The rows of a task come in; the same table goes out in every format that is read, as people write it."""
+"""Write the rows of a task in every format that can be read."""
 
 import csv
 from pathlib import Path
@@ -15,7 +15,7 @@ Rows = list[dict[str, Any]]
 
 
 def write_table(path: Path, rows: Rows) -> Path:
-    """By the ending of its name; a cell of CSV and TSV is one text."""
+    """Write a table in the format of its name; a cell of CSV and TSV is one text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".jsonl":
         return write_rows(path, rows)
@@ -31,7 +31,7 @@ def write_table(path: Path, rows: Rows) -> Path:
 
 
 def flatten(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without lists: words with spaces between, labels with commas, a column for each option."""
+    """Flatten a row: words joined by spaces, labels by commas, a column for each option."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
         if name == "options":
@@ -47,12 +47,12 @@ def flatten(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_settings(task: str, format: str) -> list[str]:
-    """What has to be said about such a table."""
+    """List the settings that such a table needs."""
     is_flat = task == "choice" and format in ("csv", "tsv")
     return [f"columns.options=[{', '.join(OPTIONS)}]"] if is_flat else []
 
 
-def name_line(format: str, place: int) -> str:
-    """How a message calls the row at a place from 0: a table with a header begins in line 2."""
+def name_line(format: str, index: int) -> str:
+    """Name a row as messages do; a table with a header begins in line 2."""
     unit = "row" if format == "parquet" else "line"
-    return f"{unit} {place + (2 if format in ('csv', 'tsv') else 1)}"
+    return f"{unit} {index + (2 if format in ('csv', 'tsv') else 1)}"

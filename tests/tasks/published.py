@@ -1,4 +1,4 @@
-"""A few examples of published tasks in their official files, in words that the tiny model knows."""
+"""Small official files of published tasks, in words of the tiny model's vocabulary."""
 
 import json
 from collections.abc import Sequence
@@ -18,31 +18,31 @@ def write_lines(path: Path, rows: Sequence[Sequence[object]]) -> None:
 
 
 def write_sentiment(folder: Path) -> Path:
-    """SST-2: a development set with labels, and a test without."""
-    labelled = [(text, place % 2) for place, text in enumerate(TEXTS)]
-    write_lines(folder / "SST-2" / "dev.tsv", [("sentence", "label"), *labelled])
+    """Write SST-2: a dev set with labels, and a test set without."""
+    labeled = [(text, index % 2) for index, text in enumerate(TEXTS)]
+    write_lines(folder / "SST-2" / "dev.tsv", [("sentence", "label"), *labeled])
     write_lines(folder / "SST-2" / "test.tsv", [("index", "sentence"), *enumerate(TEXTS[:4])])
     return folder
 
 
 def write_entailment(folder: Path) -> Path:
-    """MNLI's two development sets, RTE's, and the diagnostic set, whose answers nobody has."""
+    """Write the dev sets of MNLI and RTE, and the diagnostic set without labels."""
     names = ("contradiction", "entailment", "neutral")
     header = ("index", "sentence1", "sentence2")
     pairs = list(pairwise(TEXTS))
-    three = [(place, *pair, names[place % 3]) for place, pair in enumerate(pairs)]
+    three = [(index, *pair, names[index % 3]) for index, pair in enumerate(pairs)]
     write_lines(folder / "MNLI" / "dev_matched.tsv", [(*header, "gold_label"), *three])
     write_lines(folder / "MNLI" / "dev_mismatched.tsv", [(*header, "gold_label"), *three[:5]])
-    two = [(place, *pair, ("entailment", "not_entailment")[place % 2]) for place, pair in enumerate(pairs)]
+    two = [(index, *pair, ("entailment", "not_entailment")[index % 2]) for index, pair in enumerate(pairs)]
     write_lines(folder / "RTE" / "dev.tsv", [(*header, "label"), *two])
-    asked = [(place, *pair) for place, pair in enumerate(pairs)]
-    write_lines(folder / "diagnostic" / "diagnostic.tsv", [header, *asked])
+    rows = [(index, *pair) for index, pair in enumerate(pairs)]
+    write_lines(folder / "diagnostic" / "diagnostic.tsv", [header, *rows])
     return folder
 
 
 def write_similarity(folder: Path) -> Path:
     header = ("index", "sentence1", "sentence2")
-    pairs = [(place, *pair) for place, pair in enumerate(pairwise(TEXTS))]
+    pairs = [(index, *pair) for index, pair in enumerate(pairwise(TEXTS))]
     scored = [(*row, round(0.45 * row[0], 3)) for row in pairs]
     write_lines(folder / "STS-B" / "dev.tsv", [(*header, "score"), *scored])
     write_lines(folder / "STS-B" / "test.tsv", [header, *pairs])
@@ -50,18 +50,18 @@ def write_similarity(folder: Path) -> Path:
 
 
 def write_squad(folder: Path) -> Path:
-    """SQuAD 2.0's development set: four articles of three questions, each third one without an answer."""
+    """Write the dev set of SQuAD 2.0: four articles of three questions, the third without an answer."""
     articles = []
     for number, title in enumerate(("ships", "dogs", "hills", "rivers")):
         context = f"the man found a big {title[:-1]} on the road . it was old and cold by night ."
         questions = [
             {
-                "id": f"{title}-{place}",
-                "question": f"the man found {place} ?",
-                "is_impossible": place == 2,
-                "answers": [] if place == 2 else [{"text": "a big", "answer_start": context.index("a big")}],
+                "id": f"{title}-{index}",
+                "question": f"the man found {index} ?",
+                "is_impossible": index == 2,
+                "answers": [] if index == 2 else [{"text": "a big", "answer_start": context.index("a big")}],
             }
-            for place in range(3)
+            for index in range(3)
         ]
         paragraphs = [{"context": context, "qas": questions}]
         articles.append({"title": title if number else "Ships", "paragraphs": paragraphs})
@@ -72,7 +72,7 @@ def write_squad(folder: Path) -> Path:
 
 
 def write_race(folder: Path) -> Path:
-    """RACE's development set: two passages of each level, with two questions each."""
+    """Write the dev set of RACE: two passages of each level, with two questions each."""
     for level in ("middle", "high"):
         for number in (1, 2):
             content = {

@@ -1,4 +1,4 @@
-"""Small tables that can be learned: one for each kind of task, as a user would write them."""
+"""Small tables that can be learned, one for each task type."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ NOUNS, SIZES = ("dog", "man", "house", "ship"), ("big", "small", "old", "new")
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
-    """A table as CSV or JSONL, by its name."""
+    """Write a table as CSV or JSONL, by its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -23,7 +23,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def draw_rows(task: str, number: int, *, seed: int) -> list[dict[str, Any]]:
-    """Rows of a task whose answers can be read off the words."""
+    """Draw rows whose labels depend on their words."""
     draw = random.Random(seed)
     build = _BUILDERS[task]
     return [build(draw) for _ in range(number)]
@@ -81,7 +81,7 @@ OWN_TABLES = tuple(_BUILDERS)
 
 
 def write_tables(folder: Path, task: str, *, num_train: int = 300, num_dev: int = 60) -> Path:
-    """A folder with train.jsonl and dev.jsonl."""
+    """Write train.jsonl and dev.jsonl."""
     write_rows(folder / "train.jsonl", draw_rows(task, num_train, seed=1))
     write_rows(folder / "dev.jsonl", draw_rows(task, num_dev, seed=2))
     return folder

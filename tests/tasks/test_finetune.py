@@ -1,290 +1,621 @@
-"""Any kind of table becomes a model that knows its task; a run that was stopped goes on exactly."""
+"""Fine-tuning: every task type is learned, runs resume exactly, recipes, seeds and class weights."""
 
 import json
 import os
-import shutil
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from albert.tasks.answering import load_answerer
-from albert.tasks.task_facts import read_facts
 from safetensors.torch import load_file
 
-from albert.errors import AlbertError
-from albert.pretrained.folder import load_model
+import albert
+from albert.errors import AlbertError, InputError
+from albert.files import read_json
+from albert.pretrained.folder import load_model, load_vocabulary
 from albert.progress import NullReporter
-from albert.tasks.finetune import FinetuneResult, finetune
-from albert.tasks.finetune_settings import read_finetune_run
+from albert.tasks.catalogue import TASK_TYPES, build_task, list_tasks, read_config
+from albert.tasks.classification import ClassificationConfig, TextExample
+from albert.tasks.data import TaskData, open_task_data
+from albert.tasks.embedding import EmbeddingConfig
+from albert.tasks.finetune import (
+    FinetuneResult,
+    FinetuneScores,
+    check_known_tokens,
+    complete_config,
+    estimate_cost,
+    finetune,
+    finetune_seeds,
+    load_start,
+    read_finetune_run,
+)
+from albert.tasks.finetune_job import FinetuneJob, TokenReplacement
+from albert.tasks.finetune_settings import FinetuneSettings, choose_recipe, read_finetune_recipe
+from albert.tasks.models import load_finetuned, predict_items
+from albert.tasks.multiple_choice import MultipleChoiceConfig
+from albert.tasks.question_answering import QuestionAnsweringConfig
+from albert.tasks.task import TaskBatch, balance_classes
+from albert.tasks.token_classification import TokenClassificationConfig, TokenExample
 from tests.tasks.tables import NOUNS, OWN_TABLES, SIZES, draw_rows, write_rows, write_tables
 
-FAST = (
-    "num_steps=200",
-    "batch_size=16",
-    "optimizer.learning_rate=3e-3",
-    "num_evaluations=4",
-    "has_tensorboard=false",
-)
+FAST = ("num_steps=200", "batch_size=16", "optimizer.learning_rate=3e-3", "num_evaluations=4",
+        "has_tensorboard=false")  # fmt: skip
 SHORT = ("num_steps=12", "batch_size=8", "num_evaluations=3", "has_tensorboard=false", "dropout=0.1")
+STILL = (*SHORT, "optimizer.learning_rate=1e-12", "optimizer.weight_decay=0")  # the weights do not change
+TEXTS = ClassificationConfig(
+    task="classification", labels=("no", "yes"), metrics=("accuracy",), max_length=40
+)
 
 
-def teach(task: str, folder: Path, data: Path, out: Path, *words: str, **options: object) -> FinetuneResult:
-    return finetune(task, model=folder, data=data, out=out, overrides=words, **options)  # type: ignore[arg-type]
+def train(task, folder, data, out, *overrides, **options):
+    return finetune(task, model=folder, data=data, out=out, overrides=overrides, **options)
+
+
+def read_weights(result):
+    return load_model(result.model_dir).model.state_dict()
+
+
+def are_equal(one, other):
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_tables(tmp_path / "data", "classification")
+
+
+def list_evaluations(run_dir):
+    rows = map(json.loads, (run_dir / "metrics.jsonl").read_text().splitlines())
+    return {row["step"]: row["score"] for row in rows if row["kind"] == "evaluate"}
+
+
+# What is learned.
 
 
 @pytest.mark.parametrize("task", OWN_TABLES)
-def test_every_kind_of_table_is_learned_and_the_folder_knows_what_it_learned(tiny_folder, tmp_path, task):
+def test_every_task_type_is_learned_and_scores_the_same_when_loaded(tiny_folder, tmp_path, task):
     data = write_tables(tmp_path / "data", task)
-    result = teach(task, tiny_folder, data, tmp_path / "run", *FAST)
-    assert result.scores is not None
+    result = train(task, tiny_folder, data, tmp_path / "run", *FAST)
     assert result.scores.score > (60 if task == "choice" else 85)
-    facts = read_facts(result.model_dir)
-    assert facts.task == task
-    answerer = load_answerer(result.model_dir)
-    assert answerer.kind.score(
-        answerer.answer(_examples(task, data)), _examples(task, data)
-    ) == pytest.approx(dict(result.scores.metrics), abs=1e-3)
+    assert read_config(result.model_dir).task == task
+    dev = open_task_data(task, data, dev=None, columns={}, dev_share=0.1).dev
+    loaded = load_finetuned(result.model_dir)
+    scores = loaded.task.score(loaded.predict(dev), dev)
+    assert scores == pytest.approx(dict(result.scores.metrics), abs=1e-3)
 
 
-def _examples(task: str, data: Path):
-    from albert.tasks.assignment import open_assignment
-
-    return open_assignment(task, data, dev=None, columns={}, dev_share=0.1).dev
-
-
-class StopAt(NullReporter):
-    """Sends this process a signal at a step, as Ctrl-C or a scheduler would."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
-        if f"step {self.step} of" in message:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
-def test_a_run_that_was_stopped_goes_on_to_the_very_same_weights(tiny_folder, tmp_path):
-    """Dropout, the order of the examples and the schedule included."""
-    data = write_tables(tmp_path / "data", "classification")
-    words = (*SHORT, "log_every=1")
-    whole = teach("classification", tiny_folder, data, tmp_path / "whole", *words)
-    for step in (3, 6, 11):
-        stopped = teach(
-            "classification",
-            tiny_folder,
-            data,
-            tmp_path / "again",
-            *words,
-            resume=step > 3,
-            reporter=StopAt(step),
-        )
-        assert (stopped.outcome.signal, stopped.outcome.progress.step) == ("SIGTERM", step)
-        assert stopped.model_dir is None
-    again = teach("classification", tiny_folder, data, tmp_path / "again", *words, resume=True)
-    one, other = (load_model(result.model_dir).model.state_dict() for result in (whole, again))
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    assert whole.scores == again.scores
-
-
-@pytest.mark.slow  # a minute of compiling
-def test_a_compiled_model_learns_the_same(tiny_folder, tmp_path, monkeypatch):
-    compiled, compile_module = [], torch.nn.Module.compile
-    monkeypatch.setattr(
-        torch.nn.Module,
-        "compile",
-        lambda module, **words: compiled.append(module) or compile_module(module, **words),
-    )
-    data = write_tables(tmp_path / "data", "classification")
-    still = (*SHORT[:-1], "dropout=0.0", "head_dropout=0.0")
-    plain = teach("classification", tiny_folder, data, tmp_path / "plain", *still)
-    assert compiled == []
-    done = teach("classification", tiny_folder, data, tmp_path / "compiled", *still, "is_compiled=true")
-    assert compiled
-    one, other = (load_model(each.model_dir).model.state_dict() for each in (plain, done))
-    # A key's bias changes no attention: its gradient is rounding alone, and AdamW makes whole steps of that.
-    names = [name for name in one if not name.endswith("key.bias")]
-    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in names)
-
-
-def test_another_seed_is_another_run(tiny_folder, tmp_path):
-    data = write_tables(tmp_path / "data", "classification")
-    results = [
-        teach("classification", tiny_folder, data, tmp_path / str(seed), *SHORT, f"seed={seed}")
-        for seed in (0, 1)
-    ]
-    one, other = (load_model(result.model_dir).model.state_dict() for result in results)
-    assert not all(torch.equal(one[name], other[name]) for name in one)
-
-
-def test_the_weights_are_those_of_the_best_evaluation(tiny_folder, tmp_path):
-    """A rate that grows past all bounds spoils the model towards the end."""
-    data = write_tables(tmp_path / "data", "classification")
-    result = teach(
-        "classification", tiny_folder, data, tmp_path / "run", *FAST, "num_evaluations=20",
-        "optimizer.learning_rate=0.3", "schedule.name=constant",
-    )  # fmt: skip
-    figures = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    scores = {row["step"]: row["score"] for row in figures if row["kind"] == "evaluate"}
-    assert result.scores.score == pytest.approx(max(scores.values()))
-    assert result.scores.step == max(scores, key=lambda step: (scores[step], -step))
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"words": ("batch_size=4",)}, "batch_size is 4 and was 8"),
-        ({"task": "regression"}, "another task"),
-        ({"data": "other"}, "another data"),
-    ],
-)
-def test_a_run_goes_on_as_it_began(tiny_folder, tmp_path, change, said):
-    data = write_tables(tmp_path / "data", "regression")
-    task, words = change.get("task", "classification"), (*SHORT, *change.get("words", ()))
-    rows = [{**row, "label": str(row["label"])} for row in draw_rows("regression", 40, seed=1)]
-    write_rows(data / "train.jsonl", rows)
-    write_rows(data / "dev.jsonl", rows)
-    teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
-    if "data" in change:
-        write_rows(data / "dev.jsonl", rows[1:])
-    with pytest.raises(AlbertError, match=said):
-        teach(task, tiny_folder, data, tmp_path / "run", *words, resume=True)
-
-
-def test_a_run_is_not_trained_over(tiny_folder, tmp_path):
-    data = write_tables(tmp_path / "data", "classification")
-    teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
-    with pytest.raises(AlbertError, match="add --resume"):
-        teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
-
-
-def test_another_model_is_refused_when_a_run_goes_on(tiny_folder, tmp_path):
-    data = write_tables(tmp_path / "data", "classification")
-    result = teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
-    with pytest.raises(AlbertError, match="another model"):
-        teach("classification", result.model_dir, data, tmp_path / "run", *SHORT, resume=True)
-
-
-def test_a_fine_tuned_model_is_a_start_for_another_task(tiny_folder, tmp_path):
-    """As the paper starts RTE from MNLI; a head of as many outputs as there are labels now."""
-    first = teach(
-        "classification",
-        tiny_folder,
-        write_tables(tmp_path / "a", "classification"),
-        tmp_path / "one",
-        *SHORT,
-    )
-    data = write_rows(tmp_path / "b.jsonl", [
-        {"text": f"the {noun} .", "label": noun} for noun in ("dog", "man", "house") * 20
-    ])  # fmt: skip
-    second = teach("classification", first.model_dir, data, tmp_path / "two", *SHORT)
-    assert read_facts(second.model_dir).labels == ("dog", "house", "man")
-
-
-def test_a_head_for_other_labels_is_fresh_also_where_they_are_as_many(tiny_folder, tmp_path):
-    def start_of(labels, source, name, *, seed=0):
-        rows = [{"text": f"the {noun} .", "label": noun} for noun in labels * 20]
-        data = write_rows(tmp_path / f"{name}.jsonl", rows)
-        # No step of any size: what comes out is what was begun with.
-        words = (*SHORT, "optimizer.learning_rate=1e-12", "optimizer.weight_decay=0", f"seed={seed}")
-        result = teach("classification", source, data, tmp_path / name, *words)
-        return result.model_dir, load_file(result.model_dir / "model.safetensors")
-
-    def is_like(one, other, names):
-        return all(torch.allclose(one[name], other[name], atol=1e-6) for name in names)
-
-    first, weights = start_of(("dog", "man"), tiny_folder, "first", seed=1)
-    same, others = (start_of(labels, first, labels[0])[1] for labels in (("dog", "man"), ("house", "ship")))
-    fresh = start_of(("house", "ship"), tiny_folder, "fresh")[1]
-    head = [name for name in weights if name.startswith("classifier")]
-    body = [name for name in weights if name not in head]
-    assert len(head) == 2
-    assert is_like(same, weights, weights)
-    assert is_like(others, weights, body)  # encoder and pooler are what was learned
-    assert is_like(others, fresh, head)  # the head is the seed's
-    assert not torch.allclose(others["classifier.weight"], weights["classifier.weight"], atol=1e-2)
-
-
-def test_warm_up_that_would_be_all_of_a_run_is_refused(tiny_folder, tmp_path):
-    data = write_tables(tmp_path / "data", "classification")
-    words = ("num_steps=5", "schedule.warmup_share=null", "schedule.warmup_steps=5")
-    with pytest.raises(AlbertError, match="warmup_steps 5 .*num_steps 5"):
-        teach("classification", tiny_folder, data, tmp_path / "run", *words)
-    assert not (tmp_path / "run").exists()
-
-
-def test_without_a_table_to_be_asked_about_some_examples_are_kept(tiny_folder, tmp_path):
-    data = write_rows(tmp_path / "all.jsonl", draw_rows("classification", 200, seed=1))
-    teach("classification", tiny_folder, data, tmp_path / "run", *SHORT, "dev_share=0.2")
-    _, facts = read_finetune_run(tmp_path / "run")
-    assert facts.num_train + facts.num_dev == 200
-    assert 40 <= facts.num_dev <= 44  # a text that occurs twice is not parted
-
-
-def test_columns_have_the_users_names(tiny_folder, tmp_path):
-    rows = [{"review": row["text"], "mood": row["label"]} for row in draw_rows("classification", 80, seed=1)]
-    data = write_rows(tmp_path / "reviews.csv", rows)
-    result = teach(
-        "classification",
-        tiny_folder,
-        data,
-        tmp_path / "run",
-        *SHORT,
-        "columns.text=review",
-        "columns.label=mood",
-    )
-    assert read_facts(result.model_dir).columns["text"] == "review"
-
-
-def test_rare_classes_can_be_made_to_count(tiny_folder, tmp_path):
-    rows = [
-        {"text": f"the dog was {'big' if place % 10 else 'old'} .", "label": str(place % 10 == 0)}
-        for place in range(200)
-    ]
-    data = write_rows(tmp_path / "rare.jsonl", rows)
-    teach("classification", tiny_folder, data, tmp_path / "run", *SHORT, "class_weights=balanced")
-    _, facts = read_finetune_run(tmp_path / "run")
-    rare, frequent = facts.task.class_weights[1], facts.task.class_weights[0]
-    assert rare / frequent == pytest.approx(9, rel=0.25)
-
-
-def test_transformers_opens_what_was_fine_tuned(tiny_folder, tmp_path):
-    from transformers import AutoModelForSequenceClassification
-
-    data = write_tables(tmp_path / "data", "classification")
-    result = teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
-    model = AutoModelForSequenceClassification.from_pretrained(result.model_dir)
-    assert model.config.id2label == {0: "no", 1: "yes"}
-    assert model.config.problem_type == "single_label_classification"
-
-
-def test_the_model_folder_may_be_moved(tiny_folder, tmp_path):
-    data = write_tables(tmp_path / "data", "classification")
-    result = teach("classification", tiny_folder, data, tmp_path / "run", *SHORT)
-    shutil.move(result.model_dir, tmp_path / "elsewhere")
-    assert load_answerer(tmp_path / "elsewhere").facts.labels == ("no", "yes")
-
-
-def test_pairs_that_mean_the_same_teach_an_encoder_of_sentences(tiny_folder, tmp_path):
-    """A table without numbers: the right second text is to be found among all of them."""
+def test_embeddings_are_learned_from_pairs_without_scores(tiny_folder, tmp_path):
     pairs = [
         {"text": f"the {noun} was {size} .", "text_pair": f"{size} {noun}"}
         for noun in NOUNS
         for size in SIZES
     ]
     data = write_rows(tmp_path / "pairs.csv", pairs * 5)
-    result = teach(
-        "embedding", tiny_folder, data, tmp_path / "run", *FAST, "columns.text_pair=text_pair", "dropout=0.0",
-        "num_steps=100",
-    )  # fmt: skip
+    changes = ("columns.text_pair=text_pair", "dropout=0.0", "num_steps=100")
+    result = train("embedding", tiny_folder, data, tmp_path / "run", *FAST, *changes)
     assert result.scores.score > 80
     assert (result.model_dir / "modules.json").exists()
 
 
-def test_single_texts_need_dropout_to_differ_from_themselves(tiny_folder, tmp_path):
+def test_single_texts_need_dropout(tiny_folder, tmp_path):
     data = write_rows(tmp_path / "texts.csv", [{"text": f"the {noun} ."} for noun in NOUNS * 10])
     dev = write_rows(tmp_path / "pairs.csv", [{"text": f"the {noun} .", "other": noun} for noun in NOUNS])
-    words = (*SHORT, "columns.text_pair=other", "dropout=0.0")
-    with pytest.raises(AlbertError, match="set dropout=0.1"):
-        teach("embedding", tiny_folder, data, tmp_path / "run", *words, dev=dev)
-    assert not (tmp_path / "run" / "run.json").exists()
+    with pytest.raises(AlbertError, match="dropout is 0.* 40 of 40"):
+        train(
+            "embedding",
+            tiny_folder,
+            data,
+            tmp_path / "run",
+            "columns.text_pair=other",
+            "dropout=0.0",
+            dev=dev,
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_transformers_opens_the_model_folder(tiny_folder, data, tmp_path):
+    from transformers import AutoModelForSequenceClassification
+
+    result = train("classification", tiny_folder, data, tmp_path / "run", *SHORT)
+    config = AutoModelForSequenceClassification.from_pretrained(result.model_dir).config
+    assert config.id2label == {0: "no", 1: "yes"}
+    assert config.problem_type == "single_label_classification"
+    result.model_dir.rename(tmp_path / "elsewhere")
+    assert load_finetuned(tmp_path / "elsewhere").task.config.labels == ("no", "yes")
+
+
+def test_the_columns_and_the_share_of_the_dev_set_are_settings(tiny_folder, tmp_path):
+    rows = [{"review": row["text"], "mood": row["label"]} for row in draw_rows("classification", 200, seed=1)]
+    data = write_rows(tmp_path / "reviews.csv", rows)
+    changes = ("columns.text=review", "columns.label=mood", "dev_share=0.2")
+    result = train("classification", tiny_folder, data, tmp_path / "run", *SHORT, *changes)
+    assert read_config(result.model_dir).columns["text"] == "review"
+    _, metadata = read_finetune_run(tmp_path / "run")
+    assert metadata.num_train + metadata.num_dev == 200
+    assert 40 <= metadata.num_dev <= 44  # equal texts stay together
+
+
+# Runs.
+
+
+class StopAt(NullReporter):
+    """Send this process a signal at a step, as a scheduler does."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def show(self, stage, message, *, fraction=None):
+        if f"step {self.step} of" in message:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_an_interrupted_run_resumes_to_identical_weights(tiny_folder, data, tmp_path):
+    """Including dropout, the order of the examples and the schedule."""
+    overrides, out = (*SHORT, "log_every=1"), tmp_path / "again"
+    whole = train("classification", tiny_folder, data, tmp_path / "whole", *overrides)
+    for step in (3, 6, 11):
+        options = {"resume": step > 3, "reporter": StopAt(step)}
+        stopped = train("classification", tiny_folder, data, out, *overrides, **options)
+        assert (stopped.outcome.signal, stopped.outcome.progress.step) == ("SIGTERM", step)
+        assert stopped.model_dir is None
+    again = train("classification", tiny_folder, data, out, *overrides, resume=True)
+    assert are_equal(read_weights(whole), read_weights(again))
+    assert whole.scores == again.scores
+
+
+@pytest.mark.slow  # a minute of compiling
+def test_a_compiled_model_learns_the_same(tiny_folder, data, tmp_path, monkeypatch):
+    compiled, compile_module = [], torch.nn.Module.compile
+    monkeypatch.setattr(
+        torch.nn.Module,
+        "compile",
+        lambda module, **options: compiled.append(module) or compile_module(module, **options),
+    )
+    overrides = (*SHORT[:-1], "dropout=0.0", "head_dropout=0.0")
+    plain = train("classification", tiny_folder, data, tmp_path / "plain", *overrides)
+    assert compiled == []
+    done = train("classification", tiny_folder, data, tmp_path / "compiled", *overrides, "is_compiled=true")
+    assert compiled
+    one, other = read_weights(plain), read_weights(done)
+    # A key's bias changes no attention: its gradient is rounding alone, of which AdamW makes whole steps.
+    names = [name for name in one if not name.endswith("key.bias")]
+    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in names)
+
+
+def test_another_seed_changes_the_weights_but_not_the_dev_set(tiny_folder, tmp_path):
+    data = write_rows(tmp_path / "table.jsonl", draw_rows("classification", 40, seed=3))
+    results = [
+        train("classification", tiny_folder, data, tmp_path / str(seed), *SHORT, f"seed={seed}")
+        for seed in (0, 12345)
+    ]
+    assert not are_equal(*map(read_weights, results))
+    expected = open_task_data("classification", data, dev=None, columns={}, dev_share=0.1).fingerprint
+    assert {read_finetune_run(result.run_dir)[1].examples for result in results} == {expected}
+
+
+def test_the_weights_of_the_best_evaluation_are_written(tiny_folder, data, tmp_path):
+    """A learning rate that is far too high spoils the model towards the end."""
+    changes = ("num_evaluations=20", "optimizer.learning_rate=0.3", "schedule.name=constant")
+    result = train("classification", tiny_folder, data, tmp_path / "run", *FAST, *changes)
+    scores = list_evaluations(tmp_path / "run")
+    assert result.scores.score == pytest.approx(max(scores.values()))
+    assert result.scores.step == max(scores, key=lambda step: (scores[step], -step))
+
+
+def test_a_run_without_improvement_ends_early(tiny_folder, data, tmp_path):
+    changes = ("num_steps=50", "num_evaluations=5", "patience=2")
+    result = train("classification", tiny_folder, data, tmp_path / "run", *STILL, *changes)
+    assert result.outcome.is_finished
+    assert (result.outcome.progress.step, result.outcome.progress.best_step) == (30, 10)
+    assert list(list_evaluations(tmp_path / "run")) == [10, 20, 30]
+
+
+def test_a_run_is_only_resumed_as_it_began(tiny_folder, tmp_path):
+    rows = [{**row, "label": str(row["label"])} for row in draw_rows("regression", 40, seed=1)]
+    data, out = tmp_path / "data", tmp_path / "run"
+    for name in ("train", "dev"):
+        write_rows(data / f"{name}.jsonl", rows)
+    other = write_rows(tmp_path / "other.jsonl", rows[1:])
+    result = train("classification", tiny_folder, data, out, *SHORT)
+    with pytest.raises(AlbertError, match="--resume"):
+        train("classification", tiny_folder, data, out, *SHORT)
+    for task, model, overrides, dev, error in (
+        ("classification", tiny_folder, (*SHORT, "batch_size=4"), None, "batch_size is 4 and was 8"),
+        ("regression", tiny_folder, SHORT, None, "another task"),
+        ("classification", result.model_dir, SHORT, None, f"another model.*{tiny_folder}"),
+        ("classification", tiny_folder, SHORT, other, f"another data.*{data}"),
+    ):
+        with pytest.raises(AlbertError, match=error):
+            train(task, model, data, out, *overrides, resume=True, dev=dev)
+
+
+def test_a_warm_up_as_long_as_the_run_is_rejected(tiny_folder, data, tmp_path):
+    overrides = ("num_steps=5", "schedule.warmup_share=null", "schedule.warmup_steps=5")
+    with pytest.raises(AlbertError, match=r"schedule\.warmup_steps 5 .*num_steps 5"):
+        train("classification", tiny_folder, data, tmp_path / "run", *overrides)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_head_of_a_fine_tuned_model_is_kept_for_the_same_labels_only(tiny_folder, tmp_path):
+    def start(labels, source, name, *, seed=0):
+        rows = [{"text": f"the {noun} .", "label": noun} for noun in labels * 20]
+        table = write_rows(tmp_path / f"{name}.jsonl", rows)
+        result = train("classification", source, table, tmp_path / name, *STILL, f"seed={seed}")
+        assert read_config(result.model_dir).labels == tuple(sorted(labels))
+        return result.model_dir, load_file(result.model_dir / "model.safetensors")
+
+    def are_close(one, other, names):
+        return all(torch.allclose(one[name], other[name], atol=1e-6) for name in names)
+
+    first, weights = start(("dog", "man"), tiny_folder, "first", seed=1)
+    same, others, more = (
+        start(labels, first, labels[0])[1]
+        for labels in (("dog", "man"), ("house", "ship"), ("man", "dog", "house"))
+    )
+    fresh = start(("house", "ship"), tiny_folder, "fresh")[1]
+    head = [name for name in weights if name.startswith("classifier")]
+    body = [name for name in weights if name not in head]
+    assert len(head) == 2
+    assert are_close(same, weights, weights)
+    assert are_close(others, weights, body)
+    assert are_close(more, weights, body)
+    assert are_close(others, fresh, head)
+    assert not torch.allclose(others["classifier.weight"], weights["classifier.weight"], atol=1e-2)
+
+
+def build_result(out, seed, score):
+    scores = None if score is None else FinetuneScores({"f1": score, "score": score}, step=seed)
+    return FinetuneResult(out, FinetuneSettings(), None, 1, out / "model", scores)
+
+
+def test_seeds_are_summarized_by_their_median_and_best_run(tmp_path):
+    scores = {3: 60.0, 4: 80.0, 5: 70.0}
+    options = {"seeds": list(scores), "out": tmp_path, "resume": False, "reporter": NullReporter()}
+    runs = finetune_seeds(lambda seed, out: build_result(out, seed, scores[seed]), **options)
+    assert (runs.best_seed, runs.summary.median, runs.stopped) == (4, 70.0, None)
+    assert read_json(tmp_path / "seeds.json") == {
+        "scores": {str(seed): {"f1": score, "score": score} for seed, score in scores.items()},
+        "median": {"f1": 70.0, "score": 70.0},
+        "spread": 10.0,
+        "best_seed": 4,
+        "model": "seed-4/model",
+    }
+    (tmp_path / "seeds.json").unlink()
+    stopped = finetune_seeds(lambda seed, out: build_result(out, seed, None if seed == 4 else 1.0), **options)
+    assert (list(stopped.scores), stopped.summary) == ([3], None)
+    assert stopped.stopped.run_dir == tmp_path / "seed-4"
+    assert not (tmp_path / "seeds.json").exists()
+
+
+def test_seeds_do_not_overwrite_other_content(tiny_folder, data, tmp_path):
+    def run(out, *, resume=False):
+        return finetune_seeds(
+            lambda seed, run_dir: train(
+                "classification", tiny_folder, data, run_dir, *SHORT, f"seed={seed}", resume=resume
+            ),
+            seeds=[0],
+            out=out,
+            resume=resume,
+            reporter=NullReporter(),
+        )
+
+    first = run(tmp_path / "seeds")
+    assert run(tmp_path / "seeds", resume=True).scores == first.scores
+    with pytest.raises(InputError, match="seed 0.*--resume"):
+        run(tmp_path / "seeds")
+    with pytest.raises(InputError, match="seed-0: .*single seed"):
+        run(tmp_path / "seeds" / "seed-0")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch()
+    with pytest.raises(InputError, match=r"notes\.txt"):
+        run(tmp_path / "mine")
+
+
+def test_the_cost_of_a_run_is_estimated_from_a_few_batches(tiny_folder, data):
+    cost = estimate_cost("classification", model=tiny_folder, data=data, overrides=["num_epochs=2"])
+    assert (cost.num_train, cost.num_dev) == (300, 60)
+    assert cost.train_tokens == pytest.approx(2 * 300 * 9)  # the tokens of every text
+    assert cost.seconds > cost.train_tokens / cost.tokens_per_second > 0
+
+
+# The job.
+
+
+def build_job(tiny_folder, **settings):
+    tokenizer, task = load_vocabulary(tiny_folder), build_task(TEXTS)
+    settings = FinetuneSettings.model_validate({"num_steps": 8, "batch_size": 4, **settings})
+    texts = [TextExample(str(n), f"the {noun} " * (n + 1), None, n % 2) for n, noun in enumerate(NOUNS * 2)]
+    items = task.encode(texts, tokenizer)
+    replacement = TokenReplacement.of(tokenizer, share=settings.rename_share, seed=settings.seed)
+    model = load_start(str(tiny_folder), task, settings).eval()
+    return FinetuneJob(model, task, settings, items, items, texts, replacement=replacement)
+
+
+def test_predictions_do_not_depend_on_the_batch(tiny_folder):
+    job = build_job(tiny_folder)
+    alone, together = (predict_items(job.model, job.task, job.dev, max_tokens=size) for size in (1, 100_000))
+    assert np.allclose(alone, together, atol=1e-5)
+
+
+def test_batches_depend_on_the_step_alone(tiny_folder):
+    job = build_job(tiny_folder, rename_share=0.5, micro_batch_tokens=20)
+    whole = list(job.iter_batches(0))
+    assert [sum(len(batch.lengths) for batch in step) for step in whole] == [4] * 8
+    for ours, theirs in zip(job.iter_batches(3), whole[3:], strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(one.ids_T, other.ids_T)
+
+
+def test_a_class_weight_multiplies_the_loss(tiny_folder):
+    job = build_job(tiny_folder)
+    task = build_task(TEXTS.model_copy(update={"class_weights": (0.5, 3.0)}))
+    batch = job.task.build_batch([item for item in job.train if item.label == 1])
+    plain, weighted = (each.compute_losses(job.model, batch)["task"][0].item() for each in (job.task, task))
+    assert weighted == pytest.approx(3 * plain, rel=1e-5)
+
+
+@pytest.fixture
+def replacement(tiny_folder):
+    assert TokenReplacement.of(load_vocabulary(tiny_folder), share=0.0, seed=5) is None
+    return TokenReplacement.of(load_vocabulary(tiny_folder), share=0.3, seed=5)
+
+
+def test_a_token_is_replaced_by_the_same_token_everywhere(replacement):
+    positions = np.arange(6)
+    batch = TaskBatch(np.array([7, 9, 7, 12, 9, 9]), positions, positions * 0, np.array([6]), labels="kept")
+    for step in range(20):
+        replaced = replacement.apply(batch, step=step)
+        assert replaced.ids_T[0] == replaced.ids_T[2]
+        assert replaced.ids_T[1] == replaced.ids_T[4] == replaced.ids_T[5]
+        assert replaced.labels == "kept"
+        np.testing.assert_array_equal(replaced.positions_T, positions)
+
+
+def test_every_step_replaces_its_share_of_ordinary_tokens(replacement, tiny_folder):
+    special = np.array(sorted(load_vocabulary(tiny_folder).special_ids))
+    ordinary = replacement.ordinary
+    drawn = [replacement.draw_ids(step) for step in range(100)]
+    for ids in drawn:
+        np.testing.assert_array_equal(ids[special], special)
+        assert not np.isin(ids[ordinary], special).any()
+    share = np.mean([(ids != np.arange(len(ids)))[ordinary].mean() for ids in drawn])
+    assert share == pytest.approx(0.3 * (1 - 1 / len(ordinary)), abs=0.02)  # some draw themselves
+    assert not any(np.array_equal(drawn[0], ids) for ids in drawn[1:])
+    np.testing.assert_array_equal(replacement.draw_ids(7), drawn[7])
+
+
+def test_texts_are_compared_under_replaced_tokens(tiny_folder, tmp_path):
+    rows = [
+        {"text": f"the {noun} was {first}", "text_pair": f"and {second} .", "label": str(first == second)}
+        for noun in NOUNS
+        for first in SIZES
+        for second in (first, *SIZES)
+    ]
+    data = write_rows(tmp_path / "pairs.csv", rows * 3)
+    changes = ("columns.text_pair=text_pair", "rename_share=0.3", "num_steps=250")
+    result = train("classification", tiny_folder, data, tmp_path / "run", *FAST, *changes, dev=data)
+    assert result.scores.metrics["accuracy"] > 90
+
+
+@pytest.mark.parametrize(("text", "share"), [("the dog", 0.0), ("the dog was Привет", 0.25), ("Привет", 1.0)])
+def test_unknown_tokens_are_reported_or_rejected(tiny_folder, text, share):
+    task, tokenizer = build_task(TEXTS), load_vocabulary(tiny_folder)
+    items = task.encode([TextExample("1", text, None, 0)], tokenizer)
+    if share == 1.0:
+        with pytest.raises(InputError, match="100%"):
+            check_known_tokens(task, items, tokenizer)
+        return
+    warning = check_known_tokens(task, items, tokenizer)
+    assert warning is None if share == 0.0 else "25%" in warning
+
+
+# Recipes.
+
+RECIPES = sorted(path.stem for path in (Path(albert.__file__).parent / "recipes" / "finetune").glob("*.yaml"))
+# Table 14 of the paper, for xxlarge: learning rate, batch size, dropout of the encoder and of the classifier,
+# steps, steps of warm-up, length.
+TABLE_14 = {
+    "cola": (1e-5, 16, 0.0, 0.1, 5336, 320, 512),
+    "sts-b": (2e-5, 16, 0.0, 0.1, 3598, 214, 512),
+    "sst-2": (1e-5, 32, 0.0, 0.1, 20935, 1256, 512),
+    "mnli": (3e-5, 128, 0.0, 0.1, 10000, 1000, 512),
+    "qnli": (1e-5, 32, 0.0, 0.1, 33112, 1986, 512),
+    "qqp": (5e-5, 128, 0.1, 0.1, 14000, 1000, 512),
+    "rte": (3e-5, 32, 0.1, 0.1, 800, 200, 512),
+    "mrpc": (2e-5, 32, 0.0, 0.1, 800, 200, 512),
+    "wnli": (2e-5, 16, 0.1, 0.1, 2000, 250, 512),
+    "squad-1.1": (5e-5, 48, 0.0, 0.1, 3649, 365, 384),
+    "squad-2.0": (3e-5, 48, 0.0, 0.1, 8144, 814, 512),
+    "race": (2e-5, 32, 0.1, 0.1, 12000, 1000, 512),
+}
+
+
+def choose(task, hidden_size):
+    return read_finetune_recipe(choose_recipe(task, hidden_size=hidden_size))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_can_be_read(name):
+    assert read_finetune_recipe(name).optimizer.name == ("muon" if name.startswith("narrow") else "adamw")
+
+
+def test_the_recipes_of_the_paper_equal_table_14():
+    assert {name.removeprefix("paper-") for name in RECIPES if name.startswith("paper-")} == set(TABLE_14)
+    for task, expected in TABLE_14.items():
+        settings = read_finetune_recipe(f"paper-{task}")
+        found = (
+            settings.optimizer.learning_rate,
+            settings.batch_size,
+            settings.dropout,
+            settings.head_dropout,
+            settings.num_steps,
+            settings.schedule.count_warmup(settings.num_steps),
+            settings.max_length,
+        )
+        assert found == expected, task
+        assert settings.schedule.name == "linear"
+        assert settings.num_evaluations >= 10
+
+
+@pytest.mark.parametrize(
+    ("task", "hidden_size", "recipe"),
+    [
+        ("sst-2", 4096, "paper-sst-2"),
+        ("sst-2", 768, "paper-sst-2"),
+        ("classification", 768, "paper"),
+        ("sst-2", 384, "small"),
+        ("race", 384, "race"),
+        ("questions", 256, "narrow-questions"),
+        *((task, 256, "narrow-classification") for task in ("mnli", "qnli", "classification")),
+        *((task, 257, "small") for task in ("mnli", "qnli", "classification")),
+    ],
+)
+def test_the_recipe_is_chosen_by_task_and_width(task, hidden_size, recipe):
+    assert choose_recipe(task, hidden_size=hidden_size) == recipe
+
+
+def test_every_task_has_a_recipe_for_every_width():
+    for task in list_tasks():
+        small, wide = choose(task, 257), choose(task, 4096)
+        assert small.optimizer.learning_rate > wide.optimizer.learning_rate
+    for task in ("sst-2", "race", "squad-2.0"):
+        narrow, small = choose(task, 256), choose(task, 257)
+        assert (narrow.optimizer.name, small.optimizer.name) == ("muon", "adamw")
+        assert narrow.num_epochs == small.num_epochs
+    for task in ("squad-1.1", "squad-2.0", "questions"):
+        assert {choose(task, width).max_length for width in (128, 384)} == {384}
+    for task in ("sts-b", "mrpc", "qqp"):  # narrow models compare pairs under replaced tokens
+        assert (choose(task, 256).rename_share, choose(task, 257).rename_share) == (0.3, 0.0)
+    assert choose("sst-2", 256).rename_share == 0.0
+    for width in (256, 384, 768):
+        settings = choose("embedding", width)
+        assert (settings.dropout, settings.batch_size, settings.max_length) == (0.1, 64, 64)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "num_steps", "warmup"),
+    [
+        ([], 20935, (1256, None)),
+        (["num_epochs=2"], None, (None, 1256 / 20935)),
+        (["num_steps=500"], 500, (None, 1256 / 20935)),
+        (["num_epochs=2", "num_steps=7"], 7, (None, 1256 / 20935)),
+    ],
+)
+def test_another_length_replaces_the_steps_and_keeps_the_share_of_the_warm_up(overrides, num_steps, warmup):
+    settings = read_finetune_recipe("paper-sst-2", overrides=overrides)
+    assert settings.num_steps == num_steps
+    assert settings.schedule.warmup_steps == warmup[0]
+    if warmup[1] is not None:
+        assert settings.schedule.warmup_share == pytest.approx(warmup[1])
+    explicit = read_finetune_recipe("paper-sst-2", overrides=[*overrides, "schedule.warmup_steps=9"])
+    assert explicit.schedule.warmup_steps == 9
+
+
+@pytest.mark.parametrize(("length", "num_steps"), [("num_epochs: 6", None), ("num_steps: 500", 500)])
+def test_a_recipe_may_change_the_length_of_its_base(tmp_path, length, num_steps):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"based_on: paper-rte\n{length}\noptimizer: {{learning_rate: 1.0e-4}}\n")
+    found = read_finetune_recipe(path, overrides=["optimizer.weight_decay=0"])
+    assert (found.num_steps, found.batch_size) == (num_steps, 32)
+    assert (found.optimizer.learning_rate, found.optimizer.weight_decay) == (1e-4, 0)
+    assert (found.schedule.warmup_steps, found.schedule.warmup_share) == (None, 0.25)
+    path.write_text(f"based_on: paper-rte\n{length}\nschedule: {{warmup_steps: 9}}\n")
+    assert read_finetune_recipe(path).schedule.warmup_steps == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("batch_sizes: 3", "batch_sizes.*batch_size"),
+        ("- 3", "a list"),
+        ("based_on: papr", "'papr'.*paper"),
+        ("dev_share: 1.5", "dev_share is 1.5"),
+        ("schedule: linear", "schedule is 'linear'"),
+        ("schedule:", "schedule is None"),
+        ("num_steps: 100\nschedule: {warmup_steps: ten}", "schedule.warmup_steps is 'ten'"),
+    ],
+)
+@pytest.mark.parametrize("overrides", [[], ["num_epochs=2"]])
+def test_an_invalid_recipe_is_rejected(tmp_path, text, error, overrides):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(AlbertError, match=error):
+        read_finetune_recipe(path, overrides=overrides)
+
+
+def test_the_names_of_columns_are_not_parsed_as_yaml():
+    overrides = ["columns.text_pair=#2 String", "columns.label_separator=,", "columns.text=0"]
+    found = read_finetune_recipe("small", overrides=overrides).columns
+    assert found == {"text_pair": "#2 String", "label_separator": ",", "text": "0"}
+
+
+# From the recipe to the config of the model.
+
+NUMBERS = ClassificationConfig(task="regression", label_kind="number")
+SEVERAL = ClassificationConfig(task="multilabel", label_kind="several", labels=("a", "b"))
+WORDS = TokenClassificationConfig(task="words", labels=("O", "B-X"))
+QUESTIONS = QuestionAnsweringConfig(task="questions")
+CHOICES = MultipleChoiceConfig(task="choice")
+VECTORS = EmbeddingConfig(task="embedding")
+# Values other than the defaults, and the configs that have the setting.
+CHANGED = {
+    "max_length": (48, (TEXTS, WORDS, QUESTIONS, CHOICES, VECTORS)),
+    "class_weights": ("balanced", (TEXTS, WORDS)),
+    "has_exits": (True, (TEXTS, NUMBERS, SEVERAL)),
+    "max_answer": (60, (QUESTIONS,)),
+    "similarity_temperature": (0.2, (VECTORS,)),
+    "min_similarity": (3.0, (VECTORS,)),
+}
+# `columns` are read with the data; a model's `patience` is about layers, a recipe's about evaluations.
+OTHERS = {"columns", "patience"}
+
+
+def complete(config, **settings):
+    if config is WORDS:
+        examples = (TokenExample("0", ("w",) * 4, (0, 0, 0, 1)),)
+    else:
+        examples = tuple(TextExample(str(n), "a text", None, int(n > 0)) for n in range(4))
+    data = TaskData(config, examples, examples, ())
+    return complete_config(data, FinetuneSettings.model_validate(settings), max_positions=512)
+
+
+def test_all_shared_settings_are_tested():
+    known = {name for each in TASK_TYPES for name in each.config_class.model_fields}
+    assert set(FinetuneSettings.model_fields) & known == set(CHANGED) | OTHERS
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_setting_reaches_the_config(name):
+    value, configs = CHANGED[name]
+    for config in configs:
+        usual, changed = complete(config), complete(config, **{name: value})
+        assert getattr(changed, name) != getattr(usual, name)
+        if name != "class_weights":  # a word in the recipe, numbers in the config
+            assert getattr(changed, name) == value
+    assert complete(configs[0], max_length=600).max_length == 512  # the positions of the model
+
+
+@pytest.mark.parametrize(
+    ("name", "configs"),
+    [
+        ("class_weights", (NUMBERS, SEVERAL, QUESTIONS, CHOICES, VECTORS)),
+        ("has_exits", (WORDS, QUESTIONS, CHOICES, VECTORS)),
+    ],
+)
+def test_a_setting_that_the_task_type_does_not_have_is_rejected(name, configs):
+    for config in configs:
+        with pytest.raises(InputError, match=f"{name}=.*{config.task}"):
+            complete(config, **{name: CHANGED[name][0]})
+
+
+def test_class_weights_balance_the_classes():
+    labels = [0] * 6 + [1] * 3 + [2]
+    weights = balance_classes([TextExample("", "", None, label) for label in labels], num_classes=3)
+    assert weights == pytest.approx((10 / 18, 10 / 9, 10 / 3))
+    assert sum(weights[label] for label in labels) == pytest.approx(len(labels))
+    words = [TokenExample("0", ("w",) * 4, (0, 0, 0, 1)), TokenExample("1", ("w",) * 4, (0, 0, 0, 0))]
+    assert balance_classes(words, num_classes=2) == pytest.approx((8 / 14, 8 / 2))
+    unused = balance_classes([TextExample("", "", None, label) for label in (0, 1)], num_classes=3)
+    assert unused[2] == 1.0
+    assert all(weight > 0 for weight in unused)

@@ -1,4 +1,4 @@
-"""Two processes of torchrun fine-tune as one: the same weights, the same end, one folder."""
+"""Two processes of torchrun fine-tune as one process does."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from albert.pretrained.folder import load_model
-from albert.tasks.finetune_settings import read_finetune_run
+from albert.tasks.finetune import read_finetune_run
 from tests.conftest import read_tree
 from tests.tasks.finetune_many import TASKS, train_all
 from tests.tasks.tables import write_rows, write_tables
@@ -20,7 +20,7 @@ from tests.training.conftest import build_torchrun
 
 @dataclass(frozen=True)
 class Launch:
-    """What two processes left and said."""
+    """The output of two processes."""
 
     out: Path
     stdout: str
@@ -33,7 +33,7 @@ class Launch:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Small tables; one context and one text of words are so long that they are read in many windows."""
+    """Write small tables; one context and one text of words are read in many windows."""
     folder = tmp_path_factory.mktemp("data")
     for task in TASKS:
         write_tables(folder / task, task, num_train=40, num_dev=12)
@@ -46,7 +46,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lengthen(path: Path, *columns: str) -> None:
-    """The first row many times as long; its answer stays where it was."""
+    """Make the first row many times as long; its answer stays where it was."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     write_rows(path, [{**rows[0], **{name: rows[0][name] * 12 for name in columns}}, *rows[1:]])
 
@@ -63,13 +63,13 @@ def alone(tiny_folder, data, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 
 @pytest.fixture(scope="module")
 def together(tiny_folder, data, tmp_path_factory: pytest.TempPathFactory) -> Launch:
-    """The same runs by two processes, one after the other in the same launch, and two commands."""
+    """Train the same runs with two processes, and run two commands."""
     out = tmp_path_factory.mktemp("together")
     words = ["tests.tasks.finetune_many", *map(str, (tiny_folder, data, out))]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = build_torchrun(words, processes=2)
     done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300)
-    assert "bad.jsonl" in done.stderr, done.stderr  # it came to its end, which is a mistake
+    assert "bad.jsonl" in done.stderr, done.stderr
     assert done.returncode != 0
     return Launch(out, done.stdout, done.stderr)
 
@@ -82,30 +82,29 @@ def test_two_processes_equal_one(alone, together, task):
     assert together.read_rank(0)[task]["metrics"] == pytest.approx(alone[1][task]["metrics"], abs=0.01)
 
 
-def test_texts_are_read_in_windows_here(data, tiny_folder, together):
-    """Else the kinds with windows would not have been tried."""
-    _, facts = read_finetune_run(together.out / "words")
-    assert facts.task.max_length == 16
+def test_the_data_needs_windows(data, tiny_folder, together):
+    _, metadata = read_finetune_run(together.out / "words")
+    assert metadata.task.max_length == 16
     assert len(json.loads((data / "words" / "train.jsonl").read_text().splitlines()[0])["words"]) > 30
 
 
-def test_both_stop_early_at_the_same_step_and_keep_the_same_best(alone, together):
+def test_both_processes_stop_early_at_the_same_step(alone, together):
     first, second = (together.read_rank(rank)["early"] for rank in (0, 1))
     assert first == second
     assert first["num_stale"] == 2
     assert first["model_step"] == first["best_step"] < first["step"] < 40
-    # Far from convergence rounding is blown up: the end may differ, the agreement must not.
+    # Without convergence, rounding is amplified: two processes may end elsewhere than one.
     assert alone[1]["early"]["num_stale"] == 2
 
 
 @pytest.mark.parametrize("name", [*TASKS, "early"])
-def test_every_process_knows_the_scores_and_one_writes_the_model(together, name):
+def test_every_process_has_the_scores_and_one_writes_the_model(together, name):
     assert together.read_rank(0)[name] == together.read_rank(1)[name]
     assert (together.out / f"written-{name}").read_text() == "0"
     assert not [path for path in read_tree(together.out / name) if path.startswith(".model")]
 
 
-def test_several_seeds_are_trained_by_all_processes_and_told_by_one(together):
+def test_seeds_are_trained_by_all_processes_and_reported_by_one(together):
     found = json.loads(together.stdout)  # one result, not two
     assert list(found["scores"]) == ["0", "1"]
     assert together.stderr.count("seed 1, 2 of 2") == 1
@@ -113,13 +112,14 @@ def test_several_seeds_are_trained_by_all_processes_and_told_by_one(together):
     assert summary["best_seed"] == found["best_seed"]
 
 
-def test_a_bad_table_is_told_once_and_leaves_nothing(together):
-    told = [line for line in together.stderr.splitlines() if line.startswith("error:")]
-    assert len(told) == 1, together.stderr  # torchrun's own report names it below
-    assert "bad.jsonl: line 2: the label 'other' is unknown" in told[0]
+def test_a_bad_table_is_reported_once_and_leaves_no_files(together):
+    errors = [line for line in together.stderr.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1, together.stderr
+    assert "bad.jsonl" in errors[0]
+    assert "line 2" in errors[0]
+    assert "'other'" in errors[0]
     assert not (together.out / "bad").exists()
 
 
-def test_no_library_warns_of_what_is_meant(together):
-    """Reading back what two processes wrote is done by one."""
+def test_no_library_warns(together):
     assert "Warning" not in together.stderr

@@ -21,7 +21,7 @@ from tests.tasks.evaluations import (
     make_ensemble,
 )
 
-TEXTS = [" ".join(WORDS[place % 7 :]) for place in range(300)]
+TEXTS = [" ".join(WORDS[index % 7 :]) for index in range(300)]
 
 
 def read(evaluation):
@@ -49,7 +49,7 @@ def test_texts_and_names_are_escaped():
     assert "<b>one</b>" in page.text
 
 
-def test_one_file_holds_everything(tmp_path):
+def test_the_report_is_one_file(tmp_path):
     evaluation = evaluate_texts([RIGHT_TO_LEFT, "\ud800"] * 20)
     write_report(tmp_path / "report.html", evaluation)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
@@ -78,13 +78,13 @@ def test_an_ensemble_shows_its_members_and_its_selection():
         "runs/seed-3 (not chosen)",
         "one half of dev (200 examples",
         "runs/seed-1 (80.20), then runs/seed-2 (81.90)",
-        "left out 2 lines",
+        "skipped 2 lines",
     ):
         assert words in page.text
     assert "together" not in read(evaluate_texts(TEXTS)).text
 
 
-def test_the_rows_of_the_matrix_are_shares_of_a_class():
+def test_rows_of_the_confusion_matrix_are_shares_of_a_class():
     evaluation = evaluate_texts(TEXTS)
     rows = find_table(evaluation, "confusion")
     for label, row, counts in zip(LABELS, rows, evaluation.confusion.counts, strict=True):
@@ -92,8 +92,8 @@ def test_the_rows_of_the_matrix_are_shares_of_a_class():
         assert row == [label, f"{sum(counts):,}", *shares]
 
 
-def test_many_classes_are_a_list_of_the_most_confused():
-    evaluation = evaluate_texts(TEXTS, labels=tuple(f"class {place}" for place in range(MAX_MATRIX + 1)))
+def test_many_classes_are_listed_by_confused_pairs():
+    evaluation = evaluate_texts(TEXTS, labels=tuple(f"class {index}" for index in range(MAX_MATRIX + 1)))
     rows = find_table(evaluation, "confusion")
     assert all(len(row) == 4 and row[0] != row[1] for row in rows)
     counts = [int(row[2]) for row in rows]
@@ -101,15 +101,15 @@ def test_many_classes_are_a_list_of_the_most_confused():
     assert len(find_table(evaluation, "classes")) == MAX_MATRIX + 1
 
 
-def test_errors_are_wrong_answers_and_the_worst_come_first():
+def test_errors_are_sorted_by_loss():
     evaluation = evaluate_texts(TEXTS)
     losses = [float(re.search(r"loss ([\d.]+)", card.note)[1]) for card in find_cards(evaluation)]
-    wrong = sorted((each.loss for each in evaluation.verdicts if not each.is_right), reverse=True)
+    wrong = sorted((each.loss for each in evaluation.results if not each.is_correct), reverse=True)
     assert losses == pytest.approx(wrong, abs=0.006)
     assert f"{len(wrong)} of 300 predictions are wrong" in read(evaluation).text
 
 
-def test_of_many_errors_the_worst_are_shown_and_some_of_each_pair():
+def test_many_errors_show_the_worst_and_some_of_each_pair():
     evaluation = evaluate_texts(TEXTS * 6, scale=0.5)
     cards = find_cards(evaluation)
     assert len(cards) >= NUM_WORST
@@ -129,7 +129,7 @@ def test_errors_are_filtered_by_label():
     assert {"href": "#cards", "data-keys": '["entailment", "neutral"]'} in page.find("a")
 
 
-def test_a_long_text_is_folded_and_a_very_long_one_is_cut():
+def test_long_texts_are_folded_and_truncated():
     page = read(evaluate_texts(["ab " * 40_000] * 40))
     cards = page.find("article")
     assert len(page.find("details")) == len(cards)
@@ -138,7 +138,7 @@ def test_a_long_text_is_folded_and_a_very_long_one_is_cut():
     assert len(page.text) < len(cards) * 21_000 + 10_000
 
 
-def test_calibration_is_drawn_and_judged():
+def test_calibration_is_plotted_and_described():
     page = read(evaluate_texts(TEXTS, scale=5.0))
     assert "overconfident" in page.text
     assert "Accuracy by confidence" in page.text
@@ -168,6 +168,6 @@ def test_question_answering_shows_the_threshold():
 
 def test_a_perfect_evaluation_has_no_errors():
     evaluation = evaluate_texts(TEXTS)
-    right = tuple(replace(each, is_right=True) for each in evaluation.verdicts)
-    page = build_page(replace(evaluation, verdicts=right))
+    right = tuple(replace(each, is_correct=True) for each in evaluation.results)
+    page = build_page(replace(evaluation, results=right))
     assert page.sections[-1].paragraphs == ["None of 300 predictions is wrong."]

@@ -44,26 +44,15 @@ from albert.tasks.question_answering import (
     QuestionAnsweringTask,
     SpanColumns,
     SpanExample,
-    note_answers,
     parse_answers,
 )
 from albert.tasks.tables import Columns, Labels, Numbered, check_named, find_labels, read_table
 from albert.tasks.task import AnyTask, Example, Floats, TaskConfig
-from albert.tasks.token_classification import (
-    TokenClassificationConfig,
-    TokenClassificationTask,
-    WordColumns,
-)
+from albert.tasks.token_classification import TokenClassificationConfig, TokenClassificationTask, WordColumns
 
 TASK_TYPES = cast(
     tuple[type[AnyTask], ...],
-    (
-        ClassificationTask,
-        TokenClassificationTask,
-        QuestionAnsweringTask,
-        MultipleChoiceTask,
-        EmbeddingTask,
-    ),
+    (ClassificationTask, TokenClassificationTask, QuestionAnsweringTask, MultipleChoiceTask, EmbeddingTask),
 )
 _TYPES = {each.config_class.model_fields["kind"].default: each for each in TASK_TYPES}
 # Earlier versions wrote the settings of all task types into every task.json.
@@ -180,18 +169,12 @@ class TaskDefinition(ABC):
             named: The keys of `columns` that the user set: the table must have them.
         """
 
-    @abstractmethod
     def find_label_names(self, path: Path, *, columns: Mapping[str, Any]) -> tuple[str, ...]:
         """The names of the labels: the task's own, or all that a table has."""
+        return self.config.labels
 
-    def write_files(
-        self,
-        folder: Path,
-        task: AnyTask,
-        answers: Sequence[object],
-        examples: Sequence[Example],
-        *,
-        split: str,
+    def write_files(  # noqa: B027 - nothing to write by default
+        self, out: Path, task: AnyTask, answers: Sequence[object], examples: Sequence[Example], *, split: str
     ) -> None:
         """Write predictions in the format of a published task."""
 
@@ -216,8 +199,8 @@ class TableTask(TaskDefinition):
             if asked != value:
                 others = [each.name for each in TABLE_TASKS.values() if each.fixed.get(key) == asked]
                 raise InputError(
-                    f"columns.{key}={asked} is not for {self.name}, where it is {value}; leave it out, or use "
-                    f"{' or '.join(others) or 'another task'}"
+                    f"columns.{key}={asked} is not for {self.name}, where it is {value}; leave it out, or "
+                    f"use {' or '.join(others) or 'another task'}"
                 )
         values = {**columns, **self.fixed}
         return build_settings(self.columns, values=values, source=f"columns of {self.name}")
@@ -323,9 +306,6 @@ class PublishedTask(TaskDefinition):
         problems.check(len(examples))
         return Split(name, path, examples, tuple(problems.describe()))
 
-    def find_label_names(self, path: Path, *, columns: Mapping[str, Any]) -> tuple[str, ...]:
-        return self.config.labels
-
     def open_problems(self, path: Path, *, split: str) -> Problems:
         """Where the bad rows of a split are counted; every row of a test set must be answered."""
         return Problems(path, unit=self.unit, is_strict=split.startswith("test"))
@@ -343,27 +323,19 @@ class GlueTask(PublishedTask):
 
     Args:
         metrics: If there are two, the score is their mean; F1 is that of class 1.
-        first: The column of the first text.
-        second: The column of the second text, if there is one.
-        label: The column of the label.
-        labels: Spelled as in the files, in the order of GLUE's outputs; none for numbers.
-        label_names: What they mean; by default as spelled.
-        header: The columns of the splits `headless`, whose files have no header.
-        headless: The splits without a header.
         submissions: The names of the files for GLUE's server, by split.
-        model_of: The task whose model answers this one.
     """
 
     metrics: tuple[str, ...] = ("accuracy",)
-    first: str = "sentence1"
-    second: str | None = "sentence2"
-    label: str = "label"
-    labels: tuple[str, ...] = ()
-    label_names: tuple[str, ...] = ()
-    header: tuple[str, ...] = ()
-    headless: tuple[str, ...] = ()
+    first: str = "sentence1"  # the column of the first text
+    second: str | None = "sentence2"  # the column of the second text, if there is one
+    label: str = "label"  # the column of the label
+    labels: tuple[str, ...] = ()  # spelled as in the files, in the order of GLUE's outputs; none for numbers
+    label_names: tuple[str, ...] = ()  # what they mean; by default as spelled
+    header: tuple[str, ...] = ()  # the columns of the splits `headless`, whose files have no header
+    headless: tuple[str, ...] = ()  # the splits without a header
     submissions: Mapping[str, str] = field(default_factory=dict)
-    model_of: str | None = None
+    model_of: str | None = None  # the task whose model answers this one
     table: ClassVar[str] = "classification"
     unit: ClassVar[str] = "line"
 
@@ -427,13 +399,7 @@ class GlueTask(PublishedTask):
         return iter_good(iter_tsv_rows(lines, header=header, problems=problems), build, problems=problems)
 
     def write_files(
-        self,
-        folder: Path,
-        task: AnyTask,
-        answers: Sequence[object],
-        examples: Sequence[Example],
-        *,
-        split: str,
+        self, out: Path, task: AnyTask, answers: Sequence[object], examples: Sequence[Example], *, split: str
     ) -> None:
         """Write the file for GLUE's server; numbers have three decimals and are clipped to STS-B's 0 to 5."""
         if split not in self.submissions or task.config.kind != self.config.kind:
@@ -444,7 +410,7 @@ class GlueTask(PublishedTask):
                 lines.append(f"{example.id}\t{self.labels[int(answer.argmax())]}")
             else:
                 lines.append(f"{example.id}\t{min(max(float(answer[0]), STSB_RANGE[0]), STSB_RANGE[1]):.3f}")
-        write_text(folder / self.submissions[split], "\n".join(lines) + "\n")
+        write_text(out / self.submissions[split], "\n".join(lines) + "\n")
 
 
 @dataclass(frozen=True)
@@ -472,7 +438,7 @@ class SquadTask(PublishedTask):
 
         In 1.1, impossible questions are skipped and counted.
         """
-        has_impossible = self.has_impossible or not is_labeled
+        has_impossible, columns = self.has_impossible or not is_labeled, SpanColumns()
         seen: set[str] = set()
 
         def build(row: Row) -> Numbered[SpanExample]:
@@ -480,21 +446,15 @@ class SquadTask(PublishedTask):
             if example.id in seen:
                 raise BadRow("an id that occurs twice", quote(example.id), is_fatal=True)
             seen.add(example.id)
-            note_answers(example, row.line, problems)
+            columns.note(example, row.line, problems)
             return Numbered(row.line, example)
 
         return iter_good(_iter_questions(path), build, problems=problems)
 
     def write_files(
-        self,
-        folder: Path,
-        task: AnyTask,
-        answers: Sequence[object],
-        examples: Sequence[Example],
-        *,
-        split: str,
+        self, out: Path, task: AnyTask, answers: Sequence[object], examples: Sequence[Example], *, split: str
     ) -> None:
-        cast(QuestionAnsweringTask, task).write_predictions(folder, answers, examples)  # type: ignore[arg-type]
+        cast(QuestionAnsweringTask, task).write_predictions(out, answers, examples)  # type: ignore[arg-type]
 
 
 def _iter_questions(path: Path) -> Iterator[Row]:
@@ -644,7 +604,9 @@ _PUBLISHED: tuple[PublishedTask, ...] = (
         submissions={"test": "AX.tsv"}, model_of="mnli",
     ),
     SquadTask("squad-1.1", "squad", {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}, max_length=384),
-    SquadTask("squad-2.0", "squad", {"train": "train-v2.0.json", "dev": "dev-v2.0.json"}, has_impossible=True),
+    SquadTask(
+        "squad-2.0", "squad", {"train": "train-v2.0.json", "dev": "dev-v2.0.json"}, has_impossible=True
+    ),
     RaceTask("race", "race", {"train": "train", "dev": "dev", "test": "test"}),
 )  # fmt: skip
 PUBLISHED_TASKS: Mapping[str, PublishedTask] = {task.name: task for task in _PUBLISHED}

@@ -23,9 +23,9 @@ from albert.model.albert_model import AlbertModel, Heads
 from albert.model.early_exit import EarlyExitOutput, classify_after, classify_every_layer, classify_with_exits
 from albert.pretrained.folder import Pretrained
 from albert.report.content import Chart
-from albert.tasks import bag_of_words
+from albert.tasks import bag_of_words, tables
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.metrics.calibration import find_probabilities, merge_sigmoid, merge_softmax
+from albert.tasks.metrics.calibration import calibrate, merge_sigmoid, merge_softmax
 from albert.tasks.metrics.classification import (
     ClassScore,
     Confusion,
@@ -36,21 +36,9 @@ from albert.tasks.metrics.classification import (
 )
 from albert.tasks.metrics.scores import WeightedScores, prepare_metrics
 from albert.tasks.sequences import Frame, TaskSequence, check_length, iter_groups, truncate_pair
-from albert.tasks.tables import (
-    Columns,
-    Labels,
-    normalize_label,
-    read_id,
-    read_label,
-    read_label_list,
-    read_number,
-    read_text,
-    select_columns,
-)
 from albert.tasks.task import (
     Baseline,
     Decisions,
-    Depth,
     Example,
     ExampleResult,
     Floats,
@@ -58,7 +46,6 @@ from albert.tasks.task import (
     Task,
     TaskBatch,
     TaskConfig,
-    balance_classes,
     build_task_batch,
     choose_label_names,
     count_outputs,
@@ -117,7 +104,7 @@ class TextExample(Example):
         return {"text": self.first} if self.second is None else {"first": self.first, "second": self.second}
 
 
-class TextColumns(Columns):
+class TextColumns(tables.Columns):
     """A text or a pair, and one label, several labels or a number (`label_kind`).
 
     Several labels are a list, or a text in which `label_separator` separates them.
@@ -131,22 +118,22 @@ class TextColumns(Columns):
     id: str | None = None
 
     def wanted(self, *, is_labeled: bool) -> Wanted:
-        return select_columns((self.text, self.text_pair, self.id, self.label if is_labeled else None))
+        return tables.select_columns((self.text, self.text_pair, self.id, self.label if is_labeled else None))
 
     def build(
-        self, row: Row, labels: Labels | None, *, is_labeled: bool, keeps_empty: bool = False
+        self, row: Row, labels: tables.Labels | None, *, is_labeled: bool, keeps_empty: bool = False
     ) -> TextExample:
-        first = read_text(row, self.text)
-        second = read_text(row, self.text_pair) if self.text_pair is not None else None
+        first = tables.read_text(row, self.text)
+        second = tables.read_text(row, self.text_pair) if self.text_pair is not None else None
         label = self._read_label(row, labels) if is_labeled else None
-        example = TextExample(read_id(row, self.id), first, second, label)
+        example = TextExample(tables.read_id(row, self.id), first, second, label)
         if not keeps_empty and not f"{first}{second or ''}".strip():
             raise BadRow("an empty text")
         return example
 
-    def _read_label(self, row: Row, labels: Labels | None) -> Label:
+    def _read_label(self, row: Row, labels: tables.Labels | None) -> Label:
         if self.label_kind == "number":
-            number = read_number(row, self.label)
+            number = tables.read_number(row, self.label)
             if abs(number) > MAX_NUMBER:
                 raise BadRow(f"a number in column {self.label!r} that is too large", f"{number:g}")
             return number
@@ -160,8 +147,8 @@ class TextColumns(Columns):
 
     def list_labels(self, row: Row) -> list[str]:
         if self.label_kind == "several":
-            return read_label_list(row, self.label, separator=self.label_separator)
-        return [normalize_label(read_label(row.values.get(self.label), self.label))]
+            return tables.read_label_list(row, self.label, separator=self.label_separator)
+        return [tables.normalize_label(tables.read_label(row.values.get(self.label), self.label))]
 
     @property
     def min_labels(self) -> int:
@@ -235,24 +222,20 @@ class ClassificationConfig(TaskConfig):
         return self.label_kind == "number"
 
     @property
+    def has_classes(self) -> bool:
+        return self.label_kind == "one"
+
+    @property
     def has_early_exits(self) -> bool:
         return self.has_exits
 
     def complete(self, settings: FinetuneSettings, *, train: Sequence[Example], max_positions: int) -> Self:
-        weights = None
-        if settings.class_weights == "balanced":
-            if self.label_kind != "one":
-                raise InputError(f"class_weights=balanced needs one class for each text, not {self.task}")
-            weights = balance_classes(train, num_classes=len(self.labels))
-        length = min(settings.max_length, max_positions)
-        return self.model_copy(
-            update={"max_length": length, "class_weights": weights, "has_exits": settings.has_exits}
-        )
+        completed = super().complete(settings, train=train, max_positions=max_positions)
+        return completed.model_copy(update={"has_exits": settings.has_exits})
 
     def check_data(
         self, train: Sequence[Example], dev: Sequence[Example], *, source: str, dev_source: str
     ) -> Iterator[str]:
-        yield from super().check_data(train, dev, source=source, dev_source=dev_source)
         if self.label_kind != "number":
             return
         for examples, name in ((train, source), (dev, dev_source)):
@@ -290,8 +273,8 @@ class ClassificationConfig(TaskConfig):
         if found is not None and found != self.label_kind:
             raise InputError(
                 f"{source}: predicts {_OUTPUTS[found]} (problem_type {PROBLEM_TYPES[found]}), and "
-                f"{self.task} needs {_OUTPUTS[self.label_kind]}; give a model of {self.task}, or use the task "
-                f"{_TASKS[found]}"
+                f"{self.task} needs {_OUTPUTS[self.label_kind]}; give a model of {self.task}, or use the "
+                f"task {_TASKS[found]}"
             )
 
     def has_same_outputs(self, other: TaskConfig) -> bool:
@@ -395,7 +378,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": len(batch.lengths)}
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
         """Cross-entropy, binary cross-entropy or squared error.
 
         With exits, the weighted mean over the layers, layer i with weight i, as published; the correct
@@ -422,7 +405,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         total = F.cross_entropy(logits_BK, labels_B, weight=weights_K, reduction="sum")
         return total, (logits_BK.argmax(1) == labels_B).sum()
 
-    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: Depth) -> Tensor:
+    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> Tensor:
         """The last layer is computed for the first token of each sequence only."""
         if self.config.has_exits:
             return self.predict_early(model, batch, patience=self.config.patience, depth=depth).logits_BK
@@ -431,12 +414,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return logits_BK
 
     def predict_early(
-        self,
-        model: AlbertModel,
-        batch: Batch,
-        *,
-        patience: int | None,
-        depth: Depth,
+        self, model: AlbertModel, batch: Batch, *, patience: int | None, depth: int | None
     ) -> EarlyExitOutput:
         tokens = batch.build_tokens(model.device)
         if patience is not None:
@@ -455,12 +433,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return now_BK.argmax(1) == before_BK.argmax(1)
 
     def predict(
-        self,
-        model: AlbertModel,
-        batch: Batch,
-        items: Sequence[EncodedText],
-        *,
-        depth: Depth = None,
+        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedText], *, depth: int | None = None
     ) -> list[Floats]:
         logits_BK = self._compute_logits(model, batch, depth=depth)
         return list(logits_BK.detach().cpu().numpy().astype(np.float64))
@@ -472,26 +445,24 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
 
     def ensemble(self, members: Sequence[Answers]) -> list[Floats]:
         """Average the probabilities, or the numbers."""
-        tables = [np.stack(answers) for answers in members]
+        stacked = [np.stack(answers) for answers in members]
         if self.config.label_kind == "number":
-            return list(np.stack(tables).mean(0))
-        return list(merge_softmax(tables) if self.config.label_kind == "one" else merge_sigmoid(tables))
+            return list(np.stack(stacked).mean(0))
+        return list(merge_softmax(stacked) if self.config.label_kind == "one" else merge_sigmoid(stacked))
 
     def describe(self, answer: Floats, example: TextExample) -> dict[str, Any]:
         """The number; or the label or labels, with the probability of each."""
-        config = self.config
-        if config.label_kind == "number":
-            return {"id": example.id, "number": float(answer[0])}
-        if config.label_kind == "one":
-            found = find_probabilities(answer, temperature=config.temperature)
+        names, temperature = self.config.labels, self.config.temperature
+        described: dict[str, Any] = {"id": example.id}
+        if self.config.label_kind == "number":
+            return {**described, "number": float(answer[0])}
+        if self.config.label_kind == "one":
+            described["label"] = names[int(answer.argmax())]
+            found = calibrate(answer, temperature=temperature)
         else:
-            found = expit(answer / config.temperature)
-        probabilities = dict(zip(config.labels, map(float, found), strict=True))
-        if config.label_kind == "one":
-            label = config.labels[int(answer.argmax())]
-            return {"id": example.id, "label": label, "probabilities": probabilities}
-        chosen = [name for name, value in zip(config.labels, answer, strict=True) if value > 0]
-        return {"id": example.id, "labels": chosen, "probabilities": probabilities}
+            described["labels"] = [name for name, value in zip(names, answer, strict=True) if value > 0]
+            found = expit(answer / temperature)
+        return {**described, "probabilities": dict(zip(names, found.tolist(), strict=True))}
 
     def parse_inputs(self, *inputs: Any) -> list[TextExample]:
         examples = []
@@ -536,9 +507,6 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         flat = logits.ravel()
         return np.stack([np.zeros_like(flat), flat], axis=1), golds.ravel()
 
-    def tune(self, answers: Answers, examples: Examples) -> TaskConfig:
-        return super().tune(answers, examples).model_copy(update={"class_weights": None})
-
     def score_classes(self, answers: Answers, examples: Examples) -> tuple[ClassScore, ...]:
         if self.config.label_kind == "number":
             return ()
@@ -556,39 +524,33 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return count_confusions(self._decide(answers), golds=golds, labels=self.config.labels)
 
     def explain(self, answers: Answers, examples: Examples) -> tuple[ExampleResult, ...]:
-        explain = {
-            "one": self._explain_class,
-            "several": self._explain_labels,
-            "number": self._explain_number,
-        }
-        explain_one = explain[self.config.label_kind]
-        return tuple(explain_one(*pair) for pair in zip(answers, examples, strict=True))
+        return tuple(self._explain(*pair) for pair in zip(answers, examples, strict=True))
 
-    def _explain_class(self, answer: Floats, example: TextExample) -> ExampleResult:
-        assert isinstance(example.label, int)
-        return explain_choice(example.id, example.shown_texts, self.config.labels, answer, example.label)
-
-    def _explain_labels(self, answer: Floats, example: TextExample) -> ExampleResult:
+    def _explain(self, answer: Floats, example: TextExample) -> ExampleResult:
+        texts, label = example.shown_texts, example.label
+        if self.config.label_kind == "one":
+            assert isinstance(label, int)
+            return explain_choice(example.id, texts, self.config.labels, answer, label)
+        if self.config.label_kind == "number":
+            assert isinstance(label, int | float)
+            predicted = float(answer[0])
+            distance = abs(predicted - label)
+            is_correct = distance < _TOLERANCE
+            return ExampleResult(
+                example.id, texts, f"{label:g}", f"{predicted:.3f}", is_correct, distance, None
+            )
         is_gold = np.isin(np.arange(len(self.config.labels)), example.label_indices)
         is_predicted = answer > 0
         names = np.array(self.config.labels, object)
         return ExampleResult(
             id=example.id,
-            texts=example.shown_texts,
+            texts=texts,
             gold=", ".join(names[is_gold]) or NO_LABEL,
             predicted=", ".join(names[is_predicted]) or NO_LABEL,
             is_correct=bool((is_gold == is_predicted).all()),
             loss=-float(log_expit(np.where(is_gold, answer, -answer)).sum()),
             confidence=float(np.exp(log_expit(np.abs(answer)).sum())),
         )
-
-    def _explain_number(self, answer: Floats, example: TextExample) -> ExampleResult:
-        assert isinstance(example.label, int | float)
-        predicted = float(answer[0])
-        distance = abs(predicted - example.label)
-        texts, gold = example.shown_texts, f"{example.label:g}"
-        is_correct = distance < _TOLERANCE
-        return ExampleResult(example.id, texts, gold, f"{predicted:.3f}", is_correct, distance, None)
 
     @property
     def has_label_filters(self) -> bool:
@@ -629,8 +591,8 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
             if self.config.label_kind == "one":
                 num_labels = len(self.config.labels)
                 return list(bag_of_words.fit_logistic(features, labels, num_labels, strength=strength))
-            tables = [bag_of_words.fit_logistic(features, row, 2, strength=strength) for row in labels.T]
-            return list(np.column_stack([table[:, 1] - table[:, 0] for table in tables]))
+            found = [bag_of_words.fit_logistic(features, row, 2, strength=strength) for row in labels.T]
+            return list(np.column_stack([logits[:, 1] - logits[:, 0] for logits in found]))
 
         def prepare(train: Examples, held: Sequence[TextExample]) -> Callable[[float], float]:
             features = self._build_features(train, held)

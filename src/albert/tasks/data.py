@@ -86,12 +86,7 @@ def _open_published(definition: TaskDefinition, data: Path) -> TaskData:
 
 
 def _open_tables(
-    definition: TableTask,
-    data: Path,
-    *,
-    dev: str | Path | None,
-    columns: Mapping[str, Any],
-    dev_share: float,
+    definition: TableTask, data: Path, *, dev: str | Path | None, columns: Mapping[str, Any], dev_share: float
 ) -> TaskData:
     train_path, dev_path = _find_tables(data)
     dev_path = dev_path if dev is None else Path(dev)
@@ -110,8 +105,8 @@ def _open_tables(
         )
         if shared := count_shared(train, held):
             warnings.append(
-                f"{train_path}: {shared:,} of them share a text with a training example, because too many rows "
-                "have it; give a dev set with --dev"
+                f"{train_path}: {shared:,} of them share a text with a training example, because too many "
+                "rows have it; give a dev set with --dev"
             )
         dev_source = f"{train_path}, dev set"
     else:

@@ -33,7 +33,6 @@ from albert.tasks.metrics.scores import WeightedScores, prepare_metrics
 from albert.tasks.sequences import TaskSequence
 from albert.tasks.tables import Columns, Labels, read_id, read_number, read_text, select_columns
 from albert.tasks.task import (
-    Depth,
     Example,
     ExampleResult,
     Ints,
@@ -105,12 +104,9 @@ class EmbeddingConfig(TaskConfig):
     """
 
     kind: Literal["embedding"] = "embedding"
+    is_scorable_without_labels: ClassVar[bool] = True
     similarity_temperature: PositiveFloat = 0.05
     min_similarity: float = 4.0
-
-    @property
-    def is_scorable_without_labels(self) -> bool:
-        return True
 
     @property
     def max_embedded(self) -> int:
@@ -138,8 +134,8 @@ class EmbeddingConfig(TaskConfig):
         for text in texts:
             if text.second is None:
                 raise InputError(
-                    f"{dev_source}: text {quote(text.id)} has no second text, and embeddings are evaluated on "
-                    "pairs; give pairs with --dev, and name their column as in columns.text_pair=paraphrase"
+                    f"{dev_source}: text {quote(text.id)} has no second text, and embeddings are evaluated "
+                    "on pairs; give pairs with --dev, and name their column: columns.text_pair=paraphrase"
                 )
             if (text.label is None) != (texts[0].label is None):
                 raise InputError(
@@ -162,7 +158,6 @@ class PairVectors:
 
     @property
     def similarity(self) -> float:
-        """The cosine similarity of the two."""
         assert self.second is not None
         return float(self.first @ self.second)
 
@@ -195,18 +190,13 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
 
     config: EmbeddingConfig
     config_class: ClassVar[type[TaskConfig]] = EmbeddingConfig
-
-    @property
-    def method(self) -> str:
-        return "embed"
+    method = "embed"
+    uses_in_batch_negatives = True
+    error_order = "Sorted by the distance from the gold value, the largest first."
 
     @property
     def heads(self) -> Heads:
         return {}
-
-    @property
-    def uses_in_batch_negatives(self) -> bool:
-        return True
 
     def encode(self, examples: Examples, tokenizer: Tokenizer) -> list[EncodedPair]:
         """`[CLS] text [SEP]` for each text."""
@@ -257,7 +247,7 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": len(batch.labels.firsts_B)}
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
         """Compute InfoNCE in both directions, half of each, summed.
 
         Correct are first texts whose second is the nearest. Each process compares the pairs of its own share:
@@ -274,19 +264,14 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
         forth, back = (F.cross_entropy(each, labels_B, reduction="sum") for each in (logits_BB, logits_BB.T))
         return {"task": ((forth + back) / 2, (logits_BB.argmax(1) == labels_B).sum())}
 
-    def _embed(self, model: AlbertModel, batch: Batch, *, depth: Depth) -> Tensor:
+    def _embed(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> Tensor:
         """The vector of each sequence, with length 1."""
         tokens = batch.build_tokens(model.device)
         parts = model(tokens, depth=depth).last_TD.float().split(tokens.lengths)
         return F.normalize(torch.stack([part_TD.mean(0) for part_TD in parts]), dim=1)
 
     def predict(
-        self,
-        model: AlbertModel,
-        batch: Batch,
-        items: Sequence[EncodedPair],
-        *,
-        depth: Depth = None,
+        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedPair], *, depth: int | None = None
     ) -> list[PairVectors]:
         """Embed each pair; if no text has a second, none is read twice."""
         has_second_B = batch.labels.has_second_B
@@ -327,7 +312,7 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
         for example in examples:
             if not isinstance(example.label, int | float):
                 raise InputError(
-                    f"the pair {example.id!r} has no score, and others have one; give all of them one, or none"
+                    f"the pair {example.id!r} has no score, and others have one; give all one, or none"
                 )
         return prepare_metrics(
             [answer.similarity for answer in answers],
@@ -366,10 +351,6 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
             )
             for each, gold, found, gap in rows
         )
-
-    @property
-    def error_order(self) -> str:
-        return "Sorted by the distance from the gold value, the largest first."
 
     def build_charts(self, results: Sequence[ExampleResult]) -> list[Chart]:
         return [plot_numbers(results, has_diagonal=False)] if results else []

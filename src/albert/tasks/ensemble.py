@@ -14,26 +14,18 @@ from albert.tasks.models import FinetunedModel, load_finetuned
 from albert.tasks.task import AnyTask, Example, TaskConfig
 
 Source = str | Path
-_PROGRESS_EVERY = 512  # answers
+_CHUNK = 2048  # examples that are encoded at a time
 
 
 @dataclass(frozen=True)
 class Member:
-    """A model of an ensemble.
+    """A model of an ensemble."""
 
-    Args:
-        name: As the user gave it.
-        path: Its folder.
-        config: Its task.
-        foreign: The task to open a folder with that has no task.json.
-        order: For each label of the ensemble the index of the model's own output.
-    """
-
-    name: str
-    path: Path
-    config: TaskConfig
-    foreign: TaskConfig | None = None
-    order: tuple[int, ...] | None = None
+    name: str  # as the user gave it
+    path: Path  # its folder
+    config: TaskConfig  # its task
+    foreign: TaskConfig | None = None  # the task to open a folder with that has no task.json
+    order: tuple[int, ...] | None = None  # for each label of the ensemble the index of the model's own output
 
     def load(self, runtime: RuntimeSettings) -> FinetunedModel:
         return load_finetuned(self.path, target=self.foreign, runtime=runtime)
@@ -111,8 +103,8 @@ def align_members(members: Sequence[Member], definition: TaskDefinition) -> tupl
         if sorted(found) != list(range(len(labels))):
             owner = definition.name if definition.config.labels else members[0].name
             raise InputError(
-                f"{member.name}: was fine-tuned for {member.config.task} with the labels {', '.join(own)}, but "
-                f"{owner} has {', '.join(labels)}; give a model of {definition.model_task}"
+                f"{member.name}: was fine-tuned for {member.config.task} with the labels {', '.join(own)}, "
+                f"but {owner} has {', '.join(labels)}; give a model of {definition.model_task}"
             )
         aligned.append(replace(member, order=tuple(found.index(index) for index in range(len(labels)))))
     return tuple(aligned)
@@ -171,11 +163,10 @@ def predict_ensemble(
     for number, member in enumerate(members):
         answers: list[object] = []
         model = member.load(runtime)
-        for answer in model.iter_answers(examples, depth=depth):
-            answers.append(answer)
-            if len(answers) % _PROGRESS_EVERY == 0 or len(answers) == len(examples):
-                share = (number + len(answers) / len(examples)) / len(members)
-                reporter.show("evaluate", f"{member.name}: {len(answers):,} answers", fraction=share)
+        for start in range(0, len(examples), _CHUNK):
+            answers += model.predict(examples[start : start + _CHUNK], depth=depth)
+            share = (number + len(answers) / len(examples)) / len(members)
+            reporter.show("evaluate", f"{member.name}: {len(answers):,} answers", fraction=share)
         found.append(member.align(answers))
         for told in model.describe_truncated(len(examples)):
             reporter.say(told)

@@ -97,37 +97,21 @@ class Evaluation:
     """The answers of models to the examples of a split, and their scores.
 
     Args:
-        task: The task.
-        split: The split.
-        data: Its path.
-        models: The models; of an ensemble with a selection, the chosen ones.
-        built: The task that scores and describes the answers.
-        examples: All examples of the split.
-        answers: The answers to all of them.
-        problems: Problems of the data.
         num_scored: The number of examples that had no part in the selection; what follows is about these.
         scores: Metrics in points of 100; `score` is the main one. Empty for a split without labels.
-        intervals: 95% bootstrap intervals.
-        member_scores: The scores of each model of an ensemble.
-        selection: How the members were chosen.
-        classes: Scores of each class.
-        confusion: The confusion matrix.
-        calibration: How well the probabilities are calibrated.
-        threshold: The no-answer threshold.
-        results: The result of each example.
     """
 
     task: str
     split: str
     data: str
-    models: tuple[str, ...]
-    built: AnyTask
+    models: tuple[str, ...]  # the models; of an ensemble with a selection, the chosen ones
+    built: AnyTask  # the task that scores and describes the answers
     examples: tuple[Example, ...]
     answers: tuple[object, ...]
     problems: tuple[str, ...] = ()
     num_scored: int = 0
     scores: Mapping[str, float] = field(default_factory=dict)
-    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    intervals: Mapping[str, Interval] = field(default_factory=dict)  # 95% bootstrap intervals
     member_scores: tuple[MemberScore, ...] = ()
     selection: Selection | None = None
     classes: tuple[ClassScore, ...] = ()
@@ -282,8 +266,8 @@ def measure_calibration(
 ) -> Calibration | None:
     """Measure how far confidence lies from accuracy; None if nothing is decided between classes.
 
-    A temperature chosen on these examples (`is_tuned_here`) would be optimistic: then every model's answers to
-    each half are taken at the temperature that is best for it on the other half.
+    A temperature chosen on these examples (`is_tuned_here`) would be optimistic: then every model's answers
+    to each half are taken at the temperature that is best for it on the other half.
     """
     task, examples, members = ensemble.task, ensemble.examples, ensemble.members
     found = task.list_decisions(answers, examples)

@@ -164,11 +164,11 @@ def finetune(
         for problem in opened.problems:
             reporter.say(problem)
         limit = model_config.max_position_embeddings
+        config = complete_config(opened, settings, max_positions=limit)
         if settings.max_length > limit:
             reporter.say(
                 f"Using max_length={limit}, the model's number of positions, not {settings.max_length}."
             )
-        config = complete_config(opened, settings, max_positions=limit)
         network = load_start(str(source), build_task(config), settings)
         metadata = FinetuneMetadata(
             data=str(data),
@@ -268,7 +268,6 @@ def _check_run(run_dir: Path, settings: FinetuneSettings, metadata: FinetuneMeta
 
 
 def _start_run(run_dir: Path, job: AnyJob, metadata: FinetuneMetadata, opened: TaskData) -> None:
-    """Write the settings and metadata of a new run."""
     if has_run(run_dir):
         return
     known = {"num_steps": job.num_steps, "guess": opened.score_majority()}
@@ -380,8 +379,9 @@ def _format_card(
         "task": config.task,
         "labels": ", ".join(config.labels) or "–",
         "examples": f"{metadata.num_train:,} train, {metadata.num_dev:,} dev",
-        "recipe": f"{metadata.recipe}: batches of {settings.batch_size}, {optimizer.name} with a peak learning "
-        f"rate of {optimizer.learning_rate:.3g}, at most {config.max_length} tokens, seed {settings.seed}",
+        "recipe": f"{metadata.recipe}: batches of {settings.batch_size}, {optimizer.name} with a peak "
+        f"learning rate of {optimizer.learning_rate:.3g}, at most {config.max_length} tokens, seed "
+        f"{settings.seed}",
         "weights": f"of step {step:,}, the best on the dev set",
         "time": f"{format_seconds(seconds)} on {metadata.num_threads} threads",
         "temperature": f"{config.temperature:.3f}",

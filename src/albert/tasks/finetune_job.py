@@ -122,7 +122,6 @@ class FinetuneJob(Job[TaskBatch[LabelsT]], Generic[ExampleT, ItemT, LabelsT, Ans
         return {"epoch": round((step + 1) * self.settings.batch_size / len(self.train), 3)}
 
     def evaluate(self, step: int) -> dict[str, float]:
-        """Score the dev set."""
         max_tokens = self.settings.micro_batch_tokens
         answers = predict_items(self.model, self.task, self.dev, max_tokens=max_tokens, world=self.world)
         return self.task.score(answers, self.dev_examples)

@@ -1,10 +1,8 @@
 """Fine-tuned models: open a folder, predict examples in any number, write a folder."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 
@@ -34,9 +32,7 @@ from albert.text.tokenizer import Tokenizer
 from albert.training.distributed import DistributedContext
 
 MAX_BATCH_TOKENS = 4096
-_CHUNK = 2048  # examples that are encoded at a time
 _MAX_OTHERS = 0.5  # of the tokens; libraries spell some special tokens differently
-T = TypeVar("T")
 
 
 @dataclass
@@ -57,20 +53,13 @@ class FinetunedModel:
         with autocast(select_device(self.runtime.device), self.runtime.precision):
             return predict_items(self.model, self.task, items, max_tokens=MAX_BATCH_TOKENS, depth=depth)
 
-    def iter_answers(self, examples: Iterable[Example], *, depth: int | None = None) -> Iterator[object]:
-        """Predict a stream of any size, in order."""
-        stream = iter(examples)
-        while chunk := list(islice(stream, _CHUNK)):
-            yield from self.predict(chunk, depth=depth)
-
     def describe_truncated(self, num_examples: int) -> list[str]:
         """Say how many examples were truncated; empty without any."""
         if not self.num_truncated:
             return []
         limit = self.model.config.max_position_embeddings
-        return [
-            f"{self.name}: {self.task.describe_truncated(self.num_truncated, num_examples, max_positions=limit)}"
-        ]
+        told = self.task.describe_truncated(self.num_truncated, num_examples, max_positions=limit)
+        return [f"{self.name}: {told}"]
 
     def with_patience(self, patience: int | None) -> "FinetunedModel":
         """Skip layers once so many in a row agree, for models with early exits; None changes nothing."""
@@ -198,7 +187,7 @@ def load_own_vocabulary(path: Path, config: ModelConfig) -> Tokenizer:
         num_others = sum(tokenizer.token(index) != others[index] for index in range(number))
         if num_others > _MAX_OTHERS * number:
             raise WeightsError(
-                f"{folder}: {num_others:,} of {number:,} tokens in {tokenizer.vocab_name} differ from those in "
-                f"{JSON_NAME}; restore the vocabulary that the model was trained with"
+                f"{folder}: {num_others:,} of {number:,} tokens in {tokenizer.vocab_name} differ from those "
+                f"in {JSON_NAME}; restore the vocabulary that the model was trained with"
             )
     return tokenizer

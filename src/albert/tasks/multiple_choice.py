@@ -21,26 +21,16 @@ from albert.data.rows import BadRow, Problems, Row, Wanted, quote
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
 from albert.pretrained.folder import Pretrained
+from albert.tasks import tables
 from albert.tasks.classification import explain_choice
-from albert.tasks.metrics.calibration import find_probabilities, merge_softmax
+from albert.tasks.metrics.calibration import calibrate, merge_softmax
 from albert.tasks.metrics.intervals import Interval, bootstrap_mean
 from albert.tasks.metrics.scores import WeightedScores, prepare_metrics
 from albert.tasks.sequences import Frame, TaskSequence, check_length, iter_groups
-from albert.tasks.tables import (
-    Columns,
-    Labels,
-    normalize_label,
-    read_id,
-    read_label,
-    read_text,
-    read_text_list,
-    select_columns,
-)
 from albert.tasks.task import (
     UNKNOWN_LABEL,
     Baseline,
     Decisions,
-    Depth,
     Example,
     ExampleResult,
     Floats,
@@ -90,7 +80,7 @@ class ChoiceExample(Example):
         return bool(self.passage)
 
 
-class ChoiceColumns(Columns):
+class ChoiceColumns(tables.Columns):
     """Questions with options: one column that is a list, or one column for each option.
 
     The label is a letter from A, an index from 0, or the text of the option.
@@ -105,25 +95,25 @@ class ChoiceColumns(Columns):
 
     def wanted(self, *, is_labeled: bool) -> Wanted:
         label = self.label if is_labeled else None
-        return select_columns((self.passage, self.question, *self.options, self.level, self.id, label))
+        return tables.select_columns((self.passage, self.question, *self.options, self.level, self.id, label))
 
-    def build(self, row: Row, labels: Labels | None, *, is_labeled: bool) -> ChoiceExample:
+    def build(self, row: Row, labels: tables.Labels | None, *, is_labeled: bool) -> ChoiceExample:
         if len(self.options) == 1:
-            options = read_text_list(row, self.options[0])
+            options = tables.read_text_list(row, self.options[0])
         else:
-            options = tuple(read_text(row, name) for name in self.options)
+            options = tuple(tables.read_text(row, name) for name in self.options)
         if len(options) < 2:
             raise BadRow("fewer than two options", f"{len(options)}")
-        passage = read_text(row, self.passage) if self.passage is not None else ""
-        question = read_text(row, self.question)
+        passage = tables.read_text(row, self.passage) if self.passage is not None else ""
+        question = tables.read_text(row, self.question)
         if not f"{passage}{question}".strip():
             raise BadRow("an empty passage and question")
         label, level = None, ""
         if is_labeled:
-            label = find_option(read_label(row.values.get(self.label), self.label), options)
+            label = find_option(tables.read_label(row.values.get(self.label), self.label), options)
         if self.level is not None:
-            level = normalize_label(read_label(row.values.get(self.level), self.level))
-        return ChoiceExample(read_id(row, self.id), passage, question, options, label, level)
+            level = tables.normalize_label(tables.read_label(row.values.get(self.level), self.level))
+        return ChoiceExample(tables.read_id(row, self.id), passage, question, options, label, level)
 
     def note(self, example: ChoiceExample, line: int, problems: Problems) -> None:
         if not all(option.strip() for option in example.options):
@@ -137,13 +127,13 @@ def find_option(name: str, options: tuple[str, ...]) -> int:
     if by_text is not None and by_name is not None and by_text != by_name:
         raise BadRow(
             "a label that means two options",
-            f"{quote(name)} is the text of option {by_text} and the name of option {by_name}, counted from 0; "
+            f"{quote(name)} is the text of option {by_text} and the name of option {by_name}, from 0; "
             "use letters from A, or texts of options that are neither letters nor numbers",
             is_fatal=True,
         )
     index = by_text if by_name is None else by_name
     # 1.0 means 1, unless it is the text of an option.
-    return find_lettered_option(normalize_label(name), options) if index is None else index
+    return find_lettered_option(tables.normalize_label(name), options) if index is None else index
 
 
 def find_lettered_option(name: str, options: tuple[str, ...]) -> int:
@@ -202,7 +192,7 @@ class EncodedChoice:
 def iter_encoded_choices(
     examples: Iterable[ChoiceExample], *, tokenizer: Tokenizer, max_length: int, max_ending: int
 ) -> Iterator[EncodedChoice]:
-    """Encode each question with its options: question and option keep their last tokens, the passage its first."""
+    """Encode each question with its options: these keep their last tokens, the passage its first."""
     check_length(max_length, minimum=max_ending + 4, hint=", or max_ending lower")
     frame = Frame.of(tokenizer)
     for group in iter_groups(examples, count_characters=lambda each: len(each.passage)):
@@ -280,10 +270,7 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
     config: MultipleChoiceConfig
     config_class: ClassVar[type[TaskConfig]] = MultipleChoiceConfig
     head_names: ClassVar[tuple[str, ...]] = (HEAD,)
-
-    @property
-    def method(self) -> str:
-        return "choose"
+    method = "choose"
 
     @property
     def heads(self) -> Heads:
@@ -300,15 +287,14 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
         """The options of the first question, then those of the next."""
         labels = [UNKNOWN_LABEL if item.label is None else item.label for item in items]
         found = ChoiceLabels(
-            labels_Q=np.array(labels, dtype=np.int64),
-            num_options=tuple(len(item.endings) for item in items),
+            labels_Q=np.array(labels, dtype=np.int64), num_options=tuple(len(item.endings) for item in items)
         )
         return build_task_batch([sequence for item in items for sequence in item.sequences], found)
 
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": int((batch.labels.labels_Q != UNKNOWN_LABEL).sum())}
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
         """Sum the cross-entropy over the options of each question."""
         options = self._compute_logits(model, batch, depth=depth)
         # An option that does not exist has the probability 0, and no gradient.
@@ -317,19 +303,14 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
         total = F.cross_entropy(logits_QC, labels_Q, ignore_index=UNKNOWN_LABEL, reduction="sum")
         return {"task": (total, (logits_QC.argmax(1) == labels_Q).sum())}
 
-    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: Depth) -> list[Tensor]:
+    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> list[Tensor]:
         """For each question the logits of its options; the last layer computes first tokens only."""
         first_BD = model(batch.build_tokens(model.device), depth=depth, first_only=True).last_TD
         logits_B: Tensor = model.head(HEAD)(model.pool_first(first_BD)).squeeze(1).float()
         return list(logits_B.split(batch.labels.num_options))
 
     def predict(
-        self,
-        model: AlbertModel,
-        batch: Batch,
-        items: Sequence[EncodedChoice],
-        *,
-        depth: Depth = None,
+        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedChoice], *, depth: int | None = None
     ) -> list[Floats]:
         found = self._compute_logits(model, batch, depth=depth)
         return [options.detach().cpu().numpy().astype(np.float64) for options in found]
@@ -348,7 +329,7 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
             "id": example.id,
             "choice": name_option(index),
             "option": example.options[index],
-            "probabilities": find_probabilities(answer, temperature=self.config.temperature).tolist(),
+            "probabilities": calibrate(answer, temperature=self.config.temperature).tolist(),
         }
 
     def parse_inputs(self, *inputs: Any) -> list[ChoiceExample]:
@@ -358,8 +339,8 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
         read = read * len(asked) if isinstance(passages, str) else read
         if not len(asked) == len(rows) == len(read):
             raise InputError(
-                f"{len(asked)} questions, {len(rows)} lists of options and {len(read)} passages; give as many "
-                "of each, or one passage"
+                f"{len(asked)} questions, {len(rows)} lists of options and {len(read)} passages; give as "
+                "many of each, or one passage"
             )
         examples = []
         for number, (question, row, passage) in enumerate(zip(asked, rows, read, strict=True), start=1):

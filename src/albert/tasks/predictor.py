@@ -38,8 +38,8 @@ class TaskPredictor(Predictor):
     Args:
         model: The model.
         tokenizer: Its vocabulary.
-        config: The content of task.json, or inferred from the head and the labels of other libraries' folders;
-            None for a model that was only pretrained.
+        config: The content of task.json, or inferred from another library's folder; None for a model that
+            was only pretrained.
         max_text: The number of tokens at which `embed` truncates a text.
         pooling: How `embed` makes one vector of a text.
         is_normalised: Whether that vector has length 1.

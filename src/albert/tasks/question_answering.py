@@ -39,7 +39,7 @@ from albert.pretrained.folder import Pretrained
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.metrics.classification import Confusion, count_confusions
 from albert.tasks.metrics.intervals import Interval, bootstrap_mean
-from albert.tasks.metrics.scores import WeightedScores, find_median
+from albert.tasks.metrics.scores import find_median
 from albert.tasks.metrics.squad import (
     QuestionScores,
     ThresholdReport,
@@ -50,19 +50,11 @@ from albert.tasks.metrics.squad import (
     score_questions,
     summarize_squad,
 )
-from albert.tasks.sequences import (
-    Frame,
-    TaskSequence,
-    TokenWindow,
-    build_windows,
-    check_length,
-    iter_groups,
-)
+from albert.tasks.sequences import Frame, TaskSequence, TokenWindow, build_windows, check_length, iter_groups
 from albert.tasks.splits import halve_examples
 from albert.tasks.tables import Columns, Labels, read_id, read_text, select_columns
 from albert.tasks.task import (
     Baseline,
-    Depth,
     Example,
     ExampleResult,
     Ints,
@@ -186,7 +178,19 @@ class SpanColumns(Columns):
             raise BadRow(reason, f"it holds {quote(str(start))}") from error
 
     def note(self, example: SpanExample, line: int, problems: Problems) -> None:
-        note_answers(example, line, problems)
+        """Count answers that are not where they should be in the context."""
+        for answer in example.answers:
+            if answer.is_in(example.context):
+                continue
+            elsewhere = example.context.find(answer.text) if answer.text else -1
+            detail = f"question {quote(example.id)}, answer {quote(answer.text)} at {answer.start}"
+            if elsewhere >= 0:
+                reason = "an answer that is elsewhere in the context than its start says"
+                problems.note(reason, line=line, detail=f"{detail}, found at {elsewhere}")
+            else:
+                problems.note("an answer that is not in the context", line=line, detail=detail)
+        if not example.question.strip() or not example.context.strip():
+            problems.note("an empty question or context", line=line, detail=f"question {quote(example.id)}")
 
 
 def parse_answers(value: Any, *, context: str) -> tuple[Answer, ...]:
@@ -223,22 +227,6 @@ def _parse_start(value: Any, *, text: str, context: str) -> int:
     return int(number)
 
 
-def note_answers(example: SpanExample, line: int, problems: Problems) -> None:
-    """Count answers that are not where they should be in the context."""
-    for answer in example.answers:
-        if answer.is_in(example.context):
-            continue
-        elsewhere = example.context.find(answer.text) if answer.text else -1
-        detail = f"question {quote(example.id)}, answer {quote(answer.text)} at {answer.start}"
-        if elsewhere >= 0:
-            reason = "an answer that is elsewhere in the context than its start says"
-            problems.note(reason, line=line, detail=f"{detail}, found at {elsewhere}")
-        else:
-            problems.note("an answer that is not in the context", line=line, detail=detail)
-    if not example.question.strip() or not example.context.strip():
-        problems.note("an empty question or context", line=line, detail=f"question {quote(example.id)}")
-
-
 @dataclass(frozen=True, slots=True)
 class ContextTokens:
     """The tokens of a context, and the characters `[starts[i], ends[i])` of the raw text for token i.
@@ -272,8 +260,8 @@ class ContextTokens:
 class EncodedQuestion:
     """The tokens of a question and its context.
 
-    `head` is `[CLS] question [SEP]`, without the `num_truncated` last tokens of a long question. `gold` is the
-    first and the last context token of the first answer that is at its start, if any.
+    `head` is `[CLS] question [SEP]`, without the `num_truncated` last tokens of a long question. `gold` is
+    the first and the last context token of the first answer that is at its start, if any.
     """
 
     example: SpanExample
@@ -413,8 +401,8 @@ class QuestionAnsweringConfig(TaskConfig):
         unanswered = [each.id for each in held_out if each.is_impossible]
         if unanswered and not self.has_impossible:
             raise FileFormatError(
-                f"{dev_source}: question {quote(unanswered[0])} has no answer, and all training questions have "
-                "one; remove it, or add such questions to the training data"
+                f"{dev_source}: question {quote(unanswered[0])} has no answer, and all training questions "
+                "have one; remove it, or add such questions to the training data"
             )
         if self.has_impossible and len(unanswered) in (0, len(held_out)):
             which = "all" if not unanswered else "none"
@@ -445,8 +433,8 @@ class QuestionAnsweringConfig(TaskConfig):
         for config, member in zip(configs, members, strict=True):
             if config.has_impossible != self.has_impossible:
                 raise InputError(
-                    f"a model of {member.task} and one of {self.task} cannot be an ensemble: only one of them "
-                    "knows questions without an answer"
+                    f"a model of {member.task} and one of {self.task} cannot be an ensemble: only one of "
+                    "them knows questions without an answer"
                 )
         known = [config.threshold for config in configs if config.threshold is not None]
         has_threshold = target.has_impossible or not is_published
@@ -551,9 +539,8 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
     config_class: ClassVar[type[TaskConfig]] = QuestionAnsweringConfig
     head_names: ClassVar[tuple[str, ...]] = (SPAN, BEAM_HEAD)
 
-    @property
-    def method(self) -> str:
-        return "answer"
+    method = "answer"
+    error_order = "Sorted by overlap with the gold answer, the least first."
 
     @property
     def heads(self) -> Heads:
@@ -592,7 +579,7 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return dict.fromkeys(self.objectives, len(batch.lengths))
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
         """Sum half the cross-entropy of both ends and, in 2.0, half that of there being no answer.
 
         The plain sum of the terms is the published loss. As there, a window without the answer has both ends
@@ -615,12 +602,7 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         }
 
     def predict(
-        self,
-        model: AlbertModel,
-        batch: Batch,
-        items: Sequence[QuestionWindow],
-        *,
-        depth: Depth = None,
+        self, model: AlbertModel, batch: Batch, items: Sequence[QuestionWindow], *, depth: int | None = None
     ) -> list[SpanAnswer]:
         """Find the best spans of each window and the null odds."""
         tokens = batch.build_tokens(model.device)
@@ -691,10 +673,6 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
             row["answer"], row["start"], row["end"], row["probability"], row.get("null_odds")
         )
 
-    def prepare_scores(self, answers: Answers, examples: Examples) -> WeightedScores:
-        """Not used: the official scores and their best threshold take no weights."""
-        raise NotImplementedError
-
     def score(self, answers: Answers, examples: Examples) -> dict[str, float]:
         """Score exact match and F1, which is the score.
 
@@ -755,13 +733,7 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         return count_confusions(questions.is_answered, golds=questions.is_answerable, labels=labels)
 
     def report_threshold(
-        self,
-        answers: Answers,
-        examples: Examples,
-        *,
-        num_models: int,
-        is_tuned_here: bool,
-        seed: int,
+        self, answers: Answers, examples: Examples, *, num_models: int, is_tuned_here: bool, seed: int
     ) -> ThresholdReport | None:
         if not self.config.has_impossible:
             return None
@@ -799,10 +771,6 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
                 )
             )
         return tuple(results)
-
-    @property
-    def error_order(self) -> str:
-        return "Sorted by overlap with the gold answer, the least first."
 
     def list_baselines(self) -> dict[str, Baseline[SpanExample, SpanAnswer]]:
         return {"majority": self.predict_majority} if self.config.has_impossible else {}

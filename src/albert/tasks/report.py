@@ -189,9 +189,6 @@ def _build_calibration(calibration: Calibration | None) -> Section | None:
         f"Expected calibration error: {100 * calibration.ece:.1f} points. Mean negative log-likelihood of "
         f"the gold labels: {calibration.loss:.3f}."
     )
-    section = Section("Calibration", paragraphs=[state, figures])
-    if not calibration.bins:
-        return section
     columns = [
         Column("confidence"),
         *(Column(name, is_number=True) for name in ("examples", "mean confidence", "accuracy")),
@@ -220,9 +217,8 @@ def _build_calibration(calibration: Calibration | None) -> Section | None:
         has_diagonal=True,
         told="On the line y = x the model is perfectly calibrated; below it, it is overconfident.",
     )
-    return Section(
-        section.title, section.paragraphs, tables=[Table("calibration", columns, rows)], charts=[chart]
-    )
+    table = Table("calibration", columns, rows)
+    return Section("Calibration", paragraphs=[state, figures], tables=[table], charts=[chart])
 
 
 def _build_threshold(threshold: ThresholdReport | None) -> Section | None:

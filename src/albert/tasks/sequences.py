@@ -1,4 +1,4 @@
-"""Input sequences of a task: `[CLS] first [SEP]`, `[CLS] first [SEP] second [SEP]`, and windows over long texts.
+"""Input sequences: `[CLS] first [SEP]`, `[CLS] first [SEP] second [SEP]`, and windows over long texts.
 
 A windowed text is read in overlapping windows. Each token is *owned* by the window that gives it the most
 context, so that exactly one window answers for it.
@@ -58,9 +58,9 @@ def check_length(max_length: int, *, minimum: int, hint: str = "") -> None:
 
 
 def truncate_pair(num_first: int, num_second: int, *, max_tokens: int) -> tuple[int, int]:
-    """How many tokens of each text are kept: the longer one loses its last tokens until both fit, as published.
+    """How many tokens of each text are kept: the longer one loses its last tokens until both fit.
 
-    If both are equally long, the second is truncated.
+    If both are equally long, the second is truncated, as in the published code.
     """
     if num_first + num_second <= max_tokens:
         return num_first, num_second

@@ -35,8 +35,8 @@ def hold_out(
     number = round(share * len(examples))
     if not 1 <= number < len(examples):
         raise FileFormatError(
-            f"{source}: cannot hold out {share:.0%} of {len(examples)} examples as the dev set; give more, or "
-            "a table with --dev"
+            f"{source}: cannot hold out {share:.0%} of {len(examples)} examples as the dev set; give more, "
+            "or a table with --dev"
         )
     rows: dict[int, list[int]] = {}
     for index, group in enumerate(

@@ -40,7 +40,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 UNKNOWN_LABEL = -100  # ignored by cross-entropy
 MAX_POINTS = 1500  # of a scatter plot
-Depth = int | None  # the number of layers to run; None for all of them
 # For each objective the summed loss and the number of correct predictions: what the training loop adds up.
 Losses = dict[str, tuple[Tensor, Tensor]]
 
@@ -167,34 +166,28 @@ class TaskConfig(Settings):
     """The config of a fine-tuned model (task.json); each type adds its own settings.
 
     Args:
-        task: A published task or a task type.
-        kind: The task type, as task.json calls it.
-        labels: The names of the model's outputs, where they have names.
-        metrics: The metrics whose mean is the score.
         columns: The columns of the table that the model was trained on.
-        max_length: The longest sequence, in tokens.
-        temperature: Divides the logits to calibrate the probabilities.
-        learned_from: Hashes of the training examples, alone and with the dev set.
-        tuned_on: The hash of the dev set, on which temperature and threshold were chosen.
     """
 
-    task: str
-    kind: str
-    labels: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
+    task: str  # A published task or a task type
+    kind: str  # the task type, as task.json calls it
+    labels: tuple[str, ...] = ()  # the names of the model's outputs, where they have names
+    metrics: tuple[str, ...] = ()  # the metrics whose mean is the score
     columns: dict[str, Any] = Field(default_factory=dict)
-    max_length: Annotated[int, Field(ge=8)] = 128
-    temperature: PositiveFloat = 1.0
-    learned_from: tuple[str, ...] = ()
-    tuned_on: str = ""
-
-    @property
-    def is_scorable_without_labels(self) -> bool:
-        return False
+    max_length: Annotated[int, Field(ge=8)] = 128  # the longest sequence, in tokens
+    temperature: PositiveFloat = 1.0  # divides the logits to calibrate the probabilities
+    learned_from: tuple[str, ...] = ()  # hashes of the training examples, alone and with the dev set
+    tuned_on: str = ""  # the hash of the dev set, on which temperature and threshold were chosen
+    is_scorable_without_labels: ClassVar[bool] = False
 
     @property
     def has_numeric_label(self) -> bool:
         """Whether the label is a number, which the similarity of two vectors can predict as well."""
+        return False
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether each decision is for one class, whose loss may have a weight (`class_weights`)."""
         return False
 
     @property
@@ -203,7 +196,7 @@ class TaskConfig(Settings):
 
     @property
     def max_embedded(self) -> int | None:
-        """The number of tokens at which a text is truncated to be embedded; None for the model's positions."""
+        """The number of tokens at which `embed` truncates a text; None for the model's positions."""
         return None
 
     def fit_length(self, length: int) -> dict[str, Any]:
@@ -212,11 +205,16 @@ class TaskConfig(Settings):
 
     def complete(self, settings: "FinetuneSettings", *, train: Sequence[Example], max_positions: int) -> Self:
         """Add the length and the options of a recipe; reject options that the task type does not have."""
-        if settings.has_exits:
+        if settings.has_exits and "has_exits" not in type(self).model_fields:
             raise InputError(f"has_exits=true is only for classification and regression, not for {self.task}")
+        update = self.fit_length(min(settings.max_length, max_positions))
         if settings.class_weights == "balanced":
-            raise InputError(f"class_weights=balanced is only for tasks with one class each, not {self.task}")
-        return self.model_copy(update=self.fit_length(min(settings.max_length, max_positions)))
+            if not self.has_classes:
+                raise InputError(
+                    f"class_weights=balanced is only for tasks with one class each, not {self.task}"
+                )
+            update["class_weights"] = balance_classes(train, num_classes=len(self.labels))
+        return self.model_copy(update=update)
 
     def fit_table(self, train: Sequence[Example]) -> Self:
         """Add what the examples of a user's table show."""
@@ -282,9 +280,6 @@ class TaskConfig(Settings):
         return {}
 
 
-ConfigT = TypeVar("ConfigT", bound=TaskConfig)
-
-
 @dataclass(frozen=True)
 class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
     """A task type with its config.
@@ -336,8 +331,10 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
         """The number of labels in a batch for each objective, before the model has run."""
 
     @abstractmethod
-    def compute_losses(self, model: AlbertModel, batch: TaskBatch[LabelsT], *, depth: Depth = None) -> Losses:
-        """Compute the summed losses of a batch."""
+    def compute_losses(
+        self, model: AlbertModel, batch: TaskBatch[LabelsT], *, depth: int | None = None
+    ) -> Losses:
+        """Compute the summed losses of a batch; `depth` is the number of layers to run, None for all."""
 
     def check_train(self, items: Sequence[ItemT], model: AlbertModel) -> None:
         """Raise `InputError` if the model cannot be trained on these items."""
@@ -363,12 +360,12 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
         batch: TaskBatch[LabelsT],
         items: Sequence[ItemT],
         *,
-        depth: Depth = None,
+        depth: int | None = None,
     ) -> list[AnswerT]:
         """Compute one answer for each item of a batch."""
 
     def predict_early(
-        self, model: AlbertModel, batch: TaskBatch[LabelsT], *, patience: int | None, depth: Depth
+        self, model: AlbertModel, batch: TaskBatch[LabelsT], *, patience: int | None, depth: int | None
     ) -> "EarlyExitOutput":
         """Compute the logits, and how many layers each sequence needed, with or without early exit."""
         raise InputError(f"a model for {self.config.task} has no early exits")
@@ -399,9 +396,9 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
 
     # Scores and analysis.
 
-    @abstractmethod
     def prepare_scores(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> WeightedScores:
         """Prepare the metrics, in points of 100, and `score`, as a function of example weights."""
+        raise NotImplementedError  # unless `score` and `find_intervals` are overridden
 
     def score(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> dict[str, float]:
         return self.prepare_scores(answers, examples)(np.ones(len(examples)))
@@ -421,8 +418,10 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
         found = self.list_decisions(answers, examples)
         if found is None:
             return self.config
-        temperature = fit_temperature(found[0], golds=found[1])
-        return self.config.model_copy(update={"temperature": temperature})
+        update: dict[str, Any] = {"temperature": fit_temperature(found[0], golds=found[1])}
+        if self.config.has_classes:
+            update["class_weights"] = None  # of the loss only
+        return self.config.model_copy(update=update)
 
     def score_classes(
         self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]

@@ -23,11 +23,11 @@ from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, Heads
 from albert.pretrained.folder import Pretrained
 from albert.tasks.classification import MAX_CONFUSED, NO_LABEL
-from albert.tasks.finetune_settings import FinetuneSettings
-from albert.tasks.metrics.calibration import find_probabilities, merge_softmax
+from albert.tasks.metrics.calibration import calibrate, merge_softmax
 from albert.tasks.metrics.classification import (
     ClassScore,
     Confusion,
+    CountClasses,
     count_classes,
     count_confusions,
     count_entities,
@@ -35,20 +35,12 @@ from albert.tasks.metrics.classification import (
 )
 from albert.tasks.metrics.intervals import Interval
 from albert.tasks.metrics.scores import WeightedScores, add_score
-from albert.tasks.sequences import (
-    Frame,
-    TaskSequence,
-    TokenWindow,
-    build_windows,
-    check_length,
-    iter_groups,
-)
+from albert.tasks.sequences import Frame, TaskSequence, TokenWindow, build_windows, check_length, iter_groups
 from albert.tasks.tables import Columns, Labels, read_id, read_label_list, read_text_list, select_columns
 from albert.tasks.task import (
     UNKNOWN_LABEL,
     Baseline,
     Decisions,
-    Depth,
     Example,
     ExampleResult,
     Floats,
@@ -57,7 +49,6 @@ from albert.tasks.task import (
     Task,
     TaskBatch,
     TaskConfig,
-    balance_classes,
     build_task_batch,
     choose_label_names,
     require_list,
@@ -208,7 +199,7 @@ class TokenClassificationConfig(TaskConfig):
     """The config of a token classifier.
 
     If the labels are O, B-… and I-…, the score is the F1 of entities, else the mean of the accuracy and the
-    macro F1 of words, unless `metrics` names others. `class_weights` have a mean of 1 over the training words.
+    macro F1 of words, unless `metrics` names others. `class_weights` have a mean of 1 over training words.
     """
 
     kind: Literal["words"] = "words"
@@ -222,13 +213,9 @@ class TokenClassificationConfig(TaskConfig):
         except InputError:
             return False
 
-    def complete(self, settings: FinetuneSettings, *, train: Sequence[Example], max_positions: int) -> Self:
-        weights = None
-        if settings.class_weights == "balanced":
-            weights = balance_classes(train, num_classes=len(self.labels))
-        plain = settings.model_copy(update={"class_weights": "equal"})
-        completed = super().complete(plain, train=train, max_positions=max_positions)
-        return completed.model_copy(update={"class_weights": weights})
+    @property
+    def has_classes(self) -> bool:
+        return True
 
     def adapt(self, loaded: Pretrained) -> Self:
         labels = choose_label_names(self.labels, loaded, head=HEAD)
@@ -308,10 +295,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
     config: TokenClassificationConfig
     config_class: ClassVar[type[TaskConfig]] = TokenClassificationConfig
     head_names: ClassVar[tuple[str, ...]] = (HEAD,)
-
-    @property
-    def method(self) -> str:
-        return "tag"
+    method = "tag"
 
     def __post_init__(self) -> None:
         known = (*ENTITY_METRICS, *WORD_METRICS) if self.config.has_entities else WORD_METRICS
@@ -350,7 +334,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": int((batch.labels.labels_P != UNKNOWN_LABEL).sum())}
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: Depth = None) -> Losses:
+    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
         """Sum the cross-entropy over words; without a single word it is 0, connected to all weights."""
         logits_PK = self._compute_logits(model, batch, depth=depth)
         labels_P = torch.from_numpy(batch.labels.labels_P).to(logits_PK.device, non_blocking=True)
@@ -361,7 +345,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         )
         return {"task": (total, (logits_PK.argmax(1) == labels_P).sum())}
 
-    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: Depth) -> Tensor:
+    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> Tensor:
         """The last layer is computed for the first tokens of words only."""
         indices_P = torch.from_numpy(batch.labels.indices_P).to(model.device, non_blocking=True)
         words_PD = model(batch.build_tokens(model.device), depth=depth, indices_P=indices_P).last_TD
@@ -369,12 +353,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         return logits_PK
 
     def predict(
-        self,
-        model: AlbertModel,
-        batch: Batch,
-        items: Sequence[WordWindow],
-        *,
-        depth: Depth = None,
+        self, model: AlbertModel, batch: Batch, items: Sequence[WordWindow], *, depth: int | None = None
     ) -> list[Floats]:
         logits_PK = self._compute_logits(model, batch, depth=depth).cpu().numpy().astype(np.float64)
         return np.split(logits_PK, np.cumsum(batch.labels.num_words)[:-1])
@@ -399,7 +378,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
     def describe(self, answer: Floats, example: TokenExample) -> dict[str, Any]:
         """The label of each word with its probability, and the entities that the labels mark."""
         labels = self._name_labels(answer.argmax(-1))
-        found = find_probabilities(answer, temperature=self.config.temperature).max(-1)
+        found = calibrate(answer, temperature=self.config.temperature).max(-1)
         described: dict[str, Any] = {"id": example.id, "words": list(example.words), "labels": labels}
         described["probabilities"] = found.tolist()
         if self.config.has_entities:
@@ -454,16 +433,11 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         for example in examples:
             if example.labels is None:
                 raise InputError(f"text {example.id!r} has no labels to score; give labeled texts")
-        predicted, golds = [answer.argmax(-1) for answer in answers], [each.labels or () for each in examples]
-        count_words = count_classes(
-            np.concatenate(predicted),
-            np.fromiter(chain.from_iterable(golds), np.int64),
-            num_classes=len(self.config.labels),
-            rows=np.repeat(np.arange(len(golds)), [len(labels) for labels in golds]),
-        )
-        count_found = None
-        if self.config.has_entities:
-            _, count_found = self._count_entities(predicted, golds)
+        logits, golds = self.list_decisions(answers, examples)
+        rows = np.repeat(np.arange(len(examples)), [len(answer) for answer in answers])
+        num_classes = len(self.config.labels)
+        count_words = count_classes(logits.argmax(1), golds, num_classes=num_classes, rows=rows)
+        count_found = self._count_entities(answers, examples)[1] if self.config.has_entities else None
         judged_by = self.config.metrics or (ENTITY_METRICS[:1] if self.config.has_entities else WORD_METRICS)
 
         def measure(weights: Floats) -> dict[str, float]:
@@ -477,8 +451,11 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
 
         return measure
 
-    def _count_entities(self, predicted: Sequence[Iterable[int]], golds: Sequence[Iterable[int]]) -> Any:
-        return count_entities(*([self._name_labels(each) for each in side] for side in (predicted, golds)))
+    def _count_entities(self, answers: Answers, examples: Examples) -> tuple[list[str], CountClasses]:
+        return count_entities(
+            [self._name_labels(answer.argmax(-1)) for answer in answers],
+            [self._name_labels(example.labels or ()) for example in examples],
+        )
 
     def find_intervals(self, answers: Answers, examples: Examples, *, seed: int) -> dict[str, Interval]:
         """Estimate the intervals; words come first, as they always did in scores.json."""
@@ -489,18 +466,10 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         golds = np.fromiter(chain.from_iterable(each.labels or () for each in examples), np.int64)
         return np.concatenate(answers), golds
 
-    def tune(self, answers: Answers, examples: Examples) -> TaskConfig:
-        return super().tune(answers, examples).model_copy(update={"class_weights": None})
-
     def score_classes(self, answers: Answers, examples: Examples) -> tuple[ClassScore, ...]:
         if self.config.has_entities:
-            predicted, golds = (
-                [answer.argmax(-1) for answer in answers],
-                [each.labels or () for each in examples],
-            )
-            names, count = self._count_entities(predicted, golds)
-            scores: tuple[ClassScore, ...] = count(np.ones(len(golds))).list_scores(names)
-            return scores
+            names, count = self._count_entities(answers, examples)
+            return count(np.ones(len(examples))).list_scores(names)
         logits, labels = self.list_decisions(answers, examples)
         count = count_classes(logits.argmax(1), labels, num_classes=len(self.config.labels))
         return count(np.ones(len(labels))).list_scores(self.config.labels)

@@ -1,4 +1,4 @@
-"""The real development files, straight from their archives, where these are at hand."""
+"""The real dev files, read from their archives where these are installed."""
 
 import io
 import tarfile
@@ -9,8 +9,8 @@ import pytest
 from tests.real_data import find_archive
 
 
-def read_development_files(name: str) -> dict[str, str]:
-    """The text of every dev file of an archive, by its path inside."""
+def read_dev_files(name: str) -> dict[str, str]:
+    """Read every dev file of an archive, by its path inside."""
     texts = {}
     with tarfile.open(find_archive(name)) as archive:
         for member in archive:
@@ -22,9 +22,9 @@ def read_development_files(name: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def glue_files() -> dict[str, str]:
-    return read_development_files("glue")
+    return read_dev_files("glue")
 
 
 @pytest.fixture(scope="session")
 def squad_files() -> dict[str, str]:
-    return read_development_files("squad")
+    return read_dev_files("squad")

@@ -1,12 +1,11 @@
-"""SQuAD's two evaluation scripts, told again over their own dictionaries: what the tests compare with."""
+"""SQuAD's two evaluation scripts, reimplemented for comparison."""
 
 import random
 import re
 import string
 from collections import Counter
 
-# What answers are made of here: articles in every dress, punctuation that counts and that does not, spaces
-# that only Unicode knows, letters whose lower case is longer or that carry their accent behind them.
+# Articles, punctuation, Unicode spaces, combining accents, letters whose lower case is longer.
 _VISIBLE = """
 the a an The AN THE and then Athens theatre a-the U.S. 1,000 $5 50% don't rock'n'roll _ -- ... " '
 ß İ ı ſ ﬁ Σ ς é É ½ ² Ａ ｔｈｅ ！ ， 。 … “ ” ’ — « » 中 文 中文 🙂 ® € ª º
@@ -31,7 +30,7 @@ def draw_golds(rng: random.Random, *, prediction: str, least: int) -> list[str]:
     return [rng.choice(near) if rng.random() < 0.4 else draw_answer(rng) for _ in range(size)]
 
 
-def normalise(text: str) -> str:
+def normalize(text: str) -> str:
     text = text.lower()
     excluded = set(string.punctuation)
     text = "".join(char for char in text if char not in excluded)
@@ -40,11 +39,11 @@ def normalise(text: str) -> str:
 
 
 def exact_of(gold: str, prediction: str) -> int:
-    return int(normalise(gold) == normalise(prediction))
+    return int(normalize(gold) == normalize(prediction))
 
 
 def f1_of_first_version(gold: str, prediction: str) -> float:
-    words, gold_words = normalise(prediction).split(), normalise(gold).split()
+    words, gold_words = normalize(prediction).split(), normalize(gold).split()
     num_same = sum((Counter(words) & Counter(gold_words)).values())
     if num_same == 0:
         return 0
@@ -54,8 +53,8 @@ def f1_of_first_version(gold: str, prediction: str) -> float:
 
 
 def f1_of_second_version(gold: str, prediction: str) -> float:
-    words = normalise(prediction).split() if prediction else []
-    gold_words = normalise(gold).split() if gold else []
+    words = normalize(prediction).split() if prediction else []
+    gold_words = normalize(gold).split() if gold else []
     if len(gold_words) == 0 or len(words) == 0:
         return int(gold_words == words)
     return f1_of_first_version(gold, prediction)
@@ -71,14 +70,14 @@ def evaluate_first_version(golds: dict[str, list[str]], predictions: dict[str, s
 
 
 class SecondVersion:
-    """The state of the 2.0 script: raw scores, and whether a question has answers, by question."""
+    """The 2.0 script: raw scores, and whether a question has answers."""
 
     def __init__(self, golds: dict[str, list[str]], predictions: dict[str, str], null_odds: dict[str, float]):
         self.predictions, self.null_odds = predictions, null_odds
         self.has_answer = {key: bool(texts) for key, texts in golds.items()}
         self.raw: dict[str, dict[str, float]] = {"exact": {}, "f1": {}}
         for key, texts in golds.items():
-            kept = [text for text in texts if normalise(text)] or [""]
+            kept = [text for text in texts if normalize(text)] or [""]
             self.raw["exact"][key] = max(exact_of(text, predictions[key]) for text in kept)
             self.raw["f1"][key] = max(f1_of_second_version(text, predictions[key]) for text in kept)
 
@@ -100,7 +99,7 @@ class SecondVersion:
         }
 
     def best(self, name: str) -> tuple[float, float]:
-        """The best score and its threshold, question by question from the smallest null odds up."""
+        """Search the best score and its threshold, from the smallest null odds up."""
         scores = self.raw[name]
         current = best_score = float(sum(not has_answer for has_answer in self.has_answer.values()))
         best_threshold = 0.0

@@ -1,14 +1,14 @@
-"""The bootstrap as it is explained: the metric is computed anew on every draw of the examples."""
+"""A plain bootstrap that computes the metric anew on every draw, for comparison."""
 
 import numpy as np
 
-from albert.tasks.metrics.intervals import NUM_RESAMPLES, Interval, iter_resamples, summarise_draws
+from albert.tasks.metrics.intervals import NUM_RESAMPLES, Interval, iter_resamples, summarize_draws
 
 
 def bootstrap_metric(predictions, *, golds, metric, seed, num_resamples=NUM_RESAMPLES) -> Interval:
-    """The interval of any metric of (predictions, golds), on the draws that `bootstrap_times` has."""
+    """Estimate the interval of any metric on the draws of `bootstrap_weighted`."""
     draws = [
         metric([predictions[row] for row in rows], golds=[golds[row] for row in rows])
         for rows in iter_resamples(len(golds), seed=seed, num_resamples=num_resamples)
     ]
-    return summarise_draws(metric(predictions, golds=golds), draws=np.array(draws), level=0.95)
+    return summarize_draws(metric(predictions, golds=golds), draws=np.array(draws), level=0.95)

@@ -1,4 +1,4 @@
-"""The temperature is the minimum it claims to be, and the calibration error is the one of its paper."""
+"""The fitted temperature is optimal, and the calibration error is that of Guo et al. 2017."""
 
 import math
 import random
@@ -19,16 +19,16 @@ from albert.tasks.metrics.calibration import (
 )
 
 
-def draw_answers(logits, *, temperature, seed):
-    """Classes drawn as a model with these logits would be right if its temperature were this one."""
+def draw_golds(logits, *, temperature, seed):
+    """Draw golds from the probabilities at a temperature."""
     rng = np.random.default_rng(seed)
     return np.array([rng.choice(len(row), p=row) for row in calibrate(logits, temperature=temperature)])
 
 
 @pytest.mark.parametrize("temperature", [0.4, 1.0, 3.0])
-def test_the_temperature_that_made_the_answers_is_found_again(temperature):
+def test_the_temperature_of_the_golds_is_recovered(temperature):
     logits = np.random.default_rng(1).normal(scale=3 * temperature, size=(8_000, 4))
-    golds = draw_answers(logits, temperature=temperature, seed=2)
+    golds = draw_golds(logits, temperature=temperature, seed=2)
     found = fit_temperature(logits, golds=golds)
     assert found == pytest.approx(temperature, rel=0.06)
     before = expected_calibration_error(calibrate(logits, temperature=1.0), golds=golds)
@@ -38,12 +38,10 @@ def test_the_temperature_that_made_the_answers_is_found_again(temperature):
     assert temperature == 1.0 or before > 0.05
 
 
-def test_no_temperature_of_a_fine_grid_is_better():
-    """Of the sum and what is known beforehand; with a thousand answers that is hardly another one."""
-
+def test_no_temperature_of_a_grid_is_better():
     def loss(logits, golds, temperature):
-        known = 1 / temperature - math.log(1 / temperature)
-        return len(golds) * negative_log_likelihood(logits, golds=golds, temperature=temperature) + known
+        prior = 1 / temperature - math.log(1 / temperature)
+        return len(golds) * negative_log_likelihood(logits, golds=golds, temperature=temperature) + prior
 
     rng = np.random.default_rng(3)
     for number in [40] * 50 + [1000] * 10:
@@ -58,7 +56,7 @@ def test_no_temperature_of_a_fine_grid_is_better():
             assert near[np.argmin(plain)] == pytest.approx(found, rel=0.01)
 
 
-def test_the_likelihood_is_the_mean_of_the_logs():
+def test_the_loss_is_the_mean_negative_log_likelihood():
     logits = [[math.log(3), 0.0], [0.0, math.log(4)]]
     assert negative_log_likelihood(logits, golds=[0, 0]) == pytest.approx(
         -(math.log(3 / 4) + math.log(1 / 5)) / 2
@@ -66,7 +64,7 @@ def test_the_likelihood_is_the_mean_of_the_logs():
     assert negative_log_likelihood([[1e4, 0.0]], golds=[1]) == pytest.approx(1e4)
 
 
-def test_limits_hold_where_the_best_lies_at_infinity():
+def test_the_temperature_is_limited():
     logits = np.array([[0.5, 0.0], [0.0, 0.6]] * 500)
     golds = np.array([0, 1] * 500)
     assert fit_temperature(logits, golds=golds) == pytest.approx(MIN_TEMPERATURE, rel=1e-3)
@@ -74,7 +72,7 @@ def test_limits_hold_where_the_best_lies_at_infinity():
 
 
 @pytest.mark.parametrize("size", [0.5, 2.0, 8.0])
-def test_a_few_answers_that_are_all_right_leave_doubt(size):
+def test_a_few_correct_predictions_do_not_lead_to_certainty(size):
     logits = size * np.eye(2)[np.arange(20) % 2]
     found = fit_temperature(logits, golds=np.arange(20) % 2)
     assert MIN_TEMPERATURE <= found <= 1.01
@@ -82,7 +80,7 @@ def test_a_few_answers_that_are_all_right_leave_doubt(size):
     assert fit_temperature(logits[:2], golds=[1, 0]) > 1
 
 
-def test_no_answer_changes():
+def test_a_temperature_changes_no_prediction():
     logits = np.random.default_rng(4).normal(size=(500, 5))
     for temperature in (0.05, 1.0, 40.0):
         probabilities = calibrate(logits, temperature=temperature)
@@ -91,7 +89,7 @@ def test_no_answer_changes():
 
 
 def calibration_error_of(probabilities, golds, num_bins):
-    """Guo et al. 2017, bin by bin with both borders written out."""
+    """Compute the error bin by bin, as in Guo et al. 2017."""
     total = 0.0
     edges = np.linspace(0, 1, num_bins + 1)
     for low, high in pairwise(edges):
@@ -104,7 +102,7 @@ def calibration_error_of(probabilities, golds, num_bins):
     return total
 
 
-def test_the_calibration_error_of_a_thousand_tables():
+def test_the_calibration_error_equals_the_plain_definition():
     rng = random.Random(5)
     for _ in range(1_000):
         # Sixteenths hit the borders of 2, 4, 8 and 16 bins exactly.
@@ -117,13 +115,7 @@ def test_the_calibration_error_of_a_thousand_tables():
         assert found == pytest.approx(wanted, abs=1e-12)
 
 
-def test_sure_and_right_is_calibrated_and_sure_and_wrong_is_not():
-    assert expected_calibration_error([[1.0, 0.0]], golds=[0]) == 0.0
-    assert expected_calibration_error([[1.0, 0.0]], golds=[1]) == 1.0
-    assert expected_calibration_error([[0.75, 0.25]] * 4, golds=[0, 0, 0, 1]) == 0.0
-
-
-def test_what_cannot_be_calibrated_is_refused():
+def test_invalid_values_are_rejected():
     with pytest.raises(InputError, match="whole numbers from 0 to 1"):
         fit_temperature([[0.0, 1.0]], golds=[2])
     with pytest.raises(InputError, match="whole numbers"):
@@ -138,7 +130,7 @@ def test_what_cannot_be_calibrated_is_refused():
         expected_calibration_error([[1.0, 0.0]], golds=[0], num_bins=0)
 
 
-def test_bins_have_every_answer_once_and_explain_the_error():
+def test_bins_partition_the_predictions_and_add_up_to_the_error():
     rng = np.random.default_rng(6)
     probabilities = calibrate(rng.normal(scale=2, size=(500, 3)), temperature=1.0)
     golds = rng.integers(0, 3, size=500)

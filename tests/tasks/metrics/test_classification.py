@@ -22,8 +22,8 @@ from albert.tasks.metrics.classification import (
     micro_f1,
     positive_f1,
 )
-from albert.tasks.metrics.intervals import bootstrap_times
-from albert.tasks.metrics.task_score import METRICS
+from albert.tasks.metrics.intervals import bootstrap_weighted
+from albert.tasks.metrics.scores import METRICS
 
 from .plain_bootstrap import bootstrap_metric
 
@@ -31,7 +31,7 @@ TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 
 
 def draw_pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions and golds as a metric takes them: few and with ties, of one class, without a label."""
+    """Draw few predictions and golds, with ties, of a single class, or without labels."""
     size = int(rng.integers(1, 30))
     if name.startswith(("multilabel", "subset")):
         return rng.integers(2, size=(size, 4)), rng.integers(2, size=(size, 4))
@@ -42,7 +42,7 @@ def draw_pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_an_example_of_weight_two_is_an_example_twice(name):
+def test_a_weight_of_two_equals_the_example_twice(name):
     rng = np.random.default_rng(1)
     for _ in range(300):
         given, golds = draw_pairs(name, rng)
@@ -52,7 +52,7 @@ def test_an_example_of_weight_two_is_an_example_twice(name):
         assert found == pytest.approx(METRICS[name](given[rows], golds=golds[rows]), abs=1e-9)
 
 
-def test_classes_of_scikit_learn_with_any_weights():
+def test_weighted_class_metrics_equal_scikit_learns():
     rng = np.random.default_rng(3)
     for number in range(300):
         names = np.array(["b", "a", "c"] if number % 2 else [0, 1, 2])
@@ -77,7 +77,7 @@ def test_classes_of_scikit_learn_with_any_weights():
             assert score(positive_f1) == pytest.approx(binary)
 
 
-def test_label_sets_of_scikit_learn():
+def test_label_set_metrics_equal_scikit_learns():
     rng = np.random.default_rng(2)
     for _ in range(100):
         given, golds = rng.integers(2, size=(2, 30, 4))
@@ -87,7 +87,7 @@ def test_label_sets_of_scikit_learn():
         assert accuracy(given, golds=golds) == sklearn_metrics.accuracy_score(golds, given)
 
 
-def test_a_label_that_nobody_names_does_not_count():
+def test_unused_labels_do_not_count():
     golds = mark_labels([(0,), (0, 2), ()], num_labels=4)
     assert golds.tolist() == [[1, 0, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0]]
     for metric in (micro_f1, macro_f1, accuracy):
@@ -96,7 +96,7 @@ def test_a_label_that_nobody_names_does_not_count():
     assert micro_f1(nothing, golds=nothing) == macro_f1(nothing, golds=nothing) == 0.0
 
 
-def test_a_single_class_has_no_correlation_and_no_f1_of_the_positive():
+def test_metrics_of_a_single_class_are_0():
     assert matthews_correlation([1, 1, 1], golds=[1, 0, 1]) == 0.0
     assert matthews_correlation([0, 1, 1], golds=[1, 1, 1]) == 0.0
     assert matthews_correlation([0, 1], golds=[1, 0]) == -1.0
@@ -105,11 +105,11 @@ def test_a_single_class_has_no_correlation_and_no_f1_of_the_positive():
 
 def test_counts_of_a_million_examples_do_not_overflow():
     golds = [0, 1] * 500_000
-    predictions = [0, 1, 1, 0, 0, 1, 0, 1, 0, 1] * 100_000  # four of five are right, on both sides
+    predictions = [0, 1, 1, 0, 0, 1, 0, 1, 0, 1] * 100_000
     assert matthews_correlation(predictions, golds=golds) == pytest.approx(0.6)
 
 
-def test_confusions_and_scores_of_classes():
+def test_confusions_and_class_scores_equal_scikit_learns():
     rng = np.random.default_rng(4)
     for _ in range(100):
         golds, given = rng.integers(3, size=(2, 30))
@@ -126,14 +126,14 @@ def test_confusions_and_scores_of_classes():
 
 
 @pytest.mark.parametrize("metric", METRICS.values())
-def test_lists_that_do_not_fit_are_rejected(metric):
+def test_unequal_or_empty_lists_are_rejected(metric):
     with pytest.raises(InputError, match="3 predictions for 2"):
         metric([0, 1, 1], golds=[0, 1])
     with pytest.raises(InputError, match="0 examples"):
         metric([], golds=[])
 
 
-def test_label_tables_that_do_not_fit_are_rejected():
+def test_invalid_label_tables_are_rejected():
     with pytest.raises(InputError, match=r"shape \(2, 3\) and \(2, 2\)"):
         count_labels(np.zeros((2, 3), int), np.zeros((2, 2), int))
     with pytest.raises(InputError, match="example 1: label 3"):
@@ -156,7 +156,7 @@ def entities_by_borders(tags):
     return found
 
 
-def test_entities_of_every_sequence_of_up_to_five_tags():
+def test_entities_equal_seqevals_for_all_sequences_of_up_to_five_tags():
     for size in range(6):
         for tags in product(TAGS, repeat=size):
             found = find_entities(tags)
@@ -164,7 +164,7 @@ def test_entities_of_every_sequence_of_up_to_five_tags():
             assert len(set(found)) == len(found)
 
 
-def test_badly_formed_tags_and_other_tags():
+def test_malformed_tags_start_entities_and_unknown_ones_are_rejected():
     assert find_entities(["B-PER", "I-LOC", "I-LOC"]) == (Entity("PER", 0, 1), Entity("LOC", 1, 3))
     assert find_entities(["B", "I", "O"]) == (Entity("_", 0, 2),)
     for tag in ("NOUN", "BPER", ""):
@@ -172,7 +172,7 @@ def test_badly_formed_tags_and_other_tags():
             find_entities([tag])
 
 
-def test_scores_of_entities_in_random_texts():
+def test_entity_counts_of_random_texts():
     rng = random.Random(1)
     for _ in range(500):
         golds = [rng.choices(TAGS, k=rng.randint(0, 8)) for _ in range(rng.randint(1, 4))]
@@ -191,11 +191,11 @@ def test_scores_of_entities_in_random_texts():
 
 
 @pytest.mark.parametrize("name", ["macro_f1", "matthews", "spearman"])
-def test_intervals_are_those_of_the_metric_on_each_draw(name):
+def test_weighted_intervals_equal_the_plain_bootstrap(name):
     rng = np.random.default_rng(2)
     golds = rng.integers(4, size=80)
     given = np.where(rng.random(80) < 0.6, golds, rng.integers(4, size=80))
     prepared = METRICS[name].prepare(given, golds=golds)
-    draws = bootstrap_times(80, measure=lambda times: {"": prepared(times)}, seed=3, num_resamples=200)
+    draws = bootstrap_weighted(80, measure=lambda times: {"": prepared(times)}, seed=3, num_resamples=200)
     plain = bootstrap_metric(given, golds=golds, metric=METRICS[name], seed=3, num_resamples=200)
     assert (draws[""].low, draws[""].high) == pytest.approx((plain.low, plain.high))

@@ -1,4 +1,4 @@
-"""Pearson and Spearman equal scipy's, ties included; the metrics of tasks by name."""
+"""Pearson and Spearman equal scipy's, ties included; scores of tasks."""
 
 import math
 import warnings
@@ -8,12 +8,12 @@ import pytest
 from scipy import stats
 
 from albert.errors import InputError
-from albert.tasks.catalogue import TASKS
+from albert.tasks.catalogue import PUBLISHED_TASKS
 from albert.tasks.metrics.regression import pearson, spearman
+from albert.tasks.metrics.scores import find_median, format_score, prepare_metrics
 from albert.tasks.metrics.squad import ANSWER_NOTHING
-from albert.tasks.metrics.task_score import METRICS, find_middle, format_figure, prepare_task
 
-# The column of the label (CoLA's file has no header line) and the classes in the order of their numbers.
+# The task, the column of the label (CoLA has no header) and the classes in their order.
 FILES = {
     "CoLA/dev.tsv": ("cola", 1, ["0", "1"]),
     "SST-2/dev.tsv": ("sst-2", 1, ["0", "1"]),
@@ -25,7 +25,7 @@ FILES = {
     "RTE/dev.tsv": ("rte", -1, ["entailment", "not_entailment"]),
     "WNLI/dev.tsv": ("wnli", -1, ["0", "1"]),
 }
-# What papers print for one answer to everything.
+# Published scores of a constant prediction.
 CONSTANT = {
     "cola": {"matthews": 0.0},
     "sst-2": {"accuracy": 50.9},
@@ -36,7 +36,7 @@ CONSTANT = {
 }
 
 
-def test_scipy_agrees_on_lists_with_many_ties():
+def test_correlations_equal_scipys_with_many_ties():
     rng = np.random.default_rng(1)
     for number in range(500):
         golds = rng.integers(0, [2, 4, 11, 10**6][number % 4], size=rng.integers(3, 30))
@@ -51,7 +51,7 @@ def test_scipy_agrees_on_lists_with_many_ties():
 
 
 @pytest.mark.parametrize("metric", [pearson, spearman])
-def test_a_constant_side_correlates_with_nothing(metric):
+def test_the_correlation_with_a_constant_is_0(metric):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for constant in ([2.5] * 4, [0.0] * 4, [0.1 + 0.2] * 4, [1e300] * 4):
@@ -60,14 +60,14 @@ def test_a_constant_side_correlates_with_nothing(metric):
     assert metric([3.0], golds=[3.0]) == 0.0
 
 
-def test_rounding_around_a_constant_is_no_signal_for_pearson():
+def test_rounding_errors_around_a_constant_are_ignored():
     almost = [3.0, np.nextafter(3.0, 4.0), np.nextafter(3.0, 2.0), 3.0]
     assert pearson(almost, golds=[1.0, 2.0, 3.0, 4.0]) == 0.0
     assert pearson([3 + 1e-6 * k for k in range(5)], golds=range(5)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("metric", [pearson, spearman])
-def test_what_is_no_number_is_rejected(metric):
+def test_nan_and_infinity_are_rejected(metric):
     with pytest.raises(InputError, match="prediction 1 is nan"):
         metric([1.0, math.nan], golds=[1.0, 2.0])
     with pytest.raises(InputError, match="gold number 0 is inf"):
@@ -75,44 +75,36 @@ def test_what_is_no_number_is_rejected(metric):
 
 
 def score_task(predictions, *, golds, metrics):
-    return prepare_task(predictions, golds=golds, metrics=metrics)(np.ones(len(golds)))
+    return prepare_metrics(predictions, golds=golds, metrics=metrics)(np.ones(len(golds)))
 
 
-def test_two_metrics_are_judged_by_their_mean():
-    # Two hits, one false alarm, one miss, one right no.
-    found = score_task([1, 1, 1, 0, 0], golds=[1, 1, 0, 1, 0], metrics=TASKS["mrpc"].metrics)
+def test_the_score_is_the_mean_of_the_metrics():
+    found = score_task([1, 1, 1, 0, 0], golds=[1, 1, 0, 1, 0], metrics=PUBLISHED_TASKS["mrpc"].config.metrics)
     assert found == pytest.approx({"accuracy": 60.0, "f1": 100 * 4 / 6, "score": (60.0 + 100 * 4 / 6) / 2})
     with pytest.raises(InputError, match="no metric 'bleu'"):
         score_task([1], golds=[1], metrics=["bleu"])
 
 
-def test_every_task_of_texts_has_known_metrics():
-    for task in TASKS.values():
-        assert set(task.metrics) <= METRICS.keys()
-        assert bool(task.metrics) == (task.kind == "texts")
-
-
-def test_real_development_files(glue_files):
-    """Golds as predictions give 100; one answer for everything gives the published figures."""
+def test_golds_score_100_and_constants_the_published_values_on_real_files(glue_files):
     for path, text in glue_files.items():
         task, column, classes = FILES["/".join(path.split("/")[-2:])]
         rows = text.rstrip("\n").split("\n")[0 if task == "cola" else 1 :]
         cells = [row.split("\t")[column].strip() for row in rows]
         golds = [classes.index(cell) if classes else float(cell) for cell in cells]
-        perfect = score_task(golds, golds=golds, metrics=TASKS[task].metrics)
+        perfect = score_task(golds, golds=golds, metrics=PUBLISHED_TASKS[task].config.metrics)
         assert list(perfect.values()) == pytest.approx([100.0] * len(perfect)), task
-        constant = score_task([1] * len(golds), golds=golds, metrics=TASKS[task].metrics)
+        constant = score_task([1] * len(golds), golds=golds, metrics=PUBLISHED_TASKS[task].config.metrics)
         for name, value in CONSTANT.get(task, {}).items():
             assert constant[name] == pytest.approx(value, abs=0.05)
 
 
-def test_the_middle_of_thresholds_is_a_number_whatever_they_are():
-    assert find_middle([ANSWER_NOTHING, ANSWER_NOTHING]) == ANSWER_NOTHING
-    assert find_middle([ANSWER_NOTHING, 2.0]) == 2.0
-    assert find_middle([3.0, 1.0]) == 2.0
-    assert find_middle([3.0, 1.0, ANSWER_NOTHING]) == 1.0
+def test_the_median_of_thresholds_is_finite():
+    assert find_median([ANSWER_NOTHING, ANSWER_NOTHING]) == ANSWER_NOTHING
+    assert find_median([ANSWER_NOTHING, 2.0]) == 2.0
+    assert find_median([3.0, 1.0]) == 2.0
+    assert find_median([3.0, 1.0, ANSWER_NOTHING]) == 1.0
 
 
-def test_a_threshold_that_answers_nothing_is_words():
-    assert format_figure(ANSWER_NOTHING) == format_figure(ANSWER_NOTHING, ".4g") == "nothing is answered"
-    assert (format_figure(-1.5), format_figure(-1.5, ".4g")) == ("-1.50", "-1.5")
+def test_a_threshold_that_answers_nothing_is_formatted_as_words():
+    assert format_score(ANSWER_NOTHING) == format_score(ANSWER_NOTHING, ".4g") == "nothing is answered"
+    assert (format_score(-1.5), format_score(-1.5, ".4g")) == ("-1.50", "-1.5")

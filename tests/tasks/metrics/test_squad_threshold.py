@@ -1,4 +1,4 @@
-"""Thresholds of SQuAD 2.0: the official search to its oddities, and one that can be relied on."""
+"""No-answer thresholds of SQuAD 2.0: the official search, and ours."""
 
 import json
 import math
@@ -14,14 +14,14 @@ from albert.tasks.metrics.squad import (
     find_best_thresholds,
     report_elsewhere,
     score_questions,
-    summarise_squad,
+    summarize_squad,
 )
 
 from . import official_squad as official
 
 
 def draw_questions(rng, *, odds):
-    """Predictions, golds and null odds of up to 25 questions; few different odds make many ties."""
+    """Draw up to 25 questions; few different odds make many ties."""
     predictions = [official.draw_answer(rng) for _ in range(rng.randint(1, 25))]
     golds = [
         official.draw_golds(rng, prediction=text, least=1) if rng.random() < 0.6 else []
@@ -42,7 +42,7 @@ def build_script(predictions, golds, null_odds):
 
 
 @pytest.mark.parametrize("odds", [[-1.5, -0.25, 0.0, 0.5], [k / 64 - 3 for k in range(400)], [0.0]])
-def test_best_scores_and_thresholds_are_the_official_ones(odds):
+def test_best_scores_and_thresholds_equal_the_official_ones(odds):
     rng = random.Random(len(odds))
     thresholds_seen = set()
     for _ in range(500):
@@ -54,18 +54,18 @@ def test_best_scores_and_thresholds_are_the_official_ones(odds):
     assert len(thresholds_seen) >= min(len(odds), 4)
 
 
-def test_scores_under_a_threshold_are_the_official_ones():
+def test_scores_under_a_threshold_equal_the_official_ones():
     rng = random.Random(5)
     odds = [-1.0, -0.5, 0.0, 0.5, 1.0]
     for _ in range(500):
         questions = draw_questions(rng, odds=odds)
         threshold = rng.choice([*odds, 0.25, -9.0, 9.0])
-        scores = summarise_squad(apply_threshold(build_part(*questions), threshold))
+        scores = summarize_squad(apply_threshold(build_part(*questions), threshold))
         assert scores.official == build_script(*questions).report(threshold)
 
 
 @pytest.mark.parametrize("measure", ["exact", "f1"])
-def test_no_threshold_is_better_than_the_chosen_one_and_none_that_answers_less_as_good(measure):
+def test_the_chosen_threshold_is_the_best_that_answers_least(measure):
     rng = random.Random(6)
     num_nothing = 0
     for _ in range(500):
@@ -82,48 +82,46 @@ def test_no_threshold_is_better_than_the_chosen_one_and_none_that_answers_less_a
     assert 0 < num_nothing < 450
 
 
-def test_a_threshold_keeps_its_distance_from_the_odds_it_was_chosen_by():
-    """Other batches change the last digits of odds, and with them no question's fate."""
+def test_a_threshold_lies_between_the_odds():
+    """Small changes of the odds change no prediction."""
     golds, odds = [["x"], ["y"], []], [-1.0, 0.5, 2.0]
     chosen = choose_threshold(build_part(["x", "y", "z"], golds, odds))
-    assert chosen == 1.25  # midway between what is answered and what is not
+    assert chosen == 1.25
     moved = build_part(["x", "y", "z"], golds, [level + 1e-6 for level in odds])
     assert apply_threshold(moved, chosen).is_answered.tolist() == [True, True, False]
-    # Where everything is answered there is no next question, and large odds move further than small ones.
     assert choose_threshold(build_part(["x"], [["x"]], [0.5])) == pytest.approx(0.51)
     assert choose_threshold(build_part(["x"], [["x"]], [-300.0])) == pytest.approx(-297.0)
-    # Between neighbouring floats only the lower one parts them.
+    # Neighboring floats have no middle.
     for low in (1.0, math.nextafter(1.0, 2.0)):
-        neighbours = build_part(["x", "y"], [["x"], []], [low, math.nextafter(low, 2.0)])
-        assert choose_threshold(neighbours) == low
+        neighbors = build_part(["x", "y"], [["x"], []], [low, math.nextafter(low, 2.0)])
+        assert choose_threshold(neighbors) == low
 
 
-def test_where_the_official_search_promises_what_no_threshold_gives():
+def test_the_official_search_may_promise_unreachable_scores():
     # Two questions of equal odds: the script stops between them, and applies its threshold to both.
     tied = build_part(["x", "y"], [["x"], []], [0.5, 0.5])
     best = find_best_thresholds(tied)
     assert (best.best_f1, best.best_f1_thresh) == (100.0, 0.5)
-    assert summarise_squad(apply_threshold(tied, 0.5)).overall.f1 == 50.0
+    assert summarize_squad(apply_threshold(tied, 0.5)).overall.f1 == 50.0
     # All answers wrong and all odds below 0: the script says 0, which answers everything.
     wrong = build_part(["x", "y"], [[], []], [-2.0, -1.0])
     assert find_best_thresholds(wrong).best_f1_thresh == 0.0
-    assert summarise_squad(apply_threshold(wrong, 0.0)).overall.f1 == 0.0
+    assert summarize_squad(apply_threshold(wrong, 0.0)).overall.f1 == 0.0
     assert choose_threshold(wrong) == ANSWER_NOTHING
-    assert summarise_squad(apply_threshold(wrong, ANSWER_NOTHING)).overall.f1 == 100.0
+    assert summarize_squad(apply_threshold(wrong, ANSWER_NOTHING)).overall.f1 == 100.0
     assert json.loads(json.dumps(ANSWER_NOTHING, allow_nan=False)) == ANSWER_NOTHING
 
 
-def test_a_threshold_is_reported_where_it_was_not_chosen():
+def test_a_threshold_is_scored_on_other_questions():
     chosen_on = build_part(["x", "y", "z"], [["x"], [], ["z"]], [-1.0, 2.0, 1.0])
     reported = build_part(["x", "y", "z"], [["x"], [], ["z"]], [-1.0, 0.5, 1.75])
     outcome = report_elsewhere(reported, chosen_on=chosen_on)
     assert outcome.threshold == 1.5
     assert outcome.scores.official["f1"] == pytest.approx(100 / 3)
-    # Its own best would have been more: 1.75 keeps z, and y is wrong either way.
-    assert summarise_squad(apply_threshold(reported, 1.75)).overall.f1 == pytest.approx(200 / 3)
+    assert summarize_squad(apply_threshold(reported, 1.75)).overall.f1 == pytest.approx(200 / 3)
 
 
-def test_odds_that_are_no_numbers_are_rejected():
+def test_invalid_odds_are_rejected():
     with pytest.raises(InputError, match="null odds of question 1 is nan"):
         build_part(["x", "y"], [["x"], ["y"]], [0.0, float("nan")])
     with pytest.raises(InputError, match="1 predictions for 2"):

@@ -36,8 +36,8 @@ def fit_temperature(logits: Values, *, golds: Values) -> float:
     """Fit the temperature with the smallest negative log-likelihood, between 0.25 and 10 and near 1 in doubt.
 
     For a few predictions that are all correct (or no better than chance) the optimum is 0 (or infinity). A
-    weak prior for 1, worth one or two predictions, prevents that: with β = 1 ÷ temperature, β - log β is added
-    to the sum. Both are convex in β, so the minimum is unique.
+    weak prior for 1, worth one or two predictions, prevents that: with β = 1 ÷ temperature, β - log β is
+    added to the sum. Both are convex in β, so the minimum is unique.
     """
     table, rows = _read_logits(logits, golds)
 
@@ -61,7 +61,7 @@ def _mean_loss(table: Floats, rows: NDArray[Any], temperature: float) -> float:
 
 
 def calibrate(logits: Values, *, temperature: float) -> Floats:
-    """Compute the probabilities of the classes at a temperature."""
+    """Compute the probabilities of logits [..., classes] at a temperature."""
     if not temperature > 0:
         raise InputError(f"temperature {temperature} is not above 0; 1 leaves probabilities as they are")
     probabilities: Floats = softmax(np.asarray(logits, np.float64) / temperature, axis=-1)
@@ -104,12 +104,6 @@ def merge_sigmoid(members: Sequence[Floats]) -> Floats:
     means = expit(np.stack(members)).mean(0)
     merged: Floats = logit(means.clip(_MIN_PROBABILITY, 1 - _MIN_PROBABILITY))
     return merged
-
-
-def find_probabilities(logits: Floats, *, temperature: float = 1.0) -> Floats:
-    """The softmax of logits [..., classes] at a temperature."""
-    found: Floats = np.exp(log_softmax(logits / temperature, axis=-1))
-    return found
 
 
 def _read_logits(logits: Values, golds: Values) -> tuple[Floats, NDArray[Any]]:

@@ -59,17 +59,14 @@ class ClassCounts:
 
     @property
     def precision(self) -> Floats:
-        """The share of the predictions that are correct."""
         return _divide(self.correct, self.predicted)
 
     @property
     def recall(self) -> Floats:
-        """The share of the golds that are found."""
         return _divide(self.correct, self.gold)
 
     @property
     def f1(self) -> Floats:
-        """The harmonic mean of precision and recall."""
         return _divide(2 * self.correct, self.predicted + self.gold)
 
     @property
@@ -79,7 +76,6 @@ class ClassCounts:
         return float(self.f1[is_used].mean()) if is_used.any() else 0.0
 
     def list_scores(self, labels: Iterable[str]) -> tuple[ClassScore, ...]:
-        """The scores of each class under its name."""
         columns = (part.tolist() for part in (self.precision, self.recall, self.f1))
         rows = zip(labels, *columns, self.gold.astype(int).tolist(), strict=True)
         return tuple(ClassScore(*row) for row in rows)
@@ -124,12 +120,12 @@ def count_entities(predictions: Sequence[Tags], golds: Sequence[Tags]) -> tuple[
     check_pairs(predictions, golds=golds)
     predicted, gold = ([set(find_entities(tags)) for tags in side] for side in (predictions, golds))
     types = sorted({entity.type for side in (predicted, gold) for text in side for entity in text})
-    places = {name: place for place, name in enumerate(types)}
+    indices = {name: index for index, name in enumerate(types)}
     parts = np.zeros((3, len(types), len(golds)))
     for text, (found, wanted) in enumerate(zip(predicted, gold, strict=True)):
         for part, entities in enumerate((found & wanted, found, wanted)):
             for entity in entities:
-                parts[part, places[entity.type], text] += 1
+                parts[part, indices[entity.type], text] += 1
     return types, _weigh(*parts)
 
 
@@ -140,14 +136,14 @@ def count_confusions(predictions: NDArray[Any], *, golds: NDArray[Any], labels: 
     return Confusion(tuple(labels), tuple(map(tuple, cells.reshape(size, size).tolist())))
 
 
-def mark_labels(places: Sequence[Iterable[int]], *, num_labels: int) -> NDArray[np.bool_]:
+def mark_labels(indices: Sequence[Iterable[int]], *, num_labels: int) -> NDArray[np.bool_]:
     """Build the table of 0 and 1 from the numbers of each example's labels."""
-    table = np.zeros((len(places), num_labels), dtype=np.bool_)
-    for row, own in enumerate(places):
-        for place in own:
-            if not 0 <= place < num_labels:
-                raise InputError(f"example {row}: label {place}; there are 0 to {num_labels - 1}")
-            table[row, place] = True
+    table = np.zeros((len(indices), num_labels), dtype=np.bool_)
+    for row, own in enumerate(indices):
+        for index in own:
+            if not 0 <= index < num_labels:
+                raise InputError(f"example {row}: label {index}; there are 0 to {num_labels - 1}")
+            table[row, index] = True
     return table
 
 
@@ -164,15 +160,15 @@ def find_entities(tags: Tags) -> tuple[Entity, ...]:
     """Find the entities of one text by its tags O, B-TYPE and I-TYPE; other tags are rejected."""
     entities: list[Entity] = []
     current, start = None, 0
-    for place, tag in enumerate([*tags, "O"]):
+    for index, tag in enumerate([*tags, "O"]):
         if tag != "O" and (tag[:1] not in ("B", "I") or tag[1:2] not in ("", "-")):
             raise InputError(f"tag {tag!r} is neither O nor B-… nor I-…; score such tags by the words")
         own = None if tag == "O" else tag[2:] or UNNAMED
         if tag[0] == "I" and own == current:
             continue
         if current is not None:
-            entities.append(Entity(current, start, place))
-        current, start = own, place
+            entities.append(Entity(current, start, index))
+        current, start = own, index
     return tuple(entities)
 
 
@@ -231,8 +227,8 @@ def _count(predictions: NDArray[Any], golds: NDArray[Any]) -> CountClasses:
     """Prepare the counts of label sets or of classes with any names."""
     if golds.ndim == 2:
         return count_labels(predictions, golds)
-    classes, places = np.unique(np.concatenate([predictions, golds]), return_inverse=True)
-    return count_classes(places[: len(golds)], places[len(golds) :], num_classes=len(classes))
+    classes, indices = np.unique(np.concatenate([predictions, golds]), return_inverse=True)
+    return count_classes(indices[: len(golds)], indices[len(golds) :], num_classes=len(classes))
 
 
 def _weigh(correct: Any, predicted: Any, gold: Any) -> CountClasses:

@@ -6,9 +6,8 @@ there are. It says how the score would vary with other examples, and nothing abo
 seed.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from statistics import fmean, median, stdev
 
 import numpy as np
@@ -19,14 +18,8 @@ from albert.tasks.metrics import Floats, check_finite, check_pairs
 
 NUM_RESAMPLES = 1000
 Numbers = Sequence[float] | NDArray[np.float64]
+_STREAM = 1  # of random numbers
 _BLOCK_CELLS = 1 << 22  # 32 MB of row numbers at a time
-
-
-class _Stream(IntEnum):
-    """What random numbers are drawn for."""
-
-    RESAMPLING = 1
-    HALVING = 3
 
 
 @dataclass(frozen=True)
@@ -119,26 +112,12 @@ def summarize_seeds(scores: Sequence[float]) -> SeedSummary:
     return SeedSummary(median(scores), fmean(scores), spread, min(scores), max(scores), len(scores))
 
 
-def halve(groups: Sequence[Hashable], *, seed: int) -> tuple[bool, ...]:
-    """Draw which examples are in the first half; those of one group (an article, a passage) stay together."""
-    names = list(dict.fromkeys(groups))
-    if len(names) < 2:
-        raise InputError(f"{len(names)} group of questions cannot be halved; there must be at least 2")
-    order = _build_generator(seed, _Stream.HALVING).permutation(len(names))
-    first = {names[place] for place in order[: len(names) // 2]}
-    return tuple(group in first for group in groups)
-
-
 def _iter_blocks(num_examples: int, *, seed: int, num_resamples: int) -> Iterator[NDArray[np.int64]]:
     if num_resamples < 1:
         raise InputError(f"{num_resamples} resamples; at least 1")
-    generator = _build_generator(seed, _Stream.RESAMPLING)
+    if seed < 0:
+        raise InputError(f"seed {seed} is below 0; give 0 or more")
+    generator = np.random.default_rng([seed, _STREAM])
     block = max(1, _BLOCK_CELLS // num_examples)
     for first in range(0, num_resamples, block):
         yield generator.integers(num_examples, size=(min(block, num_resamples - first), num_examples))
-
-
-def _build_generator(seed: int, stream: _Stream) -> np.random.Generator:
-    if seed < 0:
-        raise InputError(f"seed {seed} is below 0; give 0 or more")
-    return np.random.default_rng([seed, int(stream)])

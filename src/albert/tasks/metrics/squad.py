@@ -51,7 +51,7 @@ class QuestionScores:
     null_odds: Floats
 
     def keep(self, rows: Sequence[int]) -> "QuestionScores":
-        """Select the questions at these places."""
+        """Select the questions at these indices."""
         return QuestionScores(*(values[list(rows)] for values in vars(self).values()))
 
 
@@ -107,20 +107,15 @@ class ThresholdReport:
     """The no-answer threshold of SQuAD 2.0: questions with null odds above it are left unanswered.
 
     Args:
-        threshold: The threshold in use.
-        source: Where it is from.
-        best: The official script's search over these questions, which is optimistic.
         elsewhere: Chosen on one half of the articles and scored on the other; None with a single article.
-        num_chosen_on: Questions of the first half.
-        num_reported: Questions of the second half.
     """
 
-    threshold: float
-    source: str
-    best: BestThresholds
+    threshold: float  # the threshold in use
+    source: str  # where it is from
+    best: BestThresholds  # the official script's search over these questions, which is optimistic
     elsewhere: ChosenThreshold | None = None
-    num_chosen_on: int = 0
-    num_reported: int = 0
+    num_chosen_on: int = 0  # questions of the first half
+    num_reported: int = 0  # questions of the second half
 
 
 def score_questions(
@@ -133,8 +128,8 @@ def score_questions(
     """Score one answer for each question; `""` is no answer, and so is an empty list of golds."""
     check_pairs(predictions, golds=golds)
     if version == "1.1" and not all(golds):
-        place = next(number for number, texts in enumerate(golds) if not texts)
-        raise InputError(f"question {place} has no gold answer, and SQuAD 1.1 needs one; score it as 2.0")
+        index = next(number for number, texts in enumerate(golds) if not texts)
+        raise InputError(f"question {index} has no gold answer, and SQuAD 1.1 needs one; score it as 2.0")
     exact, f1 = [], []
     for prediction, texts in zip(predictions, golds, strict=True):
         predicted, wanted = normalize_answer(prediction), [normalize_answer(text) for text in texts]
@@ -208,13 +203,13 @@ def find_best_thresholds(questions: QuestionScores) -> BestThresholds:
     for values in (questions.exact, questions.f1):
         score = best_score = float((~questions.is_answerable).sum())
         best_threshold = 0.0
-        for place in order.tolist():
-            if questions.is_answerable[place]:
-                score += float(values[place])
-            elif questions.is_answered[place]:
+        for index in order.tolist():
+            if questions.is_answerable[index]:
+                score += float(values[index])
+            elif questions.is_answered[index]:
                 score -= 1
             if score > best_score:
-                best_score, best_threshold = score, float(questions.null_odds[place])
+                best_score, best_threshold = score, float(questions.null_odds[index])
         found += [100.0 * best_score / len(order), best_threshold]
     return BestThresholds(*found)
 

@@ -1,1 +1,0 @@
-"""What can go wrong when a model is fine-tuned."""

@@ -1,0 +1,686 @@
+"""Question answering: windows and gold positions, losses, search, aggregation and scores."""
+
+import re
+from array import array
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from albert.errors import InputError
+from albert.model.albert_model import AlbertModel, build_model
+from albert.model.config import ModelConfig
+from albert.model.heads import SpanBeam
+from albert.model.tokens import Tokens
+from albert.pretrained.folder import load_vocabulary
+from albert.tasks.catalogue import PUBLISHED_TASKS
+from albert.tasks.models import predict_items
+from albert.tasks.question_answering import (
+    NO_SPAN,
+    NUM_BEST,
+    Answer,
+    ContextTokens,
+    EncodedQuestion,
+    FoundSpan,
+    QuestionAnsweringTask,
+    QuestionWindow,
+    SpanAnswer,
+    SpanExample,
+    SpanLabels,
+    iter_encoded_questions,
+    list_beam,
+    mark_allowed,
+    merge_answers,
+    search_spans,
+)
+from albert.tasks.sequences import Frame, build_windows
+from tests.conftest import WORDS
+
+from .learning import finetune, load_for
+from .questions import QUESTION, build_qa, write_questions
+
+BOTH = pytest.mark.parametrize("has_impossible", [False, True], ids=["1.1", "2.0"])
+CONTEXT = "The ship left the harbour in 1990. " * 30
+
+
+def list_windows(encoded: EncodedQuestion) -> list[QuestionWindow]:
+    return [QuestionWindow(encoded, window) for window in encoded.windows]
+
+
+def encode(tokenizer, context: str, *answers: tuple[str, int], question: str = "Who?", **options):
+    example = SpanExample("x", question, context, tuple(Answer(*answer) for answer in answers))
+    options = {"max_length": 384, "stride": 128, "max_question": 64, **options}
+    (encoded,) = iter_encoded_questions([example], tokenizer=tokenizer, **options)
+    return encoded
+
+
+def read_gold(encoded: EncodedQuestion) -> list[str]:
+    """The gold answer as read from each window that has it."""
+    spans = [window.find_characters(*window.answer) for window in list_windows(encoded) if window.answer]
+    return [encoded.example.context[start:end] for start, end in spans]
+
+
+@pytest.fixture(scope="session")
+def published_or_none(request):
+    try:
+        return request.getfixturevalue("published")
+    except pytest.skip.Exception:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("context", "answer"),
+    [
+        ("the ship left", "the ship left"),
+        ("The café – the naïve one – was closed.", "naïve"),
+        ("The cafe\u0301 was closed.", "cafe\u0301"),  # a combining accent, which is dropped
+        ("Ａ ﬁne ½ of №5 was left", "½"),  # characters that become several
+        ("Ａ ﬁne ½ of №5 was left", "ﬁne"),
+        ("the\tship\t\tleft  the\u00a0\u00a0harbour", "ship\t\tleft  the\u00a0\u00a0harbour"),
+        ("the\u00a0ship left", "ship"),
+        ("  \n the ship", "the"),
+        ("the ship \n ", "ship"),
+        ("``Well,'' said the captain", "``Well,''"),
+        ('"Well," he said', "Well,"),
+        ("in 1990, and in 1985, it rose", "1985"),
+        ("İstanbul and ΣΊΣΥΦΟΣ", "ΣΊΣΥΦΟΣ"),
+        ("a 文字 b", "文字"),
+        ("🚢 the ship", "🚢"),
+    ],
+)
+def test_answers_are_read_back_as_they_are_written(tokenizer, published_or_none, context, answer):
+    for vocabulary in filter(None, (tokenizer, published_or_none)):
+        assert read_gold(encode(vocabulary, context, (answer, context.index(answer)))) == [answer]
+
+
+def test_gold_is_the_first_answer_that_is_at_its_start(tokenizer, wordpiece):
+    context = "the dog and the dog and the dog"
+    (window,) = list_windows(encode(tokenizer, context, ("dog", 16)))
+    assert window.find_characters(*window.answer) == (16, 19)
+    # Of the last two, which are in the context, no token stands for any character.
+    for answer in (("dog", 0), ("captain", 500), ("", 2), ("the", -3), (" ", 3), ("\ud800", 8)):
+        encoded = encode(tokenizer, "the ship\ud800 left", answer)
+        assert encoded.gold is None
+        assert [window.answer for window in list_windows(encoded)] == [None]
+    assert read_gold(encode(tokenizer, "the ship left", ("dog", 0), ("ship", 4))) == ["ship"]
+    for answer in (("hi", 10), (" ship", 8)):  # inside a token, and with a space
+        assert read_gold(encode(wordpiece, "left the ship in 1990", answer)) == ["ship"]
+
+
+def test_long_questions_are_truncated_and_counted(tokenizer):
+    question = "Nobody knew why " + "the ship " * 100
+    tokens = tokenizer.encode_ids([question])[0]
+    encoded = encode(tokenizer, "", question=question)
+    (window,) = list_windows(encoded)
+    assert window.context_start == window.context_end == 66
+    assert window.sequence.ids == (tokenizer.cls_id, *tokens[:64], tokenizer.sep_id, tokenizer.sep_id)
+    assert encoded.num_truncated == len(tokens) - 64
+    assert encode(tokenizer, "the ship").num_truncated == 0
+    with pytest.raises(InputError, match=r"60.* 68\b.*max_question"):
+        encode(tokenizer, "the ship", max_length=60)
+
+
+def test_a_truncated_question_is_counted_once(tiny_folder):
+    context = "he found the dog . " * 20
+    examples = [SpanExample("long", QUESTION * 9, context), SpanExample("short", QUESTION, context)]
+    windows = build_qa().encode(examples, load_vocabulary(tiny_folder))
+    assert sum(window.question.example.id == "long" for window in windows) > 2
+    assert [window.question.example.id for window in windows if window.is_truncated] == ["long"]
+
+
+def test_windows_are_the_question_and_a_part_of_the_context(tokenizer):
+    encoded = encode(tokenizer, CONTEXT, question="The dog?", max_length=60, stride=16, max_question=8)
+    question, tokens = tokenizer.encode_ids(["The dog?", CONTEXT])
+    for window in list_windows(encoded):
+        part = tokens[window.window.first : window.window.end]
+        head = (tokenizer.cls_id, *question, tokenizer.sep_id)
+        assert window.sequence.ids == (*head, *part, tokenizer.sep_id)
+        assert window.sequence.num_first == len(head)
+        assert window.num_tokens == len(window.sequence.ids) <= 60
+        assert window.context_start <= window.own_start <= window.own_end <= window.context_end
+    assert sum(window.own_end - window.own_start for window in list_windows(encoded)) == len(tokens)
+
+
+def test_an_answer_is_gold_only_in_windows_that_hold_all_of_it(tokenizer):
+    num_held = Counter()
+    for match in re.finditer("harbour in 1990. The ship", CONTEXT):
+        answer = (match[0], match.start())
+        encoded = encode(tokenizer, CONTEXT, answer, max_length=60, stride=16, max_question=8)
+        for window in list_windows(encoded):
+            start, end = window.find_characters(window.context_start, window.context_end - 1)
+            holds = start <= match.start() and match.end() <= end
+            num_held[holds] += 1
+            assert (window.answer is not None) == holds
+        assert set(read_gold(encoded)) == {match[0]}
+    assert min(num_held[True], num_held[False]) > 29
+
+
+def test_a_token_without_characters_ends_no_answer():
+    tokens = ContextTokens((7, 8), array("i", [0, 2]), array("i", [1, 2]))
+    assert tokens.locate(Answer("a  ", 0)) == (0, 0)
+
+
+contexts = st.text(
+    st.characters(exclude_categories=["Cs"]) | st.sampled_from("  \t\n\u00a0éﬁ½`'´\u0301 thesip1,.🚢文"),
+    min_size=1,
+    max_size=60,
+)
+
+
+@settings(deadline=None)
+@given(contexts, st.data())
+def test_located_tokens_are_exactly_those_that_overlap_the_characters(tokenizer, context, data):
+    start = data.draw(st.integers(0, len(context) - 1))
+    end = data.draw(st.integers(start + 1, len(context)))
+    encoding = tokenizer.encode(context)
+    tokens = ContextTokens.of(encoding, frame=Frame.of(tokenizer))
+    found = tokens.locate(Answer(context[start:end], start))
+    overlapping = [i for i, (a, b) in enumerate(encoding.spans) if a < end and b > start and a < b]
+    if found is None:
+        assert not overlapping
+        return
+    first, last = found
+    assert all(first <= index <= last for index in overlapping)
+    for a, b in (encoding.spans[first], encoding.spans[last]):
+        assert a < end
+        assert b > start
+
+
+# The others begin or end inside a token: numbers without % or $, Japan of Japanese, `e Red Army`.
+EXPECTED = {
+    ("squad-1.1", "train"): {
+        "questions": 3838, "first exact": 3835, "answers": 3838, "in a window": 3838, "exact": 3835,
+        "begins inside": 2, "ends inside": 1, "windows of 384": 3886, "windows of 512": 3841,
+    },
+    ("squad-1.1", "dev"): {
+        "questions": 781, "first exact": 781, "answers": 2340, "in a window": 2340, "exact": 2335,
+        "begins inside": 1, "ends inside": 4, "windows of 384": 793, "windows of 512": 781,
+    },
+    ("squad-2.0", "train"): {
+        "questions": 4481, "impossible": 2352, "first exact": 2124, "answers": 7712, "in a window": 7712,
+        "exact": 7694, "begins inside": 1, "ends inside": 17, "windows of 384": 4778, "windows of 512": 4629,
+    },
+    ("squad-2.0", "dev"): {
+        "questions": 1597, "impossible": 816, "first exact": 781, "answers": 2340, "in a window": 2340,
+        "exact": 2335, "begins inside": 1, "ends inside": 4, "windows of 384": 1620, "windows of 512": 1597,
+    },
+}  # fmt: skip
+
+
+def count_question(encoded: EncodedQuestion) -> Counter[str]:
+    """Count one question, and each of its answers in turn as the gold one, read from all windows with it."""
+    counts = Counter({"questions": 1, "impossible": int(encoded.example.is_impossible)})
+    for max_length in (384, 512):
+        size = max_length - len(encoded.head) - 1
+        counts[f"windows of {max_length}"] = len(
+            build_windows(len(encoded.context.ids), size=size, stride=128)
+        )
+    for answer in encoded.example.answers:
+        gold = encoded.context.locate(answer)
+        assert gold is not None
+        read = set(read_gold(replace(encoded, gold=gold)))
+        counts += Counter({"answers": 1, "in a window": len(read), "exact": int(read == {answer.text})})
+        start, end = answer.start, answer.start + len(answer.text)
+        first, last = encoded.context.starts[gold[0]], encoded.context.ends[gold[1]]
+        assert ((first, last) == (start, end)) == (read == {answer.text})
+        counts["begins inside"] += first < start
+        counts["ends inside"] += last > end
+        counts["too short"] += first > start or last < end
+    return counts
+
+
+@pytest.mark.parametrize(("name", "split"), EXPECTED)
+def test_answers_of_real_squad_are_exact_unless_they_split_a_token(real_squad, published, name, split):
+    found = PUBLISHED_TASKS[name].read_split(real_squad, split)
+    assert found.problems == ()
+    max_length = PUBLISHED_TASKS[name].config.max_length
+    encoded = iter_encoded_questions(
+        found.examples, tokenizer=published, max_length=max_length, stride=128, max_question=64
+    )
+    counts = Counter()
+    for example, each in zip(found.examples, encoded, strict=True):
+        assert each.example is example
+        assert len(each.head) == 2 + len(published.encode_ids([example.question])[0])
+        counts.update(count_question(each))
+        counts["first exact"] += bool(example.answers) and set(read_gold(each)) == {example.answers[0].text}
+    assert +counts == EXPECTED[name, split]
+
+
+def test_small_windows_of_real_squad_lose_nothing(real_squad, published):
+    examples = PUBLISHED_TASKS["squad-2.0"].read_split(real_squad, "dev").examples
+    num_windows = 0
+    for encoded in iter_encoded_questions(
+        examples, tokenizer=published, max_length=96, stride=16, max_question=24
+    ):
+        windows = list_windows(encoded)
+        num_windows += len(windows)
+        assert sum(window.own_end - window.own_start for window in windows) == len(encoded.context.ids)
+        if encoded.gold is not None and encoded.gold[1] - encoded.gold[0] < 40:
+            assert set(read_gold(encoded)) == {encoded.example.answers[0].text}
+    assert num_windows > 10_000
+
+
+@BOTH
+def test_answers_in_windows_are_learned(tiny_folder, tmp_path, has_impossible):
+    """A context of 50 tokens in five windows of 18, most of them without the answer."""
+    share = 0.3 * has_impossible
+    outcome, job = finetune(
+        tiny_folder,
+        tmp_path,
+        build_qa(has_impossible=has_impossible, max_length=24),
+        train=write_questions(200, seed=1, impossible_share=share, num_others=9),
+        dev=write_questions(50, seed=2, impossible_share=share, num_others=9),
+        num_steps=160,
+    )
+    assert len(job.dev) > 4 * len(job.dev_examples)
+    scores = outcome.progress.figures
+    assert scores["score"] == scores["f1"] >= scores["exact"] > 90, scores
+    if has_impossible:
+        assert scores["best_f1"] == pytest.approx(scores["f1"])
+        assert min(scores["has_answer_exact"], scores["no_answer_exact"]) > 80
+
+
+def read_span(window: QuestionWindow, first: int, last: int, score: float) -> FoundSpan:
+    start, end = window.find_characters(first, last)
+    return FoundSpan(window.question.example.context[start:end], start, end, score)
+
+
+def answer_gold(windows: list[QuestionWindow]) -> list[SpanAnswer]:
+    """The gold answers of each window; for impossible questions, a wrong span with high null odds."""
+    answers = []
+    for window in windows:
+        if window.question.gold:
+            spans = (read_span(window, *window.answer, 1.0),) if window.answer else ()
+            answers.append(SpanAnswer(spans, -1.0))
+        else:
+            start = window.context_start
+            answers.append(SpanAnswer((read_span(window, start, start, 1.0),), 1.0))
+    return answers
+
+
+def assert_gold_scores_100(task: QuestionAnsweringTask, examples: Any, tokenizer: Any) -> None:
+    windows = task.encode(examples, tokenizer)
+    assert all(map(task.has_label, windows))
+    scores = task.score(task.aggregate(windows, answer_gold(windows)), examples)
+    assert {value for name, value in scores.items() if name != "threshold"} == {100.0}
+
+
+@BOTH
+def test_gold_answers_score_100(tiny_folder, has_impossible):
+    examples = write_questions(50, seed=1, impossible_share=0.4 * has_impossible, num_others=9)
+    task = build_qa(has_impossible=has_impossible, max_length=24)
+    assert_gold_scores_100(task, examples, load_vocabulary(tiny_folder))
+
+
+@pytest.mark.parametrize("name", ["squad-1.1", "squad-2.0"])
+def test_gold_answers_of_real_squad_score_100(real_squad, published, name):
+    definition = PUBLISHED_TASKS[name]
+    examples = definition.read_split(real_squad, "dev").examples
+    assert_gold_scores_100(QuestionAnsweringTask(definition.config), examples, published)
+
+
+@BOTH
+def test_predictions_do_not_depend_on_the_batch(tiny_folder, has_impossible):
+    """Short and long contexts, one of them empty, together and one at a time."""
+    task = build_qa(has_impossible=has_impossible, max_length=24)
+    examples = [
+        *write_questions(5, seed=1),
+        SpanExample("empty", QUESTION, ""),
+        SpanExample("a word", QUESTION, "dog"),
+        *write_questions(5, seed=1, num_others=9),
+    ]
+    windows = task.encode(examples, load_vocabulary(tiny_folder))
+    model = load_for(task, tiny_folder)
+    alone, together = (predict_items(model, task, windows, max_tokens=size) for size in (1, 100_000))
+    assert len(alone) == len(together) == len(examples)
+    for one, other, example in zip(alone, together, examples, strict=True):
+        assert [span.text for span in one.spans] == [span.text for span in other.spans]
+        assert [span.score for span in one.spans] == pytest.approx(
+            [span.score for span in other.spans], abs=1e-4
+        )
+        assert one.null_odds == pytest.approx(other.null_odds, abs=1e-4)
+        assert all(example.context[span.start : span.end] == span.text for span in one.spans)
+    assert together[5].spans == ()
+    assert task.describe(together[5], examples[5])["answer"] == ""
+    if not has_impossible:
+        assert [span.text for span in together[6].spans] == ["dog"]
+
+
+@BOTH
+def test_no_two_windows_propose_the_same_span(tiny_folder, has_impossible):
+    task = build_qa(has_impossible=has_impossible, max_length=24, max_answer=4)
+    windows = task.encode(write_questions(5, seed=1, num_others=12), load_vocabulary(tiny_folder))
+    outputs = task.predict(load_for(task, tiny_folder), task.build_batch(windows), windows)
+    seen = set()
+    for window, output in zip(windows, outputs, strict=True):
+        assert len(output.spans) <= NUM_BEST
+        assert list(output.spans) == sorted(output.spans, key=lambda span: -span.score)
+        own = window.find_characters(window.own_start, window.own_end - 1)
+        for span in output.spans:
+            assert own[0] <= span.start < own[1]
+            assert len(span.text.split()) <= 4
+            seen.add((window.question.example.id, span.start, span.end))
+    assert len(seen) == sum(len(output.spans) for output in outputs) > 0
+
+
+@BOTH
+def test_bf16_predictions_have_float32_scores(tiny_folder, has_impossible):
+    task = build_qa(has_impossible=has_impossible)
+    windows = task.encode(write_questions(5, seed=1), load_vocabulary(tiny_folder))
+    batch, model = task.build_batch(windows), load_for(task, tiny_folder)
+    with torch.inference_mode():
+        full = task.predict(model, batch, windows)
+        with torch.autocast("cpu", torch.bfloat16):
+            rounded = task.predict(model, batch, windows)
+    best = torch.tensor([[output.best.score for output in found] for found in (full, rounded)])
+    assert (best[0] - best[1]).abs().max() < 0.2
+    assert (best[1] != best[1].bfloat16()).any()
+
+
+def test_only_known_answers_are_labels(tiny_folder):
+    tokenizer = load_vocabulary(tiny_folder)
+
+    def list_flags(has_impossible: bool, **labels: Any) -> list[bool]:
+        task = build_qa(has_impossible=has_impossible, max_length=24)
+        example = SpanExample("x", QUESTION, "he found the dog . " * 4, **labels)
+        return [task.has_label(window) for window in task.encode([example], tokenizer)]
+
+    for has_impossible in (False, True):
+        assert list_flags(has_impossible) == [False, False]
+        # One window has the answer; the other is trained to have none.
+        assert list_flags(has_impossible, answers=(Answer("dog", 13),)) == [True, True]
+        assert list_flags(has_impossible, answers=(Answer("dog", 14),)) == [False, False]
+        assert list_flags(has_impossible, is_impossible=True) == [has_impossible] * 2
+
+
+def build_small(task: QuestionAnsweringTask) -> AlbertModel:
+    config = ModelConfig(
+        vocab_size=len(WORDS), embedding_size=8, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=40, initializer_range=0.5,
+    )  # fmt: skip
+    return build_model(config, heads=task.heads, seed=3)
+
+
+def log_likelihood(logits_BL: Tensor, positions_B: Tensor) -> Tensor:
+    return (F.one_hot(positions_B, logits_BL.shape[1]) * logits_BL.log_softmax(-1)).sum(-1).mean()
+
+
+def compute_published(
+    model: AlbertModel, task: QuestionAnsweringTask, windows: list[QuestionWindow]
+) -> float:
+    """The loss as in the published code, on padded states; the mean over windows."""
+    tokens = task.build_batch(windows).build_tokens()
+    last_BLD = pad_sequence(list(model(tokens).last_TD.split(tokens.lengths)), batch_first=True)
+    starts_B, ends_B = torch.tensor([window.answer or (0, 0) for window in windows]).unbind(1)
+    head: Any = model.head(next(iter(task.heads)))
+    if not task.config.has_impossible:
+        is_padding = torch.arange(last_BLD.shape[1]) >= torch.tensor(tokens.lengths).unsqueeze(1)
+        logits = head.linear(last_BLD).masked_fill(is_padding.unsqueeze(2), -1e30)
+        return -(log_likelihood(logits[..., 0], starts_B) + log_likelihood(logits[..., 1], ends_B)).item() / 2
+    mask_BL = torch.ones(last_BLD.shape[:2])  # `p_mask`: neither the context nor [CLS]
+    for row, window in zip(mask_BL, windows, strict=True):
+        row[window.context_start : window.context_end] = 0
+        row[0] = 0
+    start_BL = head.start(last_BLD).squeeze(-1) * (1 - mask_BL) - 1e30 * mask_BL
+    chosen_BLD = last_BLD[torch.arange(len(windows)), starts_B].unsqueeze(1).expand_as(last_BLD)
+    both_BLD = torch.tanh(head.end_dense(torch.cat([last_BLD, chosen_BLD], -1)))
+    end_BL = head.end(head.end_norm(both_BLD)).squeeze(-1) * (1 - mask_BL) - 1e30 * mask_BL
+    likely_BD = torch.einsum("bld,bl->bd", last_BLD, start_BL.softmax(-1))
+    summary_BD = torch.tanh(head.answer_dense(torch.cat([likely_BD, last_BLD[:, 0]], -1)))
+    logits_B = head.answer(summary_BD).squeeze(-1)
+    missing_B = torch.tensor([float(window.answer is None) for window in windows])
+    span = -(log_likelihood(start_BL, starts_B) + log_likelihood(end_BL, ends_B)) / 2
+    return (span + F.binary_cross_entropy_with_logits(logits_B, missing_B) / 2).item()
+
+
+@BOTH
+def test_the_loss_is_the_published_one(tiny_folder, has_impossible):
+    task = build_qa(has_impossible=has_impossible, max_length=24)
+    share = 0.5 * has_impossible
+    examples = [
+        *write_questions(4, seed=1),
+        *write_questions(4, seed=2, num_others=5, impossible_share=share),
+    ]
+    windows = task.encode(examples, load_vocabulary(tiny_folder))
+    model, batch = build_small(task), task.build_batch(windows)
+    losses, counts = task.compute_losses(model, batch), task.count_labels(batch)
+    assert tuple(losses) == tuple(counts) == task.objectives
+    ours = sum(total.item() / counts[name] for name, (total, _) in losses.items())
+    assert ours == pytest.approx(compute_published(model, task, windows), rel=1e-5)
+
+
+@BOTH
+def test_a_batch_without_answers_has_gradients_for_all_weights(tiny_folder, has_impossible):
+    task = build_qa(has_impossible=has_impossible)
+    model = build_small(task).train()
+    example = SpanExample("x", QUESTION, "", is_impossible=True)
+    batch = task.build_batch(task.encode([example], load_vocabulary(tiny_folder)))
+    total = torch.stack([total for total, _ in task.compute_losses(model, batch).values()]).sum()
+    assert total.isfinite()
+    total.backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+def test_correct_windows_have_both_ends_right(tiny_folder):
+    """The model's own best ends as labels; then one end is moved, in one and in two windows."""
+    task = build_qa()
+    batch = task.build_batch(task.encode(write_questions(6, seed=1), load_vocabulary(tiny_folder)))
+    model, tokens = build_small(task), batch.build_tokens()
+    ends = model.head("span")(model(tokens).last_TD)
+    rows = [[part.argmax().item() for part in logits.split(tokens.lengths)] for logits in ends]
+    answers_B2 = np.array(rows).T.copy()
+    for num_wrong, (row, end) in enumerate([(0, 0), (0, 0), (4, 1)]):
+        answers_B2[row, end] += num_wrong > 0
+        moved = replace(batch, labels=replace(batch.labels, answers_B2=answers_B2))
+        assert int(task.compute_losses(model, moved)["span"][1]) == 6 - num_wrong
+
+
+LENGTHS = (30, 9, 5, 12)
+# The third window has no context; the last owns one of its two tokens.
+CONTEXTS = [(6, 29), (4, 8), (4, 4), (5, 7)]
+OWNS = [(6, 20), (4, 8), (4, 4), (6, 7)]
+TOKENS = Tokens.from_lists([[1] * length for length in LENGTHS])
+CONTEXTS_B2, OWNS_B2 = (np.array(ranges, dtype=np.int64) for ranges in (CONTEXTS, OWNS))
+LABELS = SpanLabels(np.zeros_like(CONTEXTS_B2), CONTEXTS_B2, OWNS_B2)
+
+
+@pytest.mark.parametrize("max_answer", [1, 4, 100])
+def test_the_search_is_exhaustive(max_answer):
+    generator = torch.Generator().manual_seed(max_answer)
+    start, end = (torch.randn(sum(LENGTHS), generator=generator) for _ in range(2))
+    found = search_spans(start, end, TOKENS, labels=LABELS, max_answer=max_answer)
+    rows = zip(start.split(LENGTHS), end.split(LENGTHS), CONTEXTS, OWNS, found, strict=True)
+    for starts, ends, (_, context_end), (own_first, own_end), spans in rows:
+        scores = {
+            (first, last): (starts[first] + ends[last]).item()
+            for first in range(own_first, own_end)
+            for last in range(first, min(context_end, first + max_answer))
+        }
+        best = sorted(scores, key=lambda span: -scores[span])[:NUM_BEST]
+        assert [(first, last) for first, last, _ in spans] == best
+        assert [score for _, _, score in spans] == pytest.approx([scores[span] for span in best])
+
+
+def test_invalid_spans_of_a_beam_are_dropped():
+    """[CLS], an end before the start, a span that is too long, one of another window, an empty slot."""
+    nothing = -torch.inf
+    beam = SpanBeam(
+        start_indices_BS=torch.tensor([[0, 8], [5, 0]]),
+        start_log_probs_BS=torch.tensor([[-0.1, -0.2], [-0.5, nothing]]),
+        end_indices_BSZ=torch.tensor([[[0, 9, 8], [7, 9, 8]], [[5, 6, 9], [5, 6, 0]]]),
+        end_log_probs_BSZ=torch.tensor(
+            [[[-0.1, -0.2, -0.3], [-0.1, -0.4, -0.3]], [[-1.0, -2.0, -0.5], [-1.0, -2.0, nothing]]]
+        ),
+        unanswerable_B=torch.zeros(2),
+    )
+    owns = np.array([[6, 9], [4, 6]])
+    first, second = list_beam(beam, labels=SpanLabels(np.zeros_like(owns), owns, owns), max_answer=3)
+    assert first == [(8, 8, pytest.approx(-0.5)), (8, 9, pytest.approx(-0.6))]
+    assert second == [(5, 5, pytest.approx(-1.5)), (5, 6, pytest.approx(-2.5))]
+
+
+def test_only_the_context_and_cls_are_allowed_as_ends():
+    for flags, (first, end) in zip(mark_allowed(TOKENS, LABELS).split(LENGTHS), CONTEXTS, strict=True):
+        assert flags.nonzero().flatten().tolist() == [0, *range(first, end)]
+
+
+def build_short_windows(tokenizer, *contexts: str) -> list[QuestionWindow]:
+    examples = [SpanExample(str(index), "who ?", context) for index, context in enumerate(contexts)]
+    task = build_qa(max_length=12, stride=2, max_question=3)
+    return task.encode(examples, tokenizer)
+
+
+def test_windows_are_aggregated_by_the_best_spans_and_the_lowest_null_odds(wordpiece):
+    context = "the ship left the ship in 1990 the ship left"
+    windows = build_short_windows(wordpiece, context, "", "the ship")
+    num_long = sum(window.question.example.id == "0" for window in windows)
+    assert num_long > 1
+    last = context.rindex("ship")
+    answers = [SpanAnswer((FoundSpan("ship", 4, 8, 1.0), FoundSpan("ship left", 4, 13, 0.5)), 3.0)]
+    answers += [SpanAnswer((), 1.0 + number) for number in range(num_long - 2)]
+    answers += [SpanAnswer((FoundSpan("ship", last, last + 4, 2.0),), -1.0)]
+    answers += [SpanAnswer((), 0.5), SpanAnswer((FoundSpan("the", 0, 3, 0.0),), 0.25)]
+    first, second, third = build_qa().aggregate(windows, answers)
+    assert [(span.text, span.score) for span in first.spans] == [("ship", 2.0), ("ship left", 0.5)]
+    assert (first.best.start, first.null_odds) == (last, -1.0)
+    assert (second.spans, second.null_odds, second.best) == ((), 0.5, NO_SPAN)
+    assert third == answers[-1]
+
+
+def test_predicted_texts_have_no_white_space_at_their_ends(tokenizer):
+    """Some vocabularies have a token for the space before a word."""
+    context = "the ✦ ship"
+    (window,) = build_short_windows(tokenizer, context)
+    task = build_qa(max_length=12, stride=2, max_question=3)
+    config = ModelConfig(
+        vocab_size=tokenizer.vocab_size, embedding_size=8, hidden_size=16, num_hidden_layers=1,
+        num_attention_heads=2, intermediate_size=32, max_position_embeddings=40,
+    )  # fmt: skip
+    model = build_model(config, heads=task.heads, seed=0)
+    (answer,) = task.aggregate([window], task.predict(model, task.build_batch([window]), [window]))
+    assert answer.spans
+    for span in answer.spans:
+        assert span.text == span.text.strip() != ""
+        assert context[span.start : span.end] == span.text
+
+
+@st.composite
+def draw_answers(draw: st.DrawFn) -> SpanAnswer:
+    texts = draw(st.lists(st.sampled_from(("dog", "man", "sea", "old ship")), unique=True))
+    scores = sorted((draw(st.integers(-40, 40)) / 8 for _ in texts), reverse=True)
+    starts = [draw(st.integers(0, 50)) for _ in texts]
+    rows = zip(texts, starts, scores, strict=True)
+    spans = (FoundSpan(text, start, start + len(text), score) for text, start, score in rows)
+    return SpanAnswer(tuple(spans), draw(st.integers(-40, 40)) / 8)
+
+
+@given(st.lists(draw_answers(), min_size=1, max_size=5))
+def test_an_ensemble_averages_scores_and_null_odds(answers):
+    merged = merge_answers(answers)
+    assert merged.null_odds == pytest.approx(sum(each.null_odds for each in answers) / len(answers))
+    assert {span.text for span in merged.spans} == {span.text for each in answers for span in each.spans}
+    assert list(merged.spans) == sorted(merged.spans, key=lambda span: -span.score)
+    for span in merged.spans:
+        scores = [
+            next((other.score for other in each.spans if other.text == span.text), each.spans[-1].score)
+            for each in answers
+            if each.spans
+        ]
+        assert span.score == pytest.approx(sum(scores) / len(scores))
+        assert any(
+            (span.start, span.end) == (other.start, other.end) for each in answers for other in each.spans
+        )
+    backwards = merge_answers(answers[::-1])
+    assert {span.text: span.score for span in backwards.spans} == pytest.approx(
+        {span.text: span.score for span in merged.spans}
+    )
+    one, two = merge_answers(answers[:1]), merge_answers([answers[0]] * 2)
+    assert one == two
+    assert set(one.spans) == set(answers[0].spans)
+
+
+def test_the_same_text_at_two_positions_counts_as_one():
+    left = SpanAnswer((FoundSpan("dog", 4, 7, 5.0), FoundSpan("man", 16, 19, 4.0)))
+    right = SpanAnswer((FoundSpan("dog", 26, 29, 6.0), FoundSpan("man", 16, 19, 4.0)))
+    assert merge_answers([left, right]).best == FoundSpan("dog", 26, 29, 5.5)
+    many = SpanAnswer(tuple(FoundSpan(str(n), n, n + 1, -n) for n in range(30)))
+    assert len(merge_answers([many, many]).spans) == NUM_BEST
+
+
+QUESTIONS = [
+    SpanExample("dog", "Who?", "", (Answer("the old dog", 0),)),
+    SpanExample("sea", "What?", "", (Answer("sea", 20), Answer("blue sea", 15))),
+    SpanExample("none", "Why?", "", is_impossible=True),
+    SpanExample("no", "How?", "", is_impossible=True),
+]
+
+
+def say(text: str, null_odds: float) -> SpanAnswer:
+    return SpanAnswer((FoundSpan(text, 0, len(text), 1.0),) if text else (), null_odds)
+
+
+ANSWERS = [say("dog", -2.0), say("sea", 0.5), say("a man", 0.0), say("a day", 3.0)]
+
+
+def test_scores_of_squad_1_1():
+    found = build_qa().score(ANSWERS[:2], QUESTIONS[:2])
+    assert found == {"exact": 50.0, "f1": pytest.approx(100 * (2 / 3 + 1) / 2), "score": found["f1"]}
+    assert build_qa().score([say("", 0.0)] * 2, QUESTIONS[:2]) == {"exact": 0.0, "f1": 0.0, "score": 0.0}
+
+
+def test_scores_of_squad_2_0_at_a_threshold():
+    found = build_qa(has_impossible=True, threshold=0.0).score(ANSWERS, QUESTIONS)
+    assert found == {
+        "exact": 25.0,  # "sea" is above the threshold, and "a man" is not
+        "f1": pytest.approx(100 * (2 / 3 + 1) / 4),
+        "has_answer_exact": 0.0,
+        "has_answer_f1": pytest.approx(100 / 3),
+        "no_answer_exact": 50.0,
+        "no_answer_f1": 50.0,
+        "best_exact": 50.0,
+        "best_f1": pytest.approx(100 * (2 / 3 + 2) / 4),
+        "threshold": 0.0,
+        "score": found["f1"],
+    }
+
+
+def test_without_a_threshold_the_best_is_used():
+    found = build_qa(has_impossible=True).score(ANSWERS, QUESTIONS)
+    assert found["threshold"] == -1.0  # only the dog is answered
+    assert found["score"] == found["f1"] == pytest.approx(found["best_f1"])
+    assert build_qa(has_impossible=True, threshold=-1.0).score(ANSWERS, QUESTIONS) == found
+
+
+def test_questions_without_gold_answers_cannot_be_scored():
+    with pytest.raises(InputError, match="'q7'.*is_impossible"):
+        build_qa(has_impossible=True).score(ANSWERS[:1], [SpanExample("q7", "Who?", "")])
+    with pytest.raises(InputError, match="'none'"):
+        build_qa().score(ANSWERS[:1], QUESTIONS[2:3])
+
+
+def test_a_described_answer_has_its_characters_and_respects_the_threshold():
+    example = SpanExample("x", "Who?", "the old man and the sea")
+    spans = (FoundSpan("old man", 4, 11, 2.0), FoundSpan("man", 8, 11, 2.0))
+    described = build_qa().describe(SpanAnswer(spans), example)
+    assert described == {
+        "id": "x", "answer": "old man", "start": 4, "end": 11, "score": 2.0,
+        "probability": pytest.approx(0.5),
+    }  # fmt: skip
+    task = build_qa(has_impossible=True, threshold=1.5)
+    assert task.describe(SpanAnswer(spans, 1.5), example) == {**described, "null_odds": 1.5}
+    assert task.describe(SpanAnswer(spans, 1.6), example) == {
+        "id": "x", "answer": "", "start": None, "end": None, "score": None, "probability": None,
+        "null_odds": 1.6,
+    }  # fmt: skip
+    no_threshold = build_qa(has_impossible=True)
+    assert no_threshold.describe(SpanAnswer(spans, 9.0), example)["answer"] == "old man"
