@@ -39,8 +39,8 @@ Vocabulary = Annotated[str, Option("--vocab", help="folder or file of a vocabula
 
 
 def key_values(example: str) -> Any:
-    """Return the argument of settings, with an example as its help."""
-    return Argument(metavar="[key=value…]", help=example)
+    """Return the argument for settings, with an example in its help."""
+    return Argument(metavar="[key=value…]", help=f"settings, as in {example}")
 
 
 @dataclass(frozen=True)

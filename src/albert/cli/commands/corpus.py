@@ -84,7 +84,7 @@ def show(
     example: Annotated[int | None, Option(help="show this pretraining example instead")] = None,
     epoch: Annotated[int | None, Option(help="of the example [default: 0]")] = None,
     seed: Annotated[int | None, Option(help="of the example [default: 0]")] = None,
-    settings: Annotated[list[str] | None, Argument(metavar="[key=value…]", help="objective=nsp …")] = None,
+    settings: Annotated[list[str] | None, Argument(metavar="[key=value…]", help="as objective=nsp")] = None,
 ) -> CommandResult:
     """Show the counts, lengths, unknown tokens and dropped text of a corpus, or one example of it."""
     from albert.data.corpus import summarize_corpus

@@ -33,13 +33,15 @@ def evaluate(
     report: Annotated[Path | None, Option(help="HTML file for the error report alone")] = None,
     select: Annotated[bool, Option("--select", help="select members on one half, score the other")] = False,
     exits: Annotated[bool, Option("--exits", help="also measure early exit: accuracy against speed")] = False,
-    num_examples: Annotated[int | None, Option("--examples", help="for pretraining [default: 2000]")] = None,
-    held_out: Annotated[bool, Option("--held-out", help="for pretraining: the last documents")] = False,
+    num_examples: Annotated[
+        int | None, Option("--examples", help="number of examples, for pretraining [default: 2000]")
+    ] = None,
+    held_out: Annotated[bool, Option("--held-out", help="for pretraining: only held-out documents")] = False,
     depth: command.Depth = None,
     device: command.Device = "auto",
     revision: command.Revision = None,
     seed: Annotated[int | None, Option(help="of halves and intervals [default: 0]")] = None,
-    settings: Annotated[list[str] | None, command.key_values("columns.text=review, max_length=128")] = None,
+    settings: Annotated[list[str] | None, command.key_values("columns.text=review or max_length=128")] = None,
 ) -> command.CommandResult:
     """Score fine-tuned or pretrained models, with 95% intervals. Several models are an ensemble."""
     is_pretraining = task.lower() == "pretraining"

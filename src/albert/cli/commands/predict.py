@@ -15,7 +15,7 @@ def predict(
     task: Annotated[str, Argument(metavar="TASK", help="what the model was fine-tuned for: sst-2, words …")],
     source: Annotated[str, Argument(metavar="INPUT", help="table, task folder, or - for standard input")],
     model: Annotated[list[str], Option("--model", "-m", help="fine-tuned folder; several are an ensemble")],
-    settings: Annotated[list[str] | None, command.key_values("as in columns.text=review")] = None,
+    settings: Annotated[list[str] | None, command.key_values("columns.text=review")] = None,
     out: Annotated[Path | None, Option(help="write the predictions to this file, not to stdout")] = None,
     force: command.Force = False,
     format: Annotated[

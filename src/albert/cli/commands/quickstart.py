@@ -9,9 +9,9 @@ from albert.cli.command import CommandResult, ProgressDisplay, key_values, repor
 
 
 def quickstart(
-    settings: Annotated[list[str] | None, key_values("as in vocab_size=4000 pretrain.batch_size=16")] = None,
+    settings: Annotated[list[str] | None, key_values("vocab_size=4000 pretrain.batch_size=16")] = None,
     data: Annotated[Path | None, Option(help="your own text [default: the King James Bible]")] = None,
-    out: Annotated[Path, Option(help="folder; the same command continues")] = Path("quickstart"),
+    out: Annotated[Path, Option(help="folder; run the command again to continue")] = Path("quickstart"),
     minutes: Annotated[float, Option(help="time of pretraining")] = 3.0,
     model: Annotated[str, Option(help="pretrained model to fine-tune")] = "nano",
     seed: Annotated[int | None, Option(help="of weights, examples and dropout [default: 0]")] = None,
