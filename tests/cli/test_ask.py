@@ -20,7 +20,9 @@ TEXTS = ["the ship left the town", "two children", "it was cold, and they went t
 @pytest.fixture
 def type_lines(monkeypatch):
     def put(*lines: str) -> None:
-        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+        monkeypatch.setattr(
+            sys, "stdin", io.TextIOWrapper(io.BytesIO("".join(f"{line}\n" for line in lines).encode()))
+        )
 
     return put
 

@@ -20,7 +20,7 @@ from albert.errors import InputError
 from albert.files import open_output
 from albert.training.settings import RecipeFolder
 
-NAMES = [command.name for command in cli.COMMANDS]
+NAMES = list(cli.COMMANDS)
 
 
 def start(*words: str, stdout: Any = subprocess.PIPE) -> "subprocess.CompletedProcess[str]":
@@ -34,11 +34,13 @@ def start(*words: str, stdout: Any = subprocess.PIPE) -> "subprocess.CompletedPr
 def register(monkeypatch) -> Callable[..., None]:
     """Add a command, `albert extra`, to the table."""
 
-    def add(function: Callable[[], CommandResult], **options: bool) -> None:
+    def add(function: Callable[[], CommandResult], *, handles_sigterm: bool = False) -> None:
         module = types.ModuleType("albert.cli.commands.extra")
         module.__dict__["extra"] = function
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(cli, "COMMANDS", (*cli.COMMANDS, cli.Command("extra", "extra:extra", **options)))
+        monkeypatch.setitem(cli.COMMANDS, "extra", "extra")
+        if handles_sigterm:
+            monkeypatch.setattr(cli, "SAVING_COMMANDS", {*cli.SAVING_COMMANDS, "extra"})
 
     return add
 
@@ -140,8 +142,7 @@ def test_a_file_that_cannot_be_used_is_named(register, run_albert, tmp_path):
 @pytest.mark.parametrize("where", ["in a command", "at standard input"])
 def test_an_interrupt_exits_with_130(where, register, run_albert, monkeypatch):
     class Terminal:
-        def read(self) -> str:
-            raise KeyboardInterrupt
+        buffer = property(lambda self: signal.raise_signal(signal.SIGINT))
 
     def extra() -> CommandResult:
         raise KeyboardInterrupt

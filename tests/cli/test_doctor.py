@@ -21,6 +21,7 @@ from albert.model.config import ModelConfig
 from albert.pretrained.folder import save_model
 from albert.tasks.finetune import finetune
 from albert.text.folder import load_tokenizer
+from albert.training import run_folder
 from albert.training.checkpoints import STATE_NAME, TENSORS_NAME, Checkpoint, CheckpointFolder
 from albert.training.run_folder import (
     LOCK_NAME,
@@ -200,6 +201,16 @@ SYMPTOMS = {
         ("stuck", "warning", "sop accuracy is at chance", "corpus show"),
         {"held_out_sop_accuracy": pytest.approx(0.51), "standard_error": pytest.approx(0.5 / 512**0.5)},
     ),
+    "learning rate too high": (
+        {"overrides": ("optimizer.learning_rate=0.05",)},
+        ("stuck", "warning", "too high for adamw", "optimizer.learning_rate=0.001"),
+        {"tokens_per_step": 8192, "highest": pytest.approx(3e-3)},
+    ),
+    "learning rate too low for LAMB": (
+        {"overrides": ("optimizer.name=lamb", "optimizer.learning_rate=1e-5")},
+        ("stuck", "warning", "too low for lamb", "optimizer.learning_rate=0.00011"),
+        {"lowest": pytest.approx(0.00176 / 16)},
+    ),
     "loss rises": (
         {"words": lambda step: 4.0 if step < 3000 else 4.0 + (step - 3000) / 500},
         ("stuck", "serious", "training loss rises", "optimizer.learning_rate=0.0005"),
@@ -287,12 +298,18 @@ def test_a_new_stage_that_changes_the_loss_is_no_problem(build):
     assert [found.title for found in findings] == [HEALTHY]
 
 
+def test_an_optimizer_without_a_usual_learning_rate_has_no_finding(build, monkeypatch):
+    monkeypatch.delitem(doctor.LEARNING_RATES, "lamb")
+    overrides = ("optimizer.name=lamb", "optimizer.learning_rate=1e-5")
+    assert [found.title for found in diagnose(build(overrides=overrides))] == [HEALTHY]
+
+
 def test_an_early_skipped_step_is_ignored(build):
     assert [found.title for found in diagnose(build(skips=(300,)))] == [HEALTHY]
 
 
 DAMAGES = {
-    "cut": (truncate_tensors, "the checksum does not fit"),
+    "cut": (truncate_tensors, "checksum"),
     "no state": (lambda checkpoint: (checkpoint / STATE_NAME).unlink(), "No such file"),
 }
 
@@ -373,7 +390,7 @@ def is_png(path: Path) -> bool:
     return path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_command_prints_a_table_or_the_same_as_data(build, run_albert):
+def test_the_command_prints_text_or_the_same_as_data(build, run_albert):
     folder = build(words=plateau, skips=(3900,))
     done = run_albert("doctor", folder, "--json")
     assert (done.code, done.err) == (0, "")
@@ -575,7 +592,7 @@ def find_part(title: str) -> Finding:
 
 
 def test_too_few_and_too_many_threads_are_seen_on_the_machine(monkeypatch):
-    monkeypatch.setattr(doctor, "count_cores", lambda: 8)
+    monkeypatch.setattr(run_folder, "count_cores", lambda: 8)
     monkeypatch.setattr(doctor, "read_quota", lambda: None)
     for threads, variable, is_off in (
         (8, None, False),
@@ -598,7 +615,7 @@ def test_the_quota_of_a_container_counts(tmp_path, monkeypatch):
     assert doctor.read_quota(path) == 1.5
     path.write_text("max 100000\n")
     assert doctor.read_quota(path) is None
-    monkeypatch.setattr(doctor, "count_cores", lambda: 8)
+    monkeypatch.setattr(run_folder, "count_cores", lambda: 8)
     monkeypatch.setattr(doctor, "read_quota", lambda: 2.0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
     assert "OMP_NUM_THREADS=2" in find_part("threads").hint
@@ -607,7 +624,7 @@ def test_the_quota_of_a_container_counts(tmp_path, monkeypatch):
 def test_short_memory_is_seen(tmp_path, monkeypatch):
     path = tmp_path / "meminfo"
     lines = "MemTotal: 16000000 kB\nMemAvailable: {} kB\nSwapTotal: 8000000 kB\nSwapFree: {} kB\n"
-    monkeypatch.setattr(doctor, "MEMORY_PATH", path)
+    monkeypatch.setattr(run_folder, "MEMORY_PATH", path)
     amounts = (9_000_000, 8_000_000, "fine"), (900_000, 8_000_000, "warning"), (3_000_000, 0, "warning")
     for free, swap_free, severity in amounts:
         path.write_text(lines.format(free, swap_free))

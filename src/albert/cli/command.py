@@ -3,7 +3,7 @@
 import io
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,16 +38,20 @@ Texts = Annotated[list[str], Argument(metavar="TEXT…", help="texts, or - to re
 Vocabulary = Annotated[str, Option("--vocab", help="folder or file of a vocabulary, or a model")]
 
 
+def key_values(example: str) -> Any:
+    """Return the argument for settings, with an example in its help."""
+    return Argument(metavar="[key=value…]", help=f"settings, as in {example}")
+
+
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command returns: `data` for --json, and `render`, which prints the same for a person.
+    """What a command returns: `data` for --json, and the same as text or as a function that prints it.
 
-    `exit_code` is not 0 if the work was stopped before its end. Of several processes that share a job, all
-    but one have a silent result.
+    Of several processes that share a job, all but one have a silent result.
     """
 
     data: Any
-    render: "Callable[[Console], None]"
+    output: "str | Callable[[Console], None]"
     exit_code: int = 0
     is_silent: bool = False
 
@@ -68,7 +72,11 @@ def print_result(result: CommandResult, *, as_json: bool) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not have every character
     # A pipe has no width: wide enough that no table is folded. Names of files and labels may hold brackets.
     width = None if sys.stdout.isatty() else 140
-    result.render(Console(width=width, markup=False, highlight=False, emoji=False))
+    console = Console(width=width, markup=False, highlight=False, emoji=False)
+    if not isinstance(result.output, str):
+        result.output(console)
+    elif result.output:
+        console.print(result.output, soft_wrap=True)
 
 
 def print_table(console: "Console", columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -85,18 +93,14 @@ def print_table(console: "Console", columns: Sequence[str], rows: Iterable[Seque
 
 
 def report_run(
-    result: "PretrainResult | FinetuneResult",
-    *,
-    num_steps: int,
-    data: Mapping[str, Any],
-    rows: dict[str, str],
+    result: "PretrainResult | FinetuneResult", *, num_steps: int, data: dict[str, Any], rows: dict[str, str]
 ) -> CommandResult:
     """Build the result of a training run: `data` and `rows` are added to what all runs have."""
-    progress, is_finished = result.outcome.progress, result.outcome.is_finished
+    progress = result.outcome.progress
     values = {
         "run": str(result.run_dir),
         "model": None if result.model_dir is None else str(result.model_dir),
-        "is_finished": is_finished,
+        "is_finished": result.outcome.is_finished,
         "step": progress.step,
         "num_steps": num_steps,
         "seconds": round(progress.seconds, 1),
@@ -111,16 +115,13 @@ def report_run(
         **rows,
     }
     code = 0
-    if not is_finished:
+    if not result.outcome.is_finished:
         signal = f"{result.outcome.signal} at step {progress.step}"
         code = report_stop(signal, "resume it with --resume", is_silent=not result.is_main)
 
-    def render(console: "Console") -> None:
-        width = max(map(len, shown))
-        for name, value in shown.items():
-            console.print(f"{name:{width}}  {value}", soft_wrap=True)
-
-    return CommandResult(values, render, code, not result.is_main)
+    width = max(map(len, shown))
+    text = "\n".join(f"{name:{width}}  {value}" for name, value in shown.items())
+    return CommandResult(values, text, code, not result.is_main)
 
 
 def report_stop(signal: str, hint: str, *, is_silent: bool = False) -> int:
@@ -144,14 +145,11 @@ class ProgressDisplay:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-            self._bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                TextColumn("{task.fields[message]}", markup=False),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
+            stage, message = (
+                TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[message]}")
             )
+            columns = (stage, BarColumn(), message, TimeElapsedColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True))
             self._bar.start()
         return self
 
@@ -160,14 +158,12 @@ class ProgressDisplay:
             self._bar.stop()
 
     def say(self, text: str) -> None:
-        """Print a line above the bar."""
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
             print(text, file=sys.stderr, flush=True)
 
     def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
-        """Show the progress of a stage; `fraction` is 1 at its end, and None if it is not known."""
         is_new, self._stage = stage != self._stage, stage
         if self._bar is not None:
             if is_new:
@@ -200,12 +196,9 @@ def read_texts(words: list[str]) -> list[str]:
     if words != ["-"]:
         return list(words)
     try:
-        # A test or another program may have replaced it by text.
-        content = sys.stdin.buffer.read().decode() if hasattr(sys.stdin, "buffer") else sys.stdin.read()
+        content = sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"standard input is not UTF-8 text (byte {error.start}); convert it first"
-        ) from error
+        raise InputError(f"standard input is not UTF-8 text (byte {error.start}); convert it") from error
     # Only line feeds end a line: the other line ends of Unicode occur inside texts.
     lines = content.removeprefix("\ufeff").rstrip().split("\n")
     if lines == [""]:

@@ -12,6 +12,7 @@ import shutil
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -24,21 +25,8 @@ from albert.files import is_held, read_json
 from albert.pretrained.huggingface import CONFIG_NAME
 from albert.report.content import Chart, Level, Series
 from albert.tasks.finetune_settings import FinetuneSettings
-from albert.training.run_folder import (
-    BEST_DIR,
-    CHECKPOINTS_DIR,
-    LOCK_NAME,
-    MEMORY_PATH,
-    MODEL_DIR,
-    RUN_NAME,
-    PretrainMetadata,
-    RunMetadata,
-    count_cores,
-    has_run,
-    iter_records,
-    read_amounts,
-    read_pretrain_run,
-)
+from albert.training import run_folder
+from albert.training.run_folder import BEST_DIR, MODEL_DIR, RUN_NAME, PretrainMetadata, RunMetadata
 from albert.training.settings import LoopSettings, PretrainSettings
 
 if TYPE_CHECKING:  # imports torch
@@ -51,6 +39,13 @@ Severity = Literal["serious", "warning", "note", "fine"]
 KINDS, SEVERITIES = get_args(Kind), get_args(Severity)
 MIN_RECORDS = 8  # needed to estimate a trend
 PLATEAU = 0.97  # times the unigram loss; a model above it has learned token frequencies only
+# Lowest, best and highest peak learning rate at a number of tokens per step. They scale with the square root
+# of that number, up to the last factor. LAMB: section 4.1 of the paper. The others: measured on small models.
+LEARNING_RATES = {
+    "lamb": (0.00176, 0.00176, 0.00176, 4096 * 512, math.inf),
+    "adamw": (1e-4, 1e-3, 3e-3, 8192, 2.0),
+    "muon": (5e-4, 4e-3, 7e-3, 2048, 1.0),
+}
 
 
 @dataclass(frozen=True)
@@ -74,35 +69,29 @@ class Curve:
     def __len__(self) -> int:
         return len(self.steps)
 
-    def between(self, first: float, last: float) -> "Curve":
-        """Keep the values after step `first` and up to step `last`."""
-        chosen = (self.steps > first) & (self.steps <= last)
-        return Curve(self.steps[chosen], self.values[chosen])
+    def between(self, first: float, last: float) -> NDArray[np.float64]:
+        """Return the values after step `first` and up to step `last`."""
+        return self.values[(self.steps > first) & (self.steps <= last)]
 
 
 def read_curve(records: Iterable[Record], key: str) -> Curve:
     """Collect a metric; records without a finite value are skipped."""
-    found = [
-        (record["step"], record[key])
-        for record in records
-        if isinstance(record.get(key), int | float) and math.isfinite(record[key])
-    ]
+    found = [(record["step"], record[key]) for record in records if record.get(key) is not None]
     table = np.array(found, dtype=np.float64).reshape(-1, 2)
+    table = table[np.isfinite(table[:, 1])]
     return Curve(table[:, 0], table[:, 1])
 
 
 @dataclass(frozen=True)
 class Trend:
-    """A line through a metric: its mean, its relative change, and two standard errors of that change."""
+    """A line through a metric: its mean, two standard errors of its relative change, and its direction.
+
+    The direction is 1 if it rises by more than the noise and 2%, -1 if it falls by more than that and 1%.
+    """
 
     mean: float
-    change: float
     noise: float
-
-    @property
-    def direction(self) -> int:
-        """1 if it rises by more than the noise and 2%, -1 if it falls by more than the noise and 1%."""
-        return int(self.change > max(0.02, self.noise)) - int(-self.change > max(0.01, self.noise))
+    direction: int
 
 
 @dataclass(frozen=True)
@@ -142,43 +131,37 @@ class Run:
         """The record of the last start: threads, cores, processes."""
         return (self.list_records("start") or [{}])[-1]
 
-    @property
-    def recent(self) -> list[Record]:
-        """The last quarter of the training records, without the first of each start: it has start-up time."""
-        found: list[Record] = []
-        is_first = True
-        for record in self.records:
-            is_first = is_first or record.get("kind") == "start"
-            if record.get("kind") == "train":
-                found += [] if is_first else [record]
-                is_first = False
-        return _take_last_quarter(found)
-
     def list_records(self, kind: str) -> list[Record]:
         """Return the records of one kind: train, evaluate, skip, save, start or end."""
-        return [record for record in self.records if record.get("kind") == kind]
+        return [record for record in self.records if record["kind"] == kind]
 
-    def train_curve(self, key: str) -> Curve:
-        return read_curve(self.list_records("train"), key)
+    def list_recent(self, *, after: int = 0) -> list[Record]:
+        """Return the last quarter of the training records after a step, without the first of each start."""
+        found = [
+            record
+            for previous, record in pairwise(self.records)
+            if record["kind"] == "train" and previous["kind"] != "start" and record["step"] > after
+        ]
+        return found[-max(MIN_RECORDS, len(found) // 4) :]
 
-    def held_out_curve(self, key: str) -> Curve:
-        return read_curve(self.list_records("evaluate"), key)
+    def curve(self, kind: str, key: str) -> Curve:
+        return read_curve(self.list_records(kind), key)
 
     def measure_share(self, part: str) -> float:
         """Return the share of the recent time spent on the model, the optimizer or (waited) on data."""
-        total = sum(record.get("seconds") or 0.0 for record in self.recent)
-        return float(sum(record.get(f"{part}_seconds") or 0.0 for record in self.recent) / max(total, 1e-9))
+        parts, wholes = (read_curve(self.list_recent(), key).values for key in (f"{part}_seconds", "seconds"))
+        return float(parts.sum() / max(wholes.sum(), 1e-9))
 
-    def fit_trend(self, key: str, *, start: int) -> Trend | None:
-        """Fit a line to the last quarter of a training metric after a step; None if it is too short."""
-        records = [record for record in self.list_records("train") if record["step"] > start]
-        curve = read_curve(_take_last_quarter(records), key)
+    def fit_trend(self, key: str, *, after: int) -> Trend | None:
+        """Fit a line to the recent values of a training metric after a step; None if they are too few."""
+        curve = read_curve(self.list_recent(after=after), key)
         if len(curve) < MIN_RECORDS:
             return None
         line, covariance = np.polyfit(curve.steps - curve.steps.mean(), curve.values, 1, cov=True)
         mean = float(curve.values.mean())
         scale = float(curve.steps[-1] - curve.steps[0]) / max(abs(mean), 1e-9)
-        return Trend(mean, float(line[0]) * scale, 2 * math.sqrt(covariance[0, 0]) * scale)
+        change, noise = float(line[0]) * scale, 2 * math.sqrt(covariance[0, 0]) * scale
+        return Trend(mean, noise, int(change > max(0.02, noise)) - int(-change > max(0.01, noise)))
 
     def format_resume(self, *overrides: str) -> str:
         """Return the command that resumes this run with as many processes."""
@@ -201,15 +184,14 @@ class PretrainRun(Run):
     @property
     def num_epochs(self) -> float:
         """How many times the corpus was seen."""
-        num_tokens = max((record.get("tokens", 0) for record in self.list_records("train")), default=0)
-        return float(num_tokens / max(1, self.metadata.num_pieces))
+        return float(self.curve("train", "tokens").values.max(initial=0.0) / max(1, self.metadata.num_pieces))
 
     @property
     def mlm_losses(self) -> dict[str, float]:
         """The latest MLM losses, as far as there are any."""
-        held_out, train = self.held_out_curve("mlm_loss").values, self.train_curve("mlm_loss").values
-        found = {"held_out_mlm_loss": float(held_out[-1])} if len(held_out) else {}
-        return {**found, "train_mlm_loss": float(train[-5:].mean())} if len(train) else found
+        held_out, train = (self.curve(kind, "mlm_loss").values for kind in ("evaluate", "train"))
+        found = {"held_out_mlm_loss": held_out[-1:], "train_mlm_loss": train[-5:]}
+        return {name: float(values.mean()) for name, values in found.items() if len(values)}
 
 
 @dataclass(frozen=True)
@@ -224,22 +206,18 @@ AnyRun = PretrainRun | FinetuneRun
 
 
 def load_run(path: Path) -> AnyRun:
-    """Load a run folder.
-
-    Raises:
-        InputError: If the folder does not exist or holds no run.
-    """
+    """Load a run folder; raise an InputError if it holds no run."""
     hint = "give the --out of `albert pretrain` or `albert finetune`"
     if not path.is_dir():
         raise InputError(f"{path}: no such folder; {hint}")
-    if not has_run(path):
+    if not run_folder.has_run(path):
         seeds = sorted(path.glob(f"seed-*/{RUN_NAME}"))
         hint = f"give one of its seeds, such as {seeds[0].parent}" if seeds else hint
         raise InputError(f"{path}: no {RUN_NAME}, so it is not a run folder; {hint}")
-    is_active = is_held(path / LOCK_NAME)
-    records = tuple(iter_records(path))
+    is_active = is_held(path / run_folder.LOCK_NAME)
+    records = tuple(run_folder.iter_records(path))
     step = max((record["step"] for record in records), default=0)
-    recipe = str(path / "settings.yaml")
+    recipe = str(path / run_folder.SETTINGS_NAME)
     if read_json(path / RUN_NAME).get("job") == "finetune":
         from albert.tasks.finetune import read_finetune_run
 
@@ -249,80 +227,59 @@ def load_run(path: Path) -> AnyRun:
         arguments = ("finetune", task.task.task, *inputs, "--recipe", recipe)
         num_steps = tuning.num_steps or task.num_steps or max(1, step)
         return FinetuneRun(path, tuning, task, records, is_active, step, num_steps, 0, arguments)
-    settings, metadata = read_pretrain_run(path)
+    settings, metadata = run_folder.read_pretrain_run(path)
     shapes = settings.build_curriculum(settings.model).list_shapes() if settings.model else ()
     stage = max((steps.start for _, steps in shapes if steps.start <= step), default=0)
-    arguments = ("pretrain", recipe, "--data", metadata.data)
-    return PretrainRun(
-        path, settings, metadata, records, is_active, step, settings.num_steps, stage, arguments
-    )
-
-
-def _take_last_quarter(records: list[Record]) -> list[Record]:
-    return records[-max(MIN_RECORDS, len(records) // 4) :]
+    arguments, num_steps = ("pretrain", recipe, "--data", metadata.data), settings.num_steps
+    return PretrainRun(path, settings, metadata, records, is_active, step, num_steps, stage, arguments)
 
 
 def diagnose(run: AnyRun) -> list[Finding]:
-    """Run all checks and return the findings, worst first; without a warning also that the run is healthy."""
+    """Run all checks and return the findings, worst first; without a warning, also the latest results."""
     findings = [finding for check in CHECKS for finding in check(run)]
+    results: dict[str, Value] = {"step": run.step, "of_steps": run.num_steps}
     if isinstance(run, PretrainRun):
         findings += [finding for check in PRETRAIN_CHECKS for finding in check(run)]
+        results |= {**run.mlm_losses, "unigram_loss": run.metadata.unigram_loss}
+        results["epochs_seen"] = run.num_epochs
+        name = f"{run.settings.examples.pair_objective}_accuracy"
+        if len(pairs := run.curve("evaluate", name).values):
+            results[name] = float(pairs[-1])
     else:
         findings += check_score(run)
+        if len(scores := run.curve("evaluate", "score")):
+            best = int(scores.values.argmax())
+            results |= {"best_score": float(scores.values[best]), "best_step": int(scores.steps[best])}
+            results |= {} if run.metadata.guess is None else {"score_of_guessing": run.metadata.guess}
+    if len(speeds := read_curve(run.list_recent(), "tokens_per_second").values):
+        results["tokens_per_second"] = float(np.median(speeds))
+        results |= {f"{part}_share": run.measure_share(part) for part in ("model", "optimizer")}
     if all(finding.severity == "note" for finding in findings):
-        values: dict[str, Value] = {"step": run.step, "of_steps": run.num_steps, **_list_results(run)}
-        findings.append(Finding("healthy", "fine", "no problem found", values))
+        findings.append(Finding("healthy", "fine", "no problem found", results))
     return sorted(findings, key=lambda each: (SEVERITIES.index(each.severity), KINDS.index(each.kind)))
-
-
-def _list_results(run: AnyRun) -> dict[str, Value]:
-    """Return the latest losses and scores, and the speed."""
-    values: dict[str, Value] = {}
-    if isinstance(run, PretrainRun):
-        values = {**run.mlm_losses, "unigram_loss": run.metadata.unigram_loss, "epochs_seen": run.num_epochs}
-        name = f"{run.settings.examples.pair_objective}_accuracy"
-        if len(pairs := run.held_out_curve(name).values):
-            values[name] = float(pairs[-1])
-    elif len(scores := run.held_out_curve("score")):
-        best = int(scores.values.argmax())
-        values = {"best_score": float(scores.values[best]), "best_step": int(scores.steps[best])}
-        values |= {} if run.metadata.guess is None else {"score_of_guessing": run.metadata.guess}
-    if len(speeds := read_curve(run.recent, "tokens_per_second").values):
-        values["tokens_per_second"] = float(np.median(speeds))
-        values |= {f"{part}_share": run.measure_share(part) for part in ("model", "optimizer")}
-    return values
-
-
-# Damaged or unfinished runs.
 
 
 def check_checkpoints(run: Run) -> Iterator[Finding]:
     """Find checkpoints that cannot be loaded."""
     from albert.training.checkpoints import CheckpointFolder
 
-    folder = CheckpointFolder(run.path / CHECKPOINTS_DIR)
+    folder = CheckpointFolder(run.path / run_folder.CHECKPOINTS_DIR)
     errors = {step: _find_error(folder.load, step) for step in folder.list_steps()}
-    steps = folder.list_steps()  # an active run deletes old checkpoints
-    damaged = {f"step-{step}": error for step, error in errors.items() if error and step in steps}
-    if not damaged:
-        return
-    title = f"damaged checkpoint: {', '.join(damaged)}"
-    if run.is_finished or not errors[steps[-1]]:
-        yield Finding("damaged", "note", title, damaged, "No action needed: nothing reads it.")
-    else:
-        usable = [step for step in steps if not errors[step]]
-        hint = f"Restore it from a copy, or resume, which continues from step {(usable or [0])[-1]}."
-        yield Finding("damaged", "serious", title, damaged, hint)
+    errors = {step: errors[step] for step in folder.list_steps() if step in errors}  # old ones may be deleted
+    if damaged := {f"step-{step}": error for step, error in errors.items() if error}:
+        usable = max((step for step, error in errors.items() if not error), default=0)
+        is_used = not run.is_finished and usable < max(errors)
+        resuming = f"Restore it from a copy, or resume, which continues from step {usable}."
+        hint = resuming if is_used else "No action needed: nothing reads it."
+        title = f"damaged checkpoint: {', '.join(damaged)}"
+        yield Finding("damaged", "serious" if is_used else "note", title, damaged, hint)
 
 
 def check_model(run: AnyRun) -> Iterator[Finding]:
     """Find model folders of a finished run that cannot be loaded."""
     for folder in (run.path / MODEL_DIR, run.path / BEST_DIR):
-        if (
-            run.is_finished
-            and (folder / CONFIG_NAME).exists()
-            and (reason := _find_error(albert.load, folder))
-        ):
+        exists = run.is_finished and (folder / CONFIG_NAME).exists()
+        if exists and (reason := _find_error(albert.load, folder)):
             hint = f"Write it again from the checkpoints: `{run.format_resume()}`"
             yield Finding("damaged", "serious", "the model cannot be loaded", {"reason": reason}, hint)
 
@@ -340,15 +297,12 @@ def check_end(run: Run) -> Iterator[Finding]:
     has_model = (run.path / MODEL_DIR / CONFIG_NAME).exists()
     if run.is_active or run.is_stopped or (run.is_finished and has_model):
         return
-    last = run.records[-1] if run.records and run.records[-1].get("kind") == "end" else {}
+    last = run.records[-1] if run.records and run.records[-1]["kind"] == "end" else {}
     reason = last.get("signal") or last.get("error") or "killed or crashed"
-    values: dict[str, Value] = {"step": run.step, "of_steps": run.num_steps, "ended_by": reason}
+    values = {"step": run.step, "of_steps": run.num_steps, "ended_by": reason}
     title = "all steps are done but the model was not written" if run.is_finished else "unfinished run"
     when = " after fixing the error" if last.get("error") else ""
     yield Finding("damaged", "warning", title, values, f"Resume it{when}: `{run.format_resume()}`")
-
-
-# Pretraining that is stuck or overfits.
 
 
 def check_mlm_loss(run: PretrainRun) -> Iterator[Finding]:
@@ -356,15 +310,13 @@ def check_mlm_loss(run: PretrainRun) -> Iterator[Finding]:
     losses, unigram, settings = run.mlm_losses, run.metadata.unigram_loss, run.settings
     if not losses or min(losses.values()) < PLATEAU * unigram:
         return
-    values: dict[str, Value] = {**losses, "unigram_loss": unigram, "step": run.step}
+    values = {**losses, "unigram_loss": unigram, "step": run.step}
     longer = f"num_steps={4 * run.num_steps}"
-    trend = run.fit_trend("mlm_loss", start=run.num_warmup)
+    trend = run.fit_trend("mlm_loss", after=run.num_warmup)
     if trend is not None and trend.direction == 0 and trend.noise < 0.04:
-        curve = run.train_curve("mlm_loss")
+        curve = run.curve("train", "mlm_loss")
         away = np.flatnonzero(abs(curve.values - trend.mean) > 0.05 * trend.mean)
         since = int(curve.steps[min(away[-1] + 1, len(curve) - 1) if len(away) else 0])
-        # Small models often stay there for thousands of steps and then leave it.
-        severity: Severity = "serious" if run.is_finished or run.step - since > 3000 else "warning"
         muon = "optimizer.name=muon optimizer.learning_rate=0.004"
         changes = {
             muon: settings.optimizer.name != "muon" and settings.strategy != "fsdp",
@@ -378,6 +330,8 @@ def check_mlm_loss(run: PretrainRun) -> Iterator[Finding]:
         lines = "\n".join(f"({number}) {change}" for number, change in enumerate(possible, 1))
         hint = f"Start a new run with the first of these changes: `{run.format_new('CHANGE')}`\n{lines}"
         title = f"the MLM loss has been at the unigram loss since step {since:,}"
+        # Small models often stay there for thousands of steps and then leave it.
+        severity: Severity = "serious" if run.is_finished or run.step - since > 3000 else "warning"
         yield Finding("stuck", severity, title, {**values, "since_step": since}, hint)
     elif run.is_finished and (trend is None or trend.direction <= 0):
         hint = f"Train longer: `{run.format_new(longer)}`"
@@ -390,14 +344,14 @@ def check_mlm_loss(run: PretrainRun) -> Iterator[Finding]:
 
 def check_pairs(run: PretrainRun) -> Iterator[Finding]:
     """Find SOP or NSP at chance although the MLM loss is well below the unigram loss."""
-    name, losses = run.settings.examples.pair_objective, run.mlm_losses
-    held_out = run.held_out_curve(f"{name}_accuracy").values
-    if name is None or not len(held_out) or min(losses.values()) >= 0.85 * run.metadata.unigram_loss:
+    name = run.settings.examples.pair_objective
+    held_out = run.curve("evaluate", f"{name}_accuracy").values
+    if not len(held_out) or min(run.mlm_losses.values()) >= 0.85 * run.metadata.unigram_loss:
         return  # pairs are learned later than words
     accuracy = float(held_out[-3:].mean())
     error = 0.5 / math.sqrt(run.metadata.num_asked or run.settings.held_out.num_examples)
     if accuracy <= 0.5 + 2 * error:
-        values: dict[str, Value] = {f"held_out_{name}_accuracy": accuracy, "standard_error": error}
+        values = {f"held_out_{name}_accuracy": accuracy, "standard_error": error}
         hint = (
             f"Check that documents have several sentences in order: `albert corpus show {run.metadata.data} "
             f"--example 0`. Then train longer: `{run.format_new(f'num_steps={2 * run.num_steps}')}`"
@@ -405,19 +359,33 @@ def check_pairs(run: PretrainRun) -> Iterator[Finding]:
         yield Finding("stuck", "warning", f"{name} accuracy is at chance", values, hint)
 
 
+def check_learning_rate(run: PretrainRun) -> Iterator[Finding]:
+    """Find a peak learning rate more than four times outside of the usual range of its optimizer."""
+    name, rate = run.settings.optimizer.name, run.settings.optimizer.learning_rate
+    if name not in LEARNING_RATES:
+        return
+    low, best, high, usual_tokens, max_scale = LEARNING_RATES[name]
+    tokens = run.settings.batch_size * run.settings.examples.max_length
+    scale = min(math.sqrt(tokens / usual_tokens), max_scale)
+    is_low = rate < 0.25 * low * scale and run.settings.init_from is None
+    if is_low or rate > 4 * high * scale:
+        values = {"learning_rate": rate, "lowest": low * scale, "highest": high * scale}
+        title = f"the learning rate is too {'low' if is_low else 'high'} for {name}"
+        hint = f"Start a new run: `{run.format_new(f'optimizer.learning_rate={best * scale:.2g}')}`"
+        yield Finding("stuck", "warning", title, {**values, "tokens_per_step": tokens}, hint)
+
+
 def check_overfitting(run: PretrainRun) -> Iterator[Finding]:
     """Find a held-out loss that rises while the training loss falls."""
-    held_out = run.held_out_curve("mlm_loss").between(run.stage_step, run.step)
-    if len(held_out) < 4:
+    held_out, train = run.curve("evaluate", "mlm_loss"), run.curve("train", "mlm_loss")
+    losses = held_out.between(run.stage_step, run.step)
+    best = int(losses.argmin()) if len(losses) >= 4 else len(losses)
+    if best >= len(losses) - 2 or losses[-1] < 1.02 * losses[best]:
         return
-    best = int(held_out.values.argmin())
-    step, least, latest = int(held_out.steps[best]), float(held_out.values[best]), float(held_out.values[-1])
-    train = run.train_curve("mlm_loss")
-    before = train.between(held_out.steps[best - 1] if best else run.stage_step, step).values
-    now = train.between(held_out.steps[-2], held_out.steps[-1]).values
-    if latest < 1.02 * least or len(held_out) <= best + 2 or not len(before) or not len(now):
-        return
-    if now.mean() < before.mean():
+    steps = [run.stage_step, *held_out.steps[-len(losses) :]]
+    before, now = train.between(*steps[best : best + 2]), train.between(*steps[-2:])
+    if len(before) and len(now) and now.mean() < before.mean():
+        step, least, latest = int(steps[best + 1]), float(losses[best]), float(losses[-1])
         values: dict[str, Value] = {"held_out_mlm_loss": latest, "train_mlm_loss": float(now.mean())}
         values |= {"best_held_out_mlm_loss": least, "best_step": step, "epochs_seen": run.num_epochs}
         hint = (
@@ -427,17 +395,14 @@ def check_overfitting(run: PretrainRun) -> Iterator[Finding]:
         yield Finding("stuck", "warning", f"overfitting since step {step:,}", values, hint)
 
 
-# Any training that diverges; fine-tuning that does not learn, or overfits.
-
-
 def check_divergence(run: Run) -> Iterator[Finding]:
     """Find a rising training loss and skipped steps in the current stage."""
-    trend = run.fit_trend("loss", start=max(run.stage_step, run.num_warmup))
+    trend = run.fit_trend("loss", after=max(run.stage_step, run.num_warmup))
     is_rising = trend is not None and trend.direction > 0
     skips = [record for record in run.list_records("skip") if record["step"] > 0.75 * run.step]
     values: dict[str, Value] = {"steps_left_out": len(skips)}
     if skips:
-        values["last_left_out"] = f"step {skips[-1]['step']}, {skips[-1].get('reason', '')}"
+        values["last_left_out"] = f"step {skips[-1]['step']}, {skips[-1]['reason']}"
     if is_rising or run.is_stopped or len(skips) >= 3:
         sign = "the training loss rises" if is_rising else "steps were skipped"
         title = "stopped after too many skipped steps" if run.is_stopped else f"diverging: {sign}"
@@ -455,31 +420,25 @@ def check_divergence(run: Run) -> Iterator[Finding]:
 
 def check_score(run: FinetuneRun) -> Iterator[Finding]:
     """Compare the dev scores with those of a constant prediction, and the latest one with the best."""
-    scores, losses, guess = run.held_out_curve("score"), run.train_curve("loss"), run.metadata.guess
+    scores, losses, guess = run.curve("evaluate", "score"), run.curve("train", "loss"), run.metadata.guess
     if len(scores) < 3 or not len(losses):
         return
     index = int(scores.values.argmax())
     step, best, latest = int(scores.steps[index]), float(scores.values[index]), float(scores.values[-1])
-    values: dict[str, Value] = {"best_score": best, "best_step": step, "latest_score": latest}
+    values = {"best_score": best, "best_step": step, "latest_score": latest}
     margin = 100.0 / math.sqrt(max(1, run.metadata.num_dev))  # two standard errors
     is_late = run.is_finished or run.step >= 0.5 * run.num_steps
     if guess is not None and is_late and best <= guess + margin:
-        rate = run.settings.optimizer.learning_rate
-        hint = (
-            "Check that the text and label columns belong together. If all predictions are the same, lower "
-            f"the learning rate: `{run.format_new(f'optimizer.learning_rate={rate / 3:.2g}')}`. If the "
-            f"training loss has hardly moved, use {3 * rate:.2g} or more epochs."
-        )
-        if losses.values[-3:].mean() < 0.97 * losses.values[0]:
-            hint = (
-                "The training loss falls but the model does not generalize: use more examples than "
-                f"{run.metadata.num_train:,} or a larger model than {run.metadata.model}."
-            )
+        lower = run.format_new(f"optimizer.learning_rate={run.settings.optimizer.learning_rate / 3:.2g}")
+        hint = f"Check the text and label columns. Use more epochs, or a lower learning rate: `{lower}`"
+        if losses.values[-3:].mean() < 0.97 * losses.values[0]:  # it learns, but does not generalize
+            size = f"{run.metadata.num_train:,}"
+            hint = f"Use more examples than {size}, or a larger model than {run.metadata.model}."
         title = "the dev score is not better than that of a constant prediction"
         values |= {"score_of_guessing": guess, "margin": margin}
         yield Finding("stuck", "serious" if run.is_finished else "warning", title, values, hint)
         return
-    before, after = losses.between(0, step).values, losses.between(step, run.step).values
+    before, after = losses.between(0, step), losses.between(step, run.step)
     is_memorized = len(before) and len(after) and after[-1] < 0.9 * before[-1]
     if is_memorized and index < len(scores) - 2 and latest <= best - margin:
         hint = (
@@ -494,13 +453,10 @@ def check_score(run: FinetuneRun) -> Iterator[Finding]:
         yield Finding("stuck", "note", "the dev score was still rising at the end", values, hint)
 
 
-# Slow runs.
-
-
 def check_time(run: AnyRun) -> Iterator[Finding]:
     """Find parts of a run that take a large share of its time."""
     kinds = ("train", "evaluate", "save")
-    seconds = {kind: sum(record.get("seconds") or 0.0 for record in run.list_records(kind)) for kind in kinds}
+    seconds = {kind: float(run.curve(kind, "seconds").values.sum()) for kind in kinds}
     total = max(sum(seconds.values()), 1e-9)
     waiting, limit = "Find other processes with `top`.", 0.4
     if isinstance(run, PretrainRun):
@@ -520,59 +476,52 @@ def check_time(run: AnyRun) -> Iterator[Finding]:
 
 def check_machine_use(run: AnyRun) -> Iterator[Finding]:
     """Compare the threads and the load with the number of cores, and find swapping."""
-    start = run.last_start
-    cores: int = start.get("cores") or count_cores()
+    start, recent = run.last_start, run.list_recent()
+    cores: int = start.get("cores") or run_folder.count_cores()
     threads: int = start.get("threads") or cores
     # torch counts two hardware threads as one core; several processes share the cores.
     if not threads <= cores <= 2 * threads and start.get("processes", 1) == 1:
         hint = f"Use as many threads as cores: `export OMP_NUM_THREADS={cores}`"
-        values: dict[str, Value] = {"threads": threads, "cores": cores}
+        values = {"threads": threads, "cores": cores}
         severity: Severity = "warning" if threads > cores else "note"
         yield Finding("slow", severity, f"{threads} threads on {cores} cores", values, hint)
-    load = np.median(read_curve(run.recent, "load").values) if run.recent else 0.0
+    load = float(np.median(read_curve(recent, "load").values)) if recent else 0.0
     if load > 1.25 * max(cores, threads) + 0.5:
-        values = {"load": float(load), "cores": cores}
+        title = "other processes use the same cores"
         hint = "Find them with `top` and run one after the other."
-        yield Finding("slow", "warning", "other processes use the same cores", values, hint)
-    swap = read_curve(run.recent, "swap_mb").values.max(initial=0.0)
+        yield Finding("slow", "warning", title, {"load": load, "cores": cores}, hint)
+    swap = float(read_curve(recent, "swap_mb").values.max(initial=0.0))
     if swap >= 1.0:
         change = f"micro_batch_tokens={max(1, run.settings.micro_batch_tokens // 2)}"
         hint = f"Close other programs, or use less memory: `{run.format_new(change)}`"
         title = "memory is short: the run is partly swapped out"
-        yield Finding("slow", "note", title, {"swapped_mb": float(swap)}, hint)
+        yield Finding("slow", "note", title, {"swapped_mb": swap}, hint)
 
 
 CHECKS: tuple[Callable[[AnyRun], Iterator[Finding]], ...] = (
     check_checkpoints, check_model, check_end, check_divergence, check_time, check_machine_use,
 )  # fmt: skip
-PRETRAIN_CHECKS: tuple[Callable[[PretrainRun], Iterator[Finding]], ...] = (
-    check_mlm_loss, check_pairs, check_overfitting,
-)  # fmt: skip
+PRETRAIN_CHECKS = (check_mlm_loss, check_pairs, check_learning_rate, check_overfitting)
 
 
 def build_charts(run: AnyRun) -> list[Chart]:
     """Return the charts of a run: losses and scores, learning rate and speed; none without records."""
-    if not run.list_records("train"):
-        return []
     if isinstance(run, PretrainRun):
-        pair, unigram = run.settings.examples.pair_objective, run.metadata.unigram_loss
+        pair, unigram = run.settings.examples.pair_objective or "", run.metadata.unigram_loss
         parts = [("mlm_loss", "MLM loss", [Level(unigram, f"unigram loss {unigram:.2f}")])]
-        parts += (
-            [] if pair is None else [(f"{pair}_accuracy", f"{pair.upper()} accuracy", [Level(0.5, "chance")])]
-        )
+        parts.append((f"{pair}_accuracy", f"{pair.upper()} accuracy", [Level(0.5, "chance")]))
     else:
         guess = [] if run.metadata.guess is None else [Level(run.metadata.guess, "constant prediction")]
         parts = [("loss", "loss", []), ("score", "dev score", guess)]
     parts.append(("learning_rate", f"learning rate of {run.settings.optimizer.name}", []))
     parts.append(("tokens_per_second", "tokens per second", []))
-    title = f"{run.path.resolve().name}, step {run.step:,} of {run.num_steps:,}"
     charts: list[Chart] = []
     for key, label, levels in parts:
-        curves = {"train": run.train_curve(key), "held out": run.held_out_curve(key)}
-        series = [
-            Series(name, list(each.steps), list(each.values)) for name, each in curves.items() if len(each)
-        ]
-        charts.append(Chart(key, title if not charts else "", "step", label, series, levels=levels))
+        curves = {"train": run.curve("train", key), "held out": run.curve("evaluate", key)}
+        series = [Series(name, [*each.steps], [*each.values]) for name, each in curves.items() if len(each)]
+        title = "" if charts else f"{run.path.resolve().name}, step {run.step:,} of {run.num_steps:,}"
+        if series:
+            charts.append(Chart(key, title, "step", label, series, levels=levels))
     return charts
 
 
@@ -590,7 +539,7 @@ def diagnose_machine() -> list[Finding]:
 
     versions = {"albert": albert.__version__, "torch": torch.__version__}
     add("versions", {**versions, "python": platform.python_version()})
-    cores, threads, quota = count_cores(), torch.get_num_threads(), read_quota()
+    cores, threads, quota = run_folder.count_cores(), torch.get_num_threads(), read_quota()
     usable = cores if quota is None else max(1, min(cores, round(quota)))
     variable = os.environ.get("OMP_NUM_THREADS")
     values: dict[str, Value] = {"cores_allowed": cores, "cores_in_all": os.cpu_count() or cores}
@@ -600,18 +549,17 @@ def diagnose_machine() -> list[Finding]:
     is_few = threads < usable and (variable is not None or 2 * threads < usable)
     add("threads", values, threads > usable or is_few, f"export OMP_NUM_THREADS={usable}")
 
-    if amounts := read_amounts(MEMORY_PATH):  # of Linux
-        total, available, swap, free_swap = (
-            amounts[name] / 1e9 for name in ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree")
-        )
-        values = {"total_gb": total, "available_gb": available}
-        values |= {"swap_used_gb": swap - free_swap, "swap_gb": swap}
-        add("memory", values, available < 2.0 or swap - free_swap > available, "close other programs")
+    if amounts := run_folder.read_amounts(run_folder.MEMORY_PATH):  # of Linux
+        names = ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree")
+        total, free, swap, free_swap = (amounts[name] / 1e9 for name in names)
+        used = swap - free_swap
+        values = {"total_gb": total, "available_gb": free, "swap_used_gb": used, "swap_gb": swap}
+        add("memory", values, free < 2.0 or used > free, "close other programs")
     else:
         add("memory", {"memory": "not known on this system"})
-    values = {"load_of_the_last_minute": os.getloadavg()[0], "cores_allowed": cores}
-    hint = "other processes use the cores: find them with `top`"
-    add("load", values, os.getloadavg()[0] > cores, hint)
+    load = os.getloadavg()[0]
+    values = {"load_of_the_last_minute": load, "cores_allowed": cores}
+    add("load", values, load > cores, "other processes use the cores: find them with `top`")
 
     device, bf16 = select_device(), "yes: try runtime.precision=bf16"
     try:
@@ -619,12 +567,11 @@ def diagnose_machine() -> list[Finding]:
     except InputError:
         bf16 = "not in this hardware: use float32"
     add("arithmetic", {"device": str(device), "bf16": bf16})
-    names = (os.environ.get("CXX"), "g++", "clang++", "cl")
-    compiler = next((path for name in names if name and (path := shutil.which(name))), None)
-    has_headers = (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()
-    values = {"compiler": compiler or "none", "headers": "yes" if has_headers else "none"}
+    compilers = (os.environ.get("CXX"), "g++", "clang++", "cl")
+    compiler = next((path for name in compilers if name and (path := shutil.which(name))), "none")
+    headers = "yes" if (Path(sysconfig.get_paths()["include"]) / "Python.h").exists() else "none"
     hint = "is_compiled=true needs g++ and python3-dev: install them"
-    add("compiler", values, not (compiler and has_headers), hint)
+    add("compiler", {"compiler": compiler, "headers": headers}, "none" in (compiler, headers), hint)
     disk = shutil.disk_usage(".")  # three checkpoints of albert-base take 420 MB
     values = {"folder": str(Path.cwd()), "free_gb": disk.free / 1e9, "total_gb": disk.total / 1e9}
     add("disk", values, disk.free < 2e9, "free space, or use another --out")

@@ -9,12 +9,10 @@ import inspect
 import os
 import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -23,38 +21,28 @@ from albert import __version__
 from albert.cli.command import INTERRUPTED, TERMINATED, CommandResult, print_result
 from albert.errors import AlbertError, EchoError, TerminatedError, one_line
 
-
-@dataclass(frozen=True)
-class Command:
-    """A name on the command line, and its function as `module:function` in albert.cli.commands.
-
-    The first of two words is a group. Commands that handle SIGTERM themselves save their work.
-    """
-
-    name: str
-    target: str
-    handles_sigterm: bool = False
-
-
-COMMANDS = (
-    Command("quickstart", "quickstart:quickstart"),
-    Command("params", "params:params"),
-    Command("convert", "convert:convert"),
-    Command("fill-mask", "ask:fill_mask"),
-    Command("sentence-order", "ask:sentence_order"),
-    Command("embed", "ask:embed"),
-    Command("vocab train", "vocab:train"),
-    Command("vocab tokenize", "vocab:tokenize"),
-    Command("corpus prepare", "corpus:prepare", handles_sigterm=True),
-    Command("corpus show", "corpus:show"),
-    Command("corpus overlap", "corpus:overlap"),
-    Command("pretrain", "pretrain:pretrain", handles_sigterm=True),
-    Command("finetune", "finetune:finetune", handles_sigterm=True),
-    Command("evaluate", "evaluate:evaluate"),
-    Command("predict", "predict:predict"),
-    Command("study", "study:study", handles_sigterm=True),
-    Command("doctor", "doctor:doctor"),
-)
+# The module of each command in albert.cli.commands; its function has the name of the command, of which the
+# first of two words is a group.
+COMMANDS = {
+    "quickstart": "quickstart",
+    "params": "params",
+    "convert": "convert",
+    "fill-mask": "ask",
+    "sentence-order": "ask",
+    "embed": "ask",
+    "vocab train": "vocab",
+    "vocab tokenize": "vocab",
+    "corpus prepare": "corpus",
+    "corpus show": "corpus",
+    "corpus overlap": "corpus",
+    "pretrain": "pretrain",
+    "finetune": "finetune",
+    "evaluate": "evaluate",
+    "predict": "predict",
+    "study": "study",
+    "doctor": "doctor",
+}
+SAVING_COMMANDS = {"corpus prepare", "pretrain", "finetune", "study"}  # they handle SIGTERM themselves
 GROUPS = {
     "vocab": "Train a vocabulary, or show the tokens of texts.",
     "corpus": "Prepare a corpus for pretraining, or look into one.",
@@ -63,6 +51,7 @@ GROUPS = {
 # click's class for a wrong command line; typer has a click of its own and exports only subclasses.
 UsageError: Any = typer.BadParameter.__base__
 
+VersionFlag = Annotated[bool, typer.Option("--version", help="show the version")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
 DebugFlag = Annotated[bool, typer.Option("--debug", help="show the traceback of an error")]
 
@@ -77,30 +66,22 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         rich_markup_mode=None,  # plain help starts faster and keeps brackets
     )
-    app.callback()(_main_options)
+    app.callback(invoke_without_command=True)(_show_version)
     groups = {"": app}
-    for command in COMMANDS:
-        module, function = command.target.split(":")
-        target = getattr(importlib.import_module(f"albert.cli.commands.{module}"), function)
-        group, _, name = command.name.rpartition(" ")
+    for command, module in COMMANDS.items():
+        group, _, name = command.rpartition(" ")
+        target = getattr(importlib.import_module(f"albert.cli.commands.{module}"), name.replace("-", "_"))
         if group not in groups:
             groups[group] = typer.Typer(help=GROUPS[group], rich_markup_mode=None)
             app.add_typer(groups[group], name=group)
-        groups[group].command(name)(_add_common_options(target, command.handles_sigterm))
+        groups[group].command(name)(_add_common_options(target, command in SAVING_COMMANDS))
     return app
 
 
-def _show_version(is_wanted: bool) -> None:
-    if is_wanted:
+def _show_version(version: VersionFlag = False) -> None:
+    if version:
         print(f"albert {__version__}")
         raise typer.Exit
-
-
-def _main_options(
-    version: Annotated[
-        bool, typer.Option("--version", help="show the version", is_eager=True, callback=_show_version)
-    ] = False,
-) -> None: ...
 
 
 def _add_common_options(function: Callable[..., CommandResult], handles_sigterm: bool) -> Callable[..., int]:
@@ -131,20 +112,16 @@ def _add_common_options(function: Callable[..., CommandResult], handles_sigterm:
 @contextmanager
 def _raise_on_sigterm() -> Iterator[None]:
     """Raise TerminatedError at SIGTERM, so that half-written files are removed; a second one kills."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
 
     def end(*_: object) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         raise TerminatedError
 
-    signal.signal(signal.SIGTERM, end)
+    previous = signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, previous)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -15,7 +15,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -26,7 +26,7 @@ import albert
 from albert.errors import InputError
 from albert.files import atomic_dir, read_json, reject_foreign, require_folder, write_json, write_text
 from albert.progress import Reporter, format_seconds
-from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table
+from albert.report.content import Cell, Chart, Column, Finding, Page, Section, Series, Table, Verdict
 from albert.report.write import write_page
 from albert.settings import Settings, find_change
 
@@ -116,13 +116,8 @@ def run_quickstart(
 ) -> dict[str, Any]:
     """Run the stages that are not done yet, write the report, and return the values of `--json`.
 
-    `data` is a folder or file of text to pretrain on, or None for the King James Bible. `out` is a new
-    folder, or that of a quickstart with the same settings, which continues.
-
-    Raises:
-        InputError: If `out` holds something else or a quickstart with other settings, or if `data`, the model
-            or a recipe cannot be read.
-        StoppedError: If a signal stopped pretraining or fine-tuning; what was done is saved.
+    `data` is a folder or file of text to pretrain on, or None for the King James Bible. A StoppedError is
+    raised if a signal stops pretraining or fine-tuning; what was done is saved.
     """
     from albert.data.prepare import PrepareSettings, prepare_corpus
     from albert.pretrained.folder import load_model
@@ -181,13 +176,9 @@ def run_quickstart(
 
     reporter.say("6/6 writing the report")
     seconds = time.monotonic() - began
-    sections = [
-        pretraining_section,
-        reviews_section,
-        predictions,
-        Section("Layers", [layers_note], charts=layers.charts),
-        Section("Next steps", code=list_commands(out, settings.model)),
-    ]
+    layers_section = Section("Layers", [layers_note], charts=layers.charts)
+    next_section = Section("Next steps", code=list_commands(out, settings.model))
+    sections = [pretraining_section, reviews_section, predictions, layers_section, next_section]
     lead = f"From text to a fine-tuned model on this machine. This start took {format_seconds(seconds)}."
     return {
         "report": str(write_page(out, Page("ALBERT in minutes", lead, sections))),
@@ -228,8 +219,7 @@ def get_text(folder: Path, *, reporter: Reporter) -> TextSource:
             write_text(bible_path, "\n\n".join(fetch_chapters()) + "\n")
         except InputError as error:
             reporter.say(f"cannot fetch the King James Bible ({error}); using the help texts of Python")
-            rows = [json.dumps({"text": text}) for text in sorted(topics.values(), key=hash_text)]
-            write_text(topics_path, "".join(f"{row}\n" for row in rows))
+            write_rows(topics_path, [{"text": text} for text in sorted(topics.values(), key=hash_text)])
     if bible_path.exists():
         return TextSource("the King James Bible", bible_path, "paragraphs", KING_JAMES_NOTE)
     note = "the help texts of Python (license of the Python Software Foundation)."
@@ -279,12 +269,16 @@ def write_reviews(folder: Path, *, sizes: Mapping[str, int]) -> None:
             review = f"{source} {sentence_id.partition('_')[0]}"  # the ID is REVIEW_SENTENCE
             share = int(hash_text(review)[:8], 16) / 2**32
             label = "positive" if float(rating) > 0 else "negative"
-            row = {"text": text, "label": label, "rating": float(rating)}
-            splits["test" if share < 0.2 else "dev" if share < 0.3 else "train"].append(row)
+            split = "test" if share < 0.2 else "dev" if share < 0.3 else "train"
+            splits[split].append({"text": text, "label": label, "rating": float(rating)})
     for name, rows in splits.items():
         kept = sorted(rows, key=lambda row: hash_text(str(row["text"])))[: sizes[name]]
-        content = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in kept)
-        write_text(folder / f"{name}.jsonl", content)
+        write_rows(folder / f"{name}.jsonl", kept)
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write rows as lines of JSON."""
+    write_text(path, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
 
 
 def train_vocabulary(
@@ -314,15 +308,11 @@ def train_vocabulary(
         save_tokenizer(tokenizer, aside)
 
 
-@dataclass
 class _Interrupter:
     """Pass messages on, and send this process a SIGTERM once, when 40% of pretraining is done."""
 
-    reporter: Reporter
-    has_interrupted: bool = False
-
-    def say(self, text: str) -> None:
-        self.reporter.say(text)
+    def __init__(self, reporter: Reporter) -> None:
+        self.reporter, self.say, self.has_interrupted = reporter, reporter.say, False
 
     def show(self, stage: str, message: str, *, fraction: float | None = None) -> None:
         self.reporter.show(stage, message, fraction=fraction)
@@ -365,6 +355,7 @@ def summarize_run(
     """Return the values of a finished run, its section of the report, and its data."""
     import torch
 
+    from albert.cli.doctor import build_charts, load_run
     from albert.model.config import count_parameters
     from albert.training.pretrain import PretrainJob, build_pretrain_model, open_data
     from albert.training.run_folder import keep_figures, list_records, read_pretrain_run
@@ -389,45 +380,32 @@ def summarize_run(
         "end": end,
     }
     resumed = " and ".join(f"{step:,}" for step in values["resumed_at"])
-    paragraphs = [
-        f"The text is {text.note}",
+    paragraph = (
         f"{progress.step:,} steps ({progress.num_tokens:,} tokens, {format_seconds(progress.seconds)}) of a "
         f"model with {values['parameters']:,} parameters and a vocabulary of {data.tokenizer.vocab_size:,} "
         f"tokens, on {metadata.num_pieces:,} tokens of text. Sentence objective: {objective}."
-        + (f" The run was interrupted and resumed exactly at step {resumed}." if resumed else ""),
-    ]
+        + (f" The run was interrupted and resumed exactly at step {resumed}." if resumed else "")
+    )
+    before, after = start["mlm_loss"], end["mlm_loss"]
     losses = (
-        f"Loss on masked tokens of held-out text: {start['mlm_loss']:.3f} before pretraining, "
-        f"{end['mlm_loss']:.3f} after it; unigram baseline: {unigram:.3f}."
+        f"Loss on masked tokens of held-out text: {before:.3f} before pretraining, {after:.3f} after it; "
+        f"unigram baseline: {unigram:.3f}."
     )
-    is_below, is_lower = end["mlm_loss"] < unigram, end["mlm_loss"] < start["mlm_loss"]
-    finding = Finding(
-        "Pretraining gets below the loss of the unigram baseline.",
-        "",
-        losses + (" More `--minutes` may get below it." if is_lower and not is_below else ""),
-        "agrees" if is_below else "cannot tell" if is_lower else "disagrees",
-    )
-    train, evaluated = (
-        {record["step"]: record for record in list_records(run, kind)} for kind in ("train", "evaluate")
-    )
-    evaluated = {0: start, **evaluated, progress.step: end}
-
-    def plot(name: str, records: Mapping[int, Mapping[str, Any]], key: str) -> Series:
-        found = {step: record[key] for step, record in records.items() if record.get(key) is not None}
-        return Series(name, list(found), list(found.values()))
-
-    lines = [plot("training text", train, "mlm_loss"), plot("held-out text", evaluated, "mlm_loss")]
-    levels, label = [Level(unigram, "unigram baseline")], "loss, nats per token"
-    charts = [Chart("loss", "Masked tokens", "step", label, lines, levels=levels, told=losses)]
-    pairs = plot("held-out text", evaluated, f"{objective}_accuracy")
-    if pairs.xs:
+    claim = "Pretraining gets below the loss of the unigram baseline."
+    verdict: Verdict = "agrees" if after < unigram else "cannot tell" if after < before else "disagrees"
+    hint = " More `--minutes` may get below it." if verdict == "cannot tell" else ""
+    finding = Finding(claim, "", losses + hint, verdict)
+    loss_chart, *others = build_charts(load_run(run))
+    charts = [replace(loss_chart, name="loss", title="Masked tokens", told=losses)]
+    if (key := f"{objective}_accuracy") in end:
         number = metadata.num_asked or settings.held_out.num_examples
         told = (
-            f"Accuracy on {number:,} held-out pairs: {pairs.ys[0]:.1%} before pretraining, "
-            f"{pairs.ys[-1]:.1%} after it. Below {0.5 + 0.98 / number**0.5:.1%}, it may be chance."
+            f"Accuracy on {number:,} held-out pairs: {start[key]:.1%} before pretraining, {end[key]:.1%} "
+            f"after it. Below {0.5 + 0.98 / number**0.5:.1%}, it may be chance."
         )
-        title, levels = f"Sentence pairs ({objective.upper()})", [Level(0.5, "chance")]
-        charts.append(Chart("order", title, "step", "accuracy", [pairs], levels=levels, told=told))
+        title = f"Sentence pairs ({objective.upper()})"
+        charts.append(replace(others[0], name="order", title=title, told=told))
+    paragraphs = [f"The text is {text.note}", paragraph]
     return values, Section("Pretraining", paragraphs, [finding], charts=charts), data
 
 
@@ -455,14 +433,12 @@ def finetune_models(
     if not untrained.exists():
         start = read_recipe("albert-nano-en").fresh_start  # that of the released model
         save_untrained(model, untrained, seed=settings.seed, start=start)
+    overrides = settings.list_overrides("finetune")
     for name, source in {"untrained": untrained, "pretrained": model}.items():
         run = folder / "models" / name
         if not (run / "model").exists():
-            options: dict[str, Any] = {
-                "overrides": settings.list_overrides("finetune"),
-                "resume": has_run(run),
-            }
-            result = albert.finetune(task, model=source, data=folder, out=run, reporter=reporter, **options)
+            options: dict[str, Any] = {"overrides": overrides, "resume": has_run(run), "reporter": reporter}
+            result = albert.finetune(task, model=source, data=folder, out=run, **options)
             result.outcome.check_finished()
         found[name] = [each.label for each in albert.load(run).classify([row["text"] for row in rows])]
 
@@ -473,13 +449,12 @@ def finetune_models(
     accuracy = {name: bootstrap_mean(marks, seed=0).in_points() for name, marks in correct.items()}
     gaps = [a - b for a, b in zip(correct["pretrained"], correct["untrained"], strict=True)]
     gain = bootstrap_mean(gaps, seed=0).in_points()
-    finding = Finding(
-        "A pretrained model is fine-tuned to a higher accuracy than an untrained one.",
-        "",
+    ours = (
         f"Pretrained minus untrained: {gain.value:+.1f} points (95% interval {gain.low:+.1f} to "
-        f"{gain.high:+.1f}). A bag of words has {accuracy['bag_of_words'].value:.1f}%.",
-        "agrees" if gain.low > 0 else "disagrees" if gain.high < 0 else "cannot tell",
+        f"{gain.high:+.1f}). A bag of words has {accuracy['bag_of_words'].value:.1f}%."
     )
+    claim = "A pretrained model is fine-tuned to a higher accuracy than an untrained one."
+    verdict: Verdict = "agrees" if gain.low > 0 else "disagrees" if gain.high < 0 else "cannot tell"
     paragraph = (
         f"The data are {REVIEWS_NOTE} {len(opened.train):,} are for training and {len(gaps):,} for the "
         f"test. The untrained model has the shape of `{settings.model}` and random weights."
@@ -496,45 +471,43 @@ def finetune_models(
     title, x_names = "Positive or negative", list(shown)
     chart = Chart("reviews", title, "", "accuracy, %", points, kind="points", x_names=x_names, told=told)
     values = {"accuracy": {name: vars(each) for name, each in accuracy.items()}, "gain": vars(gain)}
-    return values, Section("Fine-tuning", [paragraph], [finding], [Table("reviews", columns, cells)], [chart])
+    findings, tables = [Finding(claim, "", ours, verdict)], [Table("reviews", columns, cells)]
+    return values, Section("Fine-tuning", [paragraph], findings, tables, [chart])
 
 
 def show_predictions(models: Mapping[str, Path], data: "PretrainData") -> tuple[Section, list[str]]:
     """Show what the models predict for masked words and the order of sentences; return the sentences, too."""
+
+    def mark(text: str, probability: float, is_right: bool) -> str:
+        return f"{'✓ ' if is_right else ''}{text} {probability:.0%}"
+
     masks, pairs, sentences = select_examples(data)
     pairs = [pair[::-1] if index % 2 else pair for index, pair in enumerate(pairs)]  # every other is swapped
-    orders = ["swapped" if index % 2 else "in order" for index in range(len(pairs))]
-    word_rows = [[*map(Cell, mask)] for mask in masks]
-    order_rows = [[*map(Cell, pair), Cell(order)] for pair, order in zip(pairs, orders, strict=True)]
-    word_columns = [Column("sentence"), Column("word")]
-    order_columns = [Column("first"), Column("second"), Column("shown")]
+    words = {"sentence": [text for text, _ in masks], "word": [word for _, word in masks]}
+    orders = {"first": [first for first, _ in pairs], "second": [second for _, second in pairs]}
+    orders["shown"] = ["swapped" if index % 2 else "in order" for index in range(len(pairs))]
     for name, source in models.items():
         predictor = albert.load(source)
         with suppress(InputError):  # the model has no such head, or its positions are too few
-            filled = predictor.fill_mask([text for text, _ in masks], top=3)
-            word_columns.append(Column(name))
-            for row, (_, word), (candidates,) in zip(word_rows, masks, filled, strict=True):
-                shown = [
-                    f"{'✓ ' if each.text == word else ''}{each.text or '▁'} {each.probability:.0%}"
-                    for each in candidates
-                ]
-                row.append(Cell(" · ".join(shown)))
+            filled = predictor.fill_mask(words["sentence"], top=3)
+            words[name] = [
+                " · ".join(mark(each.text or "▁", each.probability, each.text == word) for each in candidates)
+                for word, (candidates,) in zip(words["word"], filled, strict=True)
+            ]
         with suppress(InputError):
-            ordered = predictor.sentence_order(pairs)
-            order_columns.append(Column(name))
-            for row, order, found in zip(order_rows, orders, ordered, strict=True):
-                predicted = "swapped" if found.is_swapped else "in order"
-                mark = "✓ " if predicted == order else ""
-                row.append(Cell(f"{mark}{predicted} {max(found.in_order, 1 - found.in_order):.0%}"))
+            for each, shown in zip(predictor.sentence_order(pairs), orders["shown"], strict=True):
+                order = "swapped" if each.is_swapped else "in order"
+                probability = max(each.in_order, 1 - each.in_order)
+                orders.setdefault(name, []).append(mark(order, probability, order == shown))
     paragraph = (
         "The most likely tokens for a mask, and the predicted order of two sentences, with probabilities. "
         "The sentences are held out from the model just trained, but a text may repeat itself."
     )
     tables = [
-        Table("masked-words", word_columns, word_rows),
-        Table("sentence-order", order_columns, order_rows),
+        Table(name, [*map(Column, found)], [[*map(Cell, row)] for row in zip(*found.values(), strict=True)])
+        for name, found in (("masked-words", words), ("sentence-order", orders))
     ]
-    tables = [each for each in tables if each.rows]
+    tables = [table for table in tables if table.rows]
     return Section("Predictions on held-out text", [paragraph], tables=tables), sentences
 
 

@@ -10,9 +10,7 @@ from albert.errors import InputError
 
 
 def convert(
-    source: Annotated[
-        str, Argument(metavar="SRC", help="folder, weights file, TensorFlow checkpoint or hub name")
-    ],
+    source: Annotated[str, Argument(metavar="SRC", help="folder, weights, TensorFlow checkpoint, hub name")],
     target: Annotated[Path, Argument(metavar="DST", help="folder to write")],
     half: Annotated[bool, Option("--half", help="write the weights in half precision")] = False,
     overwrite: Annotated[bool, Option("--overwrite", help="replace the model folder DST")] = False,
@@ -53,12 +51,9 @@ def convert(
         "bytes": sum(file.stat().st_size for file in target.rglob("*") if file.is_file()),
     }
 
-    def render(console: Any) -> None:
-        heads = ", ".join(data["heads"]) or "no heads"
-        vocabulary = "with its vocabulary" if data["has_vocabulary"] else "without a vocabulary"
-        if data["left_out"]:
-            console.print(f"not converted: {', '.join(data['left_out'])}; the folder holds the encoder only")
-        size = f"{data['parameters']:,} parameters ({heads})"
-        console.print(f"{target}: {size}, {vocabulary}, {data['bytes'] / 1e6:.1f} MB")
-
-    return CommandResult(data, render)
+    heads = ", ".join(data["heads"]) or "no heads"
+    vocabulary = "with its vocabulary" if data["has_vocabulary"] else "without a vocabulary"
+    size = f"{data['parameters']:,} parameters ({heads}), {vocabulary}, {data['bytes'] / 1e6:.1f} MB"
+    notes = f"not converted: {', '.join(data['left_out'])}; the folder holds the encoder only\n"
+    text = f"{notes if data['left_out'] else ''}{target}: {size}"
+    return CommandResult(data, text)

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from albert.cli.command import (
-    CommandResult,
-    ProgressDisplay,
-    Sources,
-    TextKey,
-    Vocabulary,
-    print_table,
-)
+from albert.cli.command import CommandResult, ProgressDisplay, Sources, TextKey, Vocabulary, print_table
 from albert.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,9 +31,7 @@ def prepare(
         str | None, Option(help="sentences, paragraphs, spaced, wrapped or dense [default: detected]")
     ] = None,
     min_duplicate: Annotated[int, Option(help="shorter paragraphs may be repeated, in characters")] = 64,
-    passages: Annotated[
-        int | None, Option(help="split documents into passages of at least so many characters")
-    ] = None,
+    passages: Annotated[int | None, Option(help="split documents into passages of this length")] = None,
     overwrite: Annotated[bool, Option("--overwrite", help="replace the corpus in --out")] = False,
 ) -> CommandResult:
     """Clean, deduplicate, split and tokenize text. The same command continues where it stopped."""
@@ -49,13 +40,8 @@ def prepare(
     from albert.settings import build_settings
     from albert.training.run_folder import count_cores
 
-    values = {
-        "language": language,
-        "text_key": text_key,
-        "layout": layout,
-        "min_duplicate_characters": min_duplicate,
-        "passage_characters": passages,
-    }
+    values = {"language": language, "text_key": text_key, "layout": layout}
+    lengths = {"min_duplicate_characters": min_duplicate, "passage_characters": passages}
     if workers is None and engine == "local":
         workers = count_cores()
     start = time.monotonic()
@@ -64,7 +50,7 @@ def prepare(
             corpus,
             vocab=find_vocabulary_path(vocab),
             out=out,
-            settings=build_settings(PrepareSettings, values=values, source="corpus prepare"),
+            settings=build_settings(PrepareSettings, values={**values, **lengths}, source="corpus prepare"),
             num_workers=workers,
             engine=engine,
             address=address,
@@ -83,17 +69,14 @@ def prepare(
         "seconds": round(time.monotonic() - start, 1),
     }
 
-    def render(console: Any) -> None:
-        speed = data["source_bytes"] / 1e6 / max(data["seconds"], 0.1)
-        console.print(
-            f"{out}: {data['documents']:,} documents, {data['sentences']:,} sentences, "
-            f"{data['pieces']:,} tokens in {data['shards']} shards; {data['seconds']} s, {speed:.1f} MB/s",
-            soft_wrap=True,
-        )
-        if manifest.dropped:
-            console.print(f"dropped or fixed: {_format_counts(manifest.dropped)}", soft_wrap=True)
-
-    return CommandResult(data, render)
+    speed = data["source_bytes"] / 1e6 / max(data["seconds"], 0.1)
+    text = (
+        f"{out}: {data['documents']:,} documents, {data['sentences']:,} sentences, {data['pieces']:,} tokens "
+        f"in {data['shards']} shards; {data['seconds']} s, {speed:.1f} MB/s"
+    )
+    if manifest.dropped:
+        text += f"\ndropped or fixed: {_format_counts(manifest.dropped)}"
+    return CommandResult(data, text)
 
 
 def show(
@@ -101,10 +84,7 @@ def show(
     example: Annotated[int | None, Option(help="show this pretraining example instead")] = None,
     epoch: Annotated[int | None, Option(help="of the example [default: 0]")] = None,
     seed: Annotated[int | None, Option(help="of the example [default: 0]")] = None,
-    settings: Annotated[
-        list[str] | None,
-        Argument(metavar="[key=value…]", help="of the example, as in objective=nsp max_length=128"),
-    ] = None,
+    settings: Annotated[list[str] | None, Argument(metavar="[key=value…]", help="as objective=nsp")] = None,
 ) -> CommandResult:
     """Show the counts, lengths, unknown tokens and dropped text of a corpus, or one example of it."""
     from albert.data.corpus import summarize_corpus
@@ -112,19 +92,15 @@ def show(
 
     if example is not None:
         return _show_example(folder, example, epoch=epoch or 0, seed=seed or 0, overrides=settings or [])
-    options = {"--epoch": epoch, "--seed": seed}
-    given = [*(settings or []), *(name for name, value in options.items() if value is not None)]
-    if given:
-        raise InputError(f"{given[0]} is for an example; add --example N, or leave it out")
-    corpus, _ = _open(folder)
-    found = summarize_corpus(corpus)
+    for name, value in {"--epoch": epoch, "--seed": seed, "key=value": settings or None}.items():
+        if value is not None:
+            raise InputError(f"{name} {value} is for an example; add --example N, or leave it out")
+    found = summarize_corpus(_open(folder)[0])
 
     def render(console: Any) -> None:
-        console.print(
-            f"{found['num_documents']:,} documents, {found['num_sentences']:,} sentences, {found['num_pieces']:,} "
-            f"tokens ({found['unknown_share']:.3%} unknown), {found['num_characters']:,} characters",
-            soft_wrap=True,
-        )
+        counts = {name: found[f"num_{name}"] for name in ("documents", "sentences", "pieces", "characters")}
+        unknown = f"tokens ({found['unknown_share']:.3%} unknown)"
+        console.print(_format_counts(counts).replace("pieces", unknown), soft_wrap=True)
         lengths = {
             "tokens in a sentence": found["sentence_pieces"],
             "sentences in a document": found["document_sentences"],
@@ -157,22 +133,18 @@ def _show_example(folder: str, number: int, *, epoch: int, seed: int, overrides:
     source = build_source(corpus, tokenizer, settings=settings, seed=seed)
     view = describe_example(source, tokenizer, number, epoch=epoch)
 
-    def render(console: Any) -> None:
-        console.print(
-            f"example {number} of {source.num_examples:,} in epoch {epoch}: {view.num_pieces} tokens, "
-            f"{view.num_predicted} to predict, {view.answer}"
-        )
-        for name, segment in (("first", view.first), ("second", view.second)):
-            console.print(f"\n{name}:\n{format_segment(segment)}")
-
-    return CommandResult(dataclasses.asdict(view), render)
+    text = (
+        f"example {number} of {source.num_examples:,} in epoch {epoch}: {view.num_pieces} tokens, "
+        f"{view.num_predicted} to predict, {view.answer}"
+    )
+    for name, segment in (("first", view.first), ("second", view.second)):
+        text += f"\n\n{name}:\n{format_segment(segment)}"
+    return CommandResult(dataclasses.asdict(view), text)
 
 
 def overlap(
     folder: Folder,
-    files: Annotated[
-        list[Path], Argument(metavar="FILE…", help="a task's files: tsv, csv, json, jsonl, lines of text")
-    ],
+    files: Annotated[list[Path], Argument(metavar="FILE…", help="a task's files: tsv, csv, jsonl, text …")],
     pieces: Annotated[int, Option(help="tokens in a row that count as an overlap")] = 13,
 ) -> CommandResult:
     """Count the texts of a task's files that occur in a corpus, whole or in part."""

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from albert.cli.command import CommandResult, Depth, Device, ProgressDisplay, Revision, print_table
+from albert.cli import command
 from albert.errors import InputError
 from albert.files import write_json
 
 if TYPE_CHECKING:
-    from albert.tasks.evaluate import Calibration, Evaluation
+    from albert.tasks.evaluate import Evaluation
     from albert.tasks.exit_curve import ExitCurve
-    from albert.tasks.metrics.squad import ThresholdReport
 
 _MAX_LABELS = 12  # in a confusion matrix; the report has larger ones
 
@@ -27,39 +26,23 @@ def evaluate(
             "pretraining: masked tokens, sentence order, next sentence",
         ),
     ],
-    model: Annotated[
-        list[str], Option(help="model folder, run folder, or hub name; several are an ensemble")
-    ],
-    data: Annotated[
-        str, Option(help="folder of the task, or a table; for pretraining, a prepared corpus or its URL")
-    ],
+    model: Annotated[list[str], Option(help="model folder, run or hub name; several are an ensemble")],
+    data: Annotated[str, Option(help="the task's folder, or a table; for pretraining, a prepared corpus")],
     split: Annotated[str | None, Option(help="split of the task, as in test [default: dev]")] = None,
-    out: Annotated[
-        Path | None, Option(help="folder for scores, predictions, the report and official files")
-    ] = None,
+    out: Annotated[Path | None, Option(help="folder for scores, predictions, report, official files")] = None,
     report: Annotated[Path | None, Option(help="HTML file for the error report alone")] = None,
-    select: Annotated[
-        bool, Option("--select", help="select the ensemble on one half, and score the other")
-    ] = False,
+    select: Annotated[bool, Option("--select", help="select members on one half, score the other")] = False,
     exits: Annotated[bool, Option("--exits", help="also measure early exit: accuracy against speed")] = False,
     num_examples: Annotated[
-        int | None, Option("--examples", help="of pretraining: number of examples [default: 2000]")
+        int | None, Option("--examples", help="number of examples, for pretraining [default: 2000]")
     ] = None,
-    held_out: Annotated[
-        bool, Option("--held-out", help="of pretraining: use the last documents of --data")
-    ] = False,
-    depth: Depth = None,
-    device: Device = "auto",
-    revision: Revision = None,
+    held_out: Annotated[bool, Option("--held-out", help="for pretraining: only held-out documents")] = False,
+    depth: command.Depth = None,
+    device: command.Device = "auto",
+    revision: command.Revision = None,
     seed: Annotated[int | None, Option(help="of halves and intervals [default: 0]")] = None,
-    settings: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="[key=value…]",
-            help="of your own table, as in columns.text=review; of pretraining, as in max_length=128",
-        ),
-    ] = None,
-) -> CommandResult:
+    settings: Annotated[list[str] | None, command.key_values("columns.text=review or max_length=128")] = None,
+) -> command.CommandResult:
     """Score fine-tuned or pretrained models, with 95% intervals. Several models are an ensemble."""
     is_pretraining = task.lower() == "pretraining"
     of_tasks = {"split": split, "out": out, "report": report, "select": select, "exits": exits, "seed": seed}
@@ -67,31 +50,10 @@ def evaluate(
     for name, value in (of_tasks if is_pretraining else of_pretraining).items():
         if value is not None and value is not False:
             raise InputError(f"--{name} has no meaning for {task}; leave it out")
-    common: dict[str, Any] = {"overrides": settings or [], "depth": depth, "device": device}
-    common["revision"] = revision
+    common: dict[str, Any] = {"depth": depth, "device": device, "revision": revision}
     if is_pretraining:
         number = 2000 if num_examples is None else num_examples
-        return _evaluate_pretraining(model, data, num_examples=number, is_held_out=held_out, **common)
-    options = {"split": split, "select": select, "seed": seed or 0}
-    return _evaluate_task(
-        task, model, data, out=out, report=report, has_exits=exits, options=options, **common
-    )
-
-
-def _evaluate_task(
-    task: str,
-    models: list[str],
-    data: str,
-    *,
-    out: Path | None,
-    report: Path | None,
-    has_exits: bool,
-    options: dict[str, Any],
-    overrides: list[str],
-    revision: str | None,
-    **runtime: Any,
-) -> CommandResult:
-    """Check everything that can be checked, evaluate the models, write the files."""
+        return _evaluate_pretraining(model, data, settings or [], number, is_held_out=held_out, **common)
     from albert.pretrained.hub import resolve_source
     from albert.settings import apply_overrides
     from albert.tasks.catalogue import find_task, read_config
@@ -100,40 +62,38 @@ def _evaluate_task(
     from albert.tasks.exit_curve import measure_folder
     from albert.tasks.report import write_report
 
-    values = apply_overrides({}, overrides, literal="columns")
+    # Mistakes are reported before the work.
+    values = apply_overrides({}, settings or [], literal="columns")
     if unknown := values.keys() - {"columns"}:
         raise InputError(f"{min(unknown)}: only columns can be set, as in columns.text=review")
     definition = find_task(task)
     if out is not None:
-        split, _ = definition.find_split(Path(data), options["split"])
-        check_folder(out, task=definition.name, split=split)
-    if report is not None and (
-        report.is_dir() or (report.is_file() and report.suffix.lower() not in (".html", ".htm"))
-    ):
+        check_folder(out, task=definition.name, split=definition.find_split(Path(data), split)[0])
+    if report is not None and report.exists() and report.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--report {report}: exists and is not an HTML file; choose another name")
-    if has_exits:
-        if len(models) > 1:
-            raise InputError(f"--exits: {len(models)} models, but one is measured; give one --model")
-        config = read_config(resolve_source(models[0], revision=revision))
+    if exits:
+        if len(model) > 1:
+            raise InputError(f"--exits: {len(model)} models, but one is measured; give one --model")
+        config = read_config(resolve_source(model[0], revision=revision))
         if config is None or not config.has_early_exits:
-            raise InputError(f"--exits: {models[0]} has none; fine-tune a model with has_exits=true")
+            raise InputError(f"--exits: {model[0]} has none; fine-tune a model with has_exits=true")
     curve, files = None, []
-    with ProgressDisplay() as display:
+    with command.ProgressDisplay() as display:
         found = run(
             task,
-            model=models,
+            model=model,
             data=data,
+            split=split,
             columns=values.get("columns", {}),
-            revision=revision,
-            needs_labels=has_exits or report is not None,
+            select=select,
+            needs_labels=exits or report is not None,
+            seed=seed or 0,
             reporter=display,
-            **options,
-            **runtime,
+            **common,
         )
-        if has_exits:
+        if exits:
             display.show("exits", "measuring every depth and every patience")
-            path = resolve_source(found.models[0], revision=revision)
-            curve = measure_folder(path, found.examples)
+            curve = measure_folder(resolve_source(found.models[0], revision=revision), found.examples)
     if out is not None:
         files = write_evaluation(out, found)
         if curve is not None:
@@ -153,87 +113,67 @@ def _evaluate_task(
         for path in files:
             console.print(str(path), soft_wrap=True)
 
-    return CommandResult(result, render)
+    return command.CommandResult(result, render)
 
 
 def _print_evaluation(console: Any, found: "Evaluation") -> None:
-    """Print the scores with intervals, and what else the task has: members, classes, threshold, ..."""
+    """Print the scores with intervals, and what else there is: members, classes, threshold, ..."""
+    from albert.tasks.metrics.scores import format_score
+
     of = "" if found.num_scored in (0, len(found.examples)) else f"{found.num_scored:,} of "
     models = found.models[0] if len(found.models) == 1 else f"{len(found.models)} models"
     console.print(f"{found.task} on {found.split}: {of}{len(found.examples):,} examples, {models}")
     if not found.scores:
         console.print("no labels, so no scores")
         return
-    # The threshold and its search are printed below, and a score that is a metric is printed once.
     named = [value for name, value in found.scores.items() if name != "score"]
     rows = []
     for name, value in found.scores.items():
-        if name in ("best_exact", "best_f1", "threshold") or (name == "score" and value in named):
-            continue
-        interval = found.intervals.get(name)
-        ends = "–" if interval is None else f"{interval.low:.2f} – {interval.high:.2f}"
-        rows.append((name.replace("_", " "), f"{value:.2f}", ends))
-    print_table(console, ("", "value", "95% interval"), rows)
-    if found.selection is not None:
-        steps = ", ".join(f"{name} ({score:.2f})" for name, score in found.selection.steps)
+        if name != "score" or value not in named:  # a score that is a metric is printed once
+            interval = found.intervals.get(name)
+            ends = "–" if interval is None else f"{interval.low:.2f} – {interval.high:.2f}"
+            rows.append((name.replace("_", " "), format_score(value), ends))
+    command.print_table(console, ("", "value", "95% interval"), rows)
+    if (selection := found.selection) is not None:
+        steps = ", ".join(f"{name} ({score:.2f})" for name, score in selection.steps)
         console.print(
-            f"members selected on {found.selection.chosen_on} ({found.selection.num_chosen_on:,} examples), "
-            f"with the score after each: {steps}"
+            f"members selected on {selection.chosen_on} ({selection.num_chosen_on:,} examples): {steps}"
         )
     if found.member_scores:
         members = [
             (member.name, "yes" if member.is_chosen else "no", f"{member.scores['score']:.2f}")
             for member in found.member_scores
         ]
-        print_table(console, ("member", "selected", "score"), members)
+        command.print_table(console, ("member", "selected", "score"), members)
     if found.classes:
         classes = [
             (str(each.label), *(f"{100 * value:.2f}" for value in (each.precision, each.recall, each.f1)),
              f"{each.support:,}")
             for each in found.classes[: 2 * _MAX_LABELS]
         ]  # fmt: skip
-        print_table(console, ("class", "precision", "recall", "f1", "examples"), classes)
+        command.print_table(console, ("class", "precision", "recall", "f1", "examples"), classes)
         if len(found.classes) > len(classes):
             console.print(f"and {len(found.classes) - len(classes)} more classes")
     if found.confusion is not None and len(found.confusion.labels) <= _MAX_LABELS:
         labels = [*map(str, found.confusion.labels)]
         counts = zip(labels, found.confusion.counts, strict=True)
         lines = [(label, *(f"{count:,}" for count in row)) for label, row in counts]
-        print_table(console, ("gold ↓ predicted →", *labels), lines)
-    if found.calibration is not None:
-        console.print(_describe_calibration(found.calibration))
-    if found.threshold is not None:
-        _print_threshold(console, found.threshold)
-
-
-def _describe_calibration(found: "Calibration") -> str:
-    error = f"calibration error {100 * found.ece:.2f} points"
-    if found.is_tuned_here:  # a temperature chosen on these examples is tested on halves
-        chosen = "a temperature" if found.temperature is not None else "a temperature for each model"
-        return f"{error}, of halves, each at {chosen} chosen on the other"
-    used = "each model's own" if found.temperature is None else f"{found.temperature:.3f}"
-    return f"{error} at temperature {used}; best on these examples: {found.best_temperature:.3f} times that"
-
-
-def _print_threshold(console: Any, found: "ThresholdReport") -> None:
-    from albert.tasks.metrics.scores import format_score
-    from albert.tasks.metrics.squad import ANSWER_NOTHING
-
-    is_silent = found.threshold == ANSWER_NOTHING
-    rule = "nothing is answered" if is_silent else f"no answer where its odds are above {found.threshold:.4g}"
-    console.print(f"{rule}: {found.source}")
-    if found.elsewhere is not None:
-        scores = found.elsewhere.scores.overall
-        chosen = format_score(found.elsewhere.threshold, ".4g")
-        console.print(
-            f"chosen on {found.num_chosen_on:,} questions ({chosen}) and scored on "
-            f"the other {found.num_reported:,}: exact {scores.exact:.2f}, f1 {scores.f1:.2f}"
-        )
-    best = found.best
-    console.print(
-        f"best threshold in hindsight (official search): exact {best.best_exact:.2f} at "
-        f"{best.best_exact_thresh:.4g}, f1 {best.best_f1:.2f} at {best.best_f1_thresh:.4g}"
-    )
+        command.print_table(console, ("gold ↓ predicted →", *labels), lines)
+    if (calibration := found.calibration) is not None:
+        used = "temperatures of the models"
+        if calibration.temperature is not None:
+            used = f"temperature {calibration.temperature:.3f}"
+        if calibration.is_tuned_here:  # a temperature chosen on these examples is tested on halves
+            used = "temperatures chosen on one half for the other"
+        console.print(f"calibration error {100 * calibration.ece:.2f} points at {used}")
+    if (threshold := found.threshold) is not None:
+        console.print(f"threshold {format_score(threshold.threshold, '.4g')}: {threshold.source}")
+        if threshold.elsewhere is not None:
+            scores = threshold.elsewhere.scores.overall
+            console.print(
+                f"chosen on {threshold.num_chosen_on:,} examples and scored on the other "
+                f"{threshold.num_reported:,}: exact {scores.exact:.2f}, f1 {scores.f1:.2f}"
+            )
 
 
 def _print_exits(console: Any, curve: "ExitCurve") -> None:
@@ -242,26 +182,23 @@ def _print_exits(console: Any, curve: "ExitCurve") -> None:
          f"{point.score:.2f}", f"{point.mean_layers:.2f}", f"{point.speed:.2f}")
         for point in (*curve.depths, *curve.patiences)
     ]  # fmt: skip
-    print_table(console, ("layers", "patience", "score", "mean layers", "speedup"), rows)
+    command.print_table(console, ("layers", "patience", "score", "mean layers", "speedup"), rows)
     chosen = curve.choose()
-    console.print(
-        "nothing faster is within half a point of the score with all layers"
-        if chosen is None
-        else f"{chosen.option} is {chosen.speed:.2f} times as fast, within half a point of all layers"
-    )
+    fastest = "nothing" if chosen is None else f"{chosen.option}, {chosen.speed:.2f} times as fast"
+    console.print(f"fastest within half a point of all layers: {fastest}")
 
 
 def _evaluate_pretraining(
     models: list[str],
     data: str,
-    *,
-    num_examples: int,
-    is_held_out: bool,
     overrides: list[str],
+    num_examples: int,
+    *,
+    is_held_out: bool,
     depth: int | None,
     device: str,
     revision: str | None,
-) -> CommandResult:
+) -> command.CommandResult:
     """Score masked tokens, sentence order and next sentence, if the model has heads for them."""
     from albert.data.corpus import open_corpus
     from albert.examples.settings import ExampleSettings
@@ -286,14 +223,13 @@ def _evaluate_pretraining(
     run = read_pretrain_run(runs[0])[0] if runs else None
     limit = loaded.config.max_position_embeddings
     length = min(512, limit) if run is None else run.examples.max_length
-    settings = build_settings(
-        ExampleSettings, values={"max_length": length}, overrides=overrides, source="evaluate"
-    )
+    values = {"max_length": length}
+    settings = build_settings(ExampleSettings, values=values, overrides=overrides, source="evaluate")
     if settings.max_length > limit:
         raise InputError(f"max_length {settings.max_length} exceeds the model's {limit} positions; lower it")
     total = num_examples * (1 + 2 * any(head in loaded.model.heads for head in ("sop", "nsp")))
     done = 0
-    with ProgressDisplay() as display:
+    with command.ProgressDisplay() as display:
         if is_held_out:
             share = HeldOutSettings() if run is None else run.held_out
             objective = "sop" if run is None else run.examples.objective
@@ -306,24 +242,15 @@ def _evaluate_pretraining(
             done += number
             display.show("evaluate", f"{done:,} examples", fraction=min(1.0, done / total))
 
-        scores = evaluate_pretraining(
-            loaded.model,
-            corpus,
-            tokenizer,
-            settings=settings,
-            num_examples=num_examples,
-            depth=depth,
-            advance=advance,
-        )
-    values = {
-        name: {**dataclasses.asdict(score), "interval": score.interval} for name, score in scores.items()
-    }
+        options: dict[str, Any] = {"num_examples": num_examples, "depth": depth, "advance": advance}
+        scores = evaluate_pretraining(loaded.model, corpus, tokenizer, settings=settings, **options)
+    found = {name: {**dataclasses.asdict(each), "interval": each.interval} for name, each in scores.items()}
 
     def render(console: Any) -> None:
         rows = []
         for name, score in scores.items():
             interval = "–" if score.interval is None else "{:.4f} – {:.4f}".format(*score.interval)
             rows.append((name.replace("_", " "), f"{score.mean:.4f}", interval, f"{score.count:,}"))
-        print_table(console, ("", "mean", "95% interval", "predictions"), rows)
+        command.print_table(console, ("", "mean", "95% interval", "predictions"), rows)
 
-    return CommandResult({"model": models[0], "data": data, "scores": values}, render)
+    return command.CommandResult({"model": models[0], "data": data, "scores": found}, render)

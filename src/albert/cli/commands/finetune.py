@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from albert.cli.command import CommandResult, ProgressDisplay, Resume, Revision, print_table, report_run
+from albert.cli import command
 from albert.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,32 +24,24 @@ def finetune(
     model: Annotated[str, Option(help="pretrained folder, run, nano, or hub name")],
     data: Annotated[Path, Option(help="the task's folder; or a table, or a folder of two")],
     out: Annotated[Path, Option(help="folder of the run; its model is in OUT/model")],
-    settings: Annotated[
-        list[str] | None, Argument(metavar="[key=value…]", help="as in num_epochs=3 columns.text=review")
-    ] = None,
+    settings: Annotated[list[str] | None, command.key_values("num_epochs=3 columns.text=review")] = None,
     dev: Annotated[Path | None, Option(help="table of the dev set")] = None,
-    recipe: Annotated[
-        str | None, Option(help="small, paper, paper-mnli … (else by task and model); or a YAML file")
-    ] = None,
-    seeds: Annotated[int, Option(help="number of runs; prints median and spread")] = 1,
-    seed: Annotated[
-        int | None, Option(help="of the new head, the order and dropout; of several runs, the first")
-    ] = None,
-    revision: Revision = None,
-    resume: Resume = False,
-) -> CommandResult:
+    recipe: Annotated[str | None, Option(help="small, paper …, or a file [default: by task, model]")] = None,
+    seeds: Annotated[int, Option(min=1, help="number of runs; prints median and spread")] = 1,
+    seed: Annotated[int | None, Option(help="of new head, order and dropout; first of --seeds")] = None,
+    revision: command.Revision = None,
+    resume: command.Resume = False,
+) -> command.CommandResult:
     """Fine-tune a pretrained model on a task. Press Ctrl-C to stop and save; --resume continues."""
     from albert.settings import add_seed
     from albert.tasks.finetune import finetune as run
     from albert.tasks.finetune import finetune_seeds
 
     overrides = settings or []
-    if seeds < 1:
-        raise InputError(f"--seeds is {seeds}; at least 1")
     fixed = [override for override in overrides if override.startswith("seed=")]
     if fixed and seeds > 1:
         raise InputError(f"{fixed[-1]} and --seeds: leave {fixed[-1]} out, and give --seed")
-    with ProgressDisplay() as display:
+    with command.ProgressDisplay() as display:
 
         def train(number: int | None, folder: Path) -> "FinetuneResult":
             return run(
@@ -67,22 +59,20 @@ def finetune(
 
         if seeds == 1:
             return _report_one(train(seed, out))
-        first = seed or 0
-        found = finetune_seeds(
-            train, seeds=range(first, first + seeds), out=out, resume=resume, reporter=display
-        )
+        numbers = range(seed or 0, (seed or 0) + seeds)
+        found = finetune_seeds(train, seeds=numbers, out=out, resume=resume, reporter=display)
     return _report_one(found.stopped) if found.stopped is not None else _report_seeds(found, out)
 
 
-def _report_one(result: "FinetuneResult") -> CommandResult:
+def _report_one(result: "FinetuneResult") -> command.CommandResult:
     from albert.tasks.metrics.scores import format_score
 
     scores = None if result.scores is None else dict(result.scores.metrics)
     rows = {f"dev, {name.replace('_', ' ')}": format_score(value) for name, value in (scores or {}).items()}
-    return report_run(result, num_steps=result.num_steps, data={"scores": scores}, rows=rows)
+    return command.report_run(result, num_steps=result.num_steps, data={"scores": scores}, rows=rows)
 
 
-def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
+def _report_seeds(found: "SeedRuns", out: Path) -> command.CommandResult:
     from albert.tasks.metrics.scores import format_score
     from albert.training.distributed import is_first_process
 
@@ -102,7 +92,7 @@ def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
             (str(seed), *(format_score(scores.metrics[name]) for name in names))
             for seed, scores in found.scores.items()
         ]
-        print_table(console, ("seed", *(name.replace("_", " ") for name in names)), rows)
+        command.print_table(console, ("seed", *(name.replace("_", " ") for name in names)), rows)
         spread = "–" if summary.spread is None else f"{summary.spread:.2f}"
         console.print(
             f"median {summary.median:.2f}, spread {spread} ({summary.lowest:.2f} – {summary.highest:.2f}); "
@@ -110,4 +100,4 @@ def _report_seeds(found: "SeedRuns", out: Path) -> CommandResult:
             soft_wrap=True,
         )
 
-    return CommandResult(values, render, is_silent=not is_first_process())
+    return command.CommandResult(values, render, is_silent=not is_first_process())

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from albert.cli.command import Budget, CommandResult, ProgressDisplay, Resume, report_run
+from albert.cli.command import Budget, CommandResult, ProgressDisplay, Resume, key_values, report_run
 
 
 def pretrain(
@@ -20,15 +20,10 @@ def pretrain(
     ],
     data: Annotated[str, Option(help="prepared corpus, or its URL")],
     out: Annotated[Path, Option(help="folder of the run; its model is in OUT/model")],
-    settings: Annotated[
-        list[str] | None,
-        Argument(metavar="[key=value…]", help="as in num_steps=5000 optimizer.learning_rate=1e-3"),
-    ] = None,
+    settings: Annotated[list[str] | None, key_values("num_steps=5000 optimizer.learning_rate=1e-3")] = None,
     resume: Resume = False,
     budget: Budget = None,
-    batch_size: Annotated[
-        int | None, Option(help="another batch size; learning rate and steps are rescaled to it")
-    ] = None,
+    batch_size: Annotated[int | None, Option(help="rescales learning rate and steps as well")] = None,
     seed: Annotated[int | None, Option(help="of weights, examples and dropout")] = None,
 ) -> CommandResult:
     """Pretrain a model on a prepared corpus. Press Ctrl-C to stop and save; --resume continues."""

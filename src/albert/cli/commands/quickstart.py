@@ -1,24 +1,17 @@
 """`albert quickstart`: from text to a fine-tuned model in about ten minutes."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from typer import Argument, Option
+from typer import Option
 
-from albert.cli.command import CommandResult, ProgressDisplay, report_stop
+from albert.cli.command import CommandResult, ProgressDisplay, key_values, report_stop
 
 
 def quickstart(
-    settings: Annotated[
-        list[str] | None,
-        Argument(metavar="[key=value…]", help="as in vocab_size=4000 num_train=500 pretrain.batch_size=16"),
-    ] = None,
-    data: Annotated[
-        Path | None, Option(help="folder or file of your own text, instead of the King James Bible")
-    ] = None,
-    out: Annotated[Path, Option(help="folder to write; the same command continues a stopped one")] = Path(
-        "quickstart"
-    ),
+    settings: Annotated[list[str] | None, key_values("vocab_size=4000 pretrain.batch_size=16")] = None,
+    data: Annotated[Path | None, Option(help="your own text [default: the King James Bible]")] = None,
+    out: Annotated[Path, Option(help="folder; run the command again to continue")] = Path("quickstart"),
     minutes: Annotated[float, Option(help="time of pretraining")] = 3.0,
     model: Annotated[str, Option(help="pretrained model to fine-tune")] = "nano",
     seed: Annotated[int | None, Option(help="of weights, examples and dropout [default: 0]")] = None,
@@ -39,20 +32,15 @@ def quickstart(
             result = run_quickstart(chosen, data=data, out=out, reporter=display)
     except StoppedError as stopped:
         code = report_stop(str(stopped), "run the same command to continue")
-        return CommandResult({"is_finished": False}, lambda console: None, exit_code=code)
-    values = {"is_finished": True, **result}
-
-    def render(console: Any) -> None:
-        run, reviews = values["pretraining"], values["reviews"]
-        console.print(
-            f"held-out loss after {run['steps']:,} steps of pretraining: {run['start']['mlm_loss']:.3f} → "
-            f"{run['end']['mlm_loss']:.3f} (unigram baseline: {run['unigram_loss']:.3f})"
-        )
-        if reviews is not None:
-            scores = ", ".join(f"{name} {found['value']:.1f}%" for name, found in reviews["accuracy"].items())
-            console.print(f"accuracy on reviews: {scores.replace('_', ' ')}")
-        for reason in values["left_out"]:
-            console.print(f"skipped: {reason}", soft_wrap=True)
-        console.print(f"report: {values['report']}", soft_wrap=True)
-
-    return CommandResult(values, render)
+        return CommandResult({"is_finished": False}, "", exit_code=code)
+    run, reviews = result["pretraining"], result["reviews"]
+    lines = [
+        f"held-out loss after {run['steps']:,} steps of pretraining: {run['start']['mlm_loss']:.3f} → "
+        f"{run['end']['mlm_loss']:.3f} (unigram baseline: {run['unigram_loss']:.3f})"
+    ]
+    if reviews is not None:
+        scores = ", ".join(f"{name} {found['value']:.1f}%" for name, found in reviews["accuracy"].items())
+        lines.append(f"accuracy on reviews: {scores.replace('_', ' ')}")
+    lines += [f"skipped: {reason}" for reason in result["left_out"]]
+    text = "\n".join([*lines, f"report: {result['report']}"])
+    return CommandResult({"is_finished": True, **result}, text)

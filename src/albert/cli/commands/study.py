@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from albert.cli.command import Budget, CommandResult, ProgressDisplay, print_table, report_stop
+from albert.cli.command import Budget, CommandResult, ProgressDisplay, key_values, print_table, report_stop
 
 
 def study(
@@ -19,27 +19,15 @@ def study(
         ),
     ],
     out: Annotated[Path, Option(help="folder of the study; the same command continues a stopped one")],
-    settings: Annotated[
-        list[str] | None,
-        Argument(metavar="[key=value…]", help="as in num_seeds=5 pretrain.num_steps=2000 tasks=[sst-2]"),
-    ] = None,
-    data: Annotated[
-        str | None,
-        Option(help="prepared corpus, for studies that train; BLiMP's folder or archive, for agreement"),
-    ] = None,
+    settings: Annotated[list[str] | None, key_values("num_seeds=5 pretrain.num_steps=2000")] = None,
+    data: Annotated[str | None, Option(help="prepared corpus to train on; for agreement, BLiMP")] = None,
     task_data: Annotated[str | None, Option(help="folder that has glue/, squad/ and race/")] = None,
     model: Annotated[list[str] | None, Option(help="trained model to measure; may be repeated")] = None,
-    arms: Annotated[
-        str, Option(help="only these variants, the base and what they start from, as in all,none")
-    ] = "",
+    arms: Annotated[str, Option(help="only these variants and those they need, as in all,none")] = "",
     budget: Budget = None,
-    seed: Annotated[
-        int | None, Option(help="first seed of every variant; of agreement, seed of the sentences")
-    ] = None,
+    seed: Annotated[int | None, Option(help="first seed of every variant; of agreement's sentences")] = None,
     engine: Annotated[str, Option(help="local, or ray: variants in parallel")] = "local",
-    workers: Annotated[
-        int | None, Option(help="variants in parallel; one, or with ray as many as fit")
-    ] = None,
+    workers: Annotated[int | None, Option(help="variants in parallel; with ray, as many as fit")] = None,
     address: Annotated[str | None, Option(help="of a running Ray cluster, as host:port")] = None,
 ) -> CommandResult:
     """Run an experiment of the paper and write a report. Finished variants are not run again."""

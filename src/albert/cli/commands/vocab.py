@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from albert.cli.command import (
-    CommandResult,
-    ProgressDisplay,
-    Sources,
-    TextKey,
-    Texts,
-    Vocabulary,
-    check_new_folder,
-    print_table,
-    read_texts,
-)
+from albert.cli import command
 from albert.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,11 +15,9 @@ if TYPE_CHECKING:
 
 
 def train(
-    corpus: Sources,
+    corpus: command.Sources,
     out: Annotated[Path, Option(help="folder to write")],
-    size: Annotated[
-        int | None, Option(help="tokens, with the special ones [default: 30000; symbols: all]")
-    ] = None,
+    size: Annotated[int | None, Option(help="number of tokens [default: 30000; symbols: all]")] = None,
     kind: Annotated[str, Option(help="sentencepiece or symbols")] = "sentencepiece",
     lower: Annotated[
         bool | None,
@@ -38,21 +26,17 @@ def train(
     accents: Annotated[
         bool | None, Option("--accents/--no-accents", help="keep accents [default: only with --cased]")
     ] = None,
-    sample: Annotated[
-        int | None, Option(min=1, help="train on at most so many sentences [default: 10000000]")
-    ] = None,
-    sample_mb: Annotated[
-        int | None, Option(min=1, help="and on at most so many megabytes [default: 100]")
-    ] = None,
+    sample: Annotated[int | None, Option(min=1, help="max number of sentences [default: 10000000]")] = None,
+    sample_mb: Annotated[int | None, Option(min=1, help="max size of the sample [default: 100]")] = None,
     seed: Annotated[int | None, Option(help="of the sample [default: 0]")] = None,
     characters: Annotated[
         bool | None,
         Option("--characters/--spaced", help="symbols are single characters, or separated by spaces"),
     ] = None,
     min_count: Annotated[int | None, Option(min=1, help="skip rarer symbols [default: 1]")] = None,
-    text_key: TextKey = "text",
+    text_key: command.TextKey = "text",
     overwrite: Annotated[bool, Option("--overwrite", help="replace the vocabulary in --out")] = False,
-) -> CommandResult:
+) -> command.CommandResult:
     """Train a vocabulary on a corpus. The defaults are the published settings, on a sample of 100 MB."""
     from albert.data.sources import iter_plain_texts
     from albert.files import atomic_dir
@@ -61,20 +45,16 @@ def train(
     from albert.text.symbol_tokenizer import SymbolOptions, build_symbol_vocabulary
     from albert.text.train_vocabulary import VocabularySettings, train_sentencepiece
 
-    options = {
-        "sentencepiece": {
-            "--lower/--cased": lower, "--accents": accents, "--sample": sample, "--sample-mb": sample_mb,
-            "--seed": seed,
-        },
-        "symbols": {"--characters/--spaced": characters, "--min-count": min_count},
-    }  # fmt: skip
-    if kind not in options:
-        raise InputError(f"unknown kind {kind!r}; --kind is {' or '.join(options)}")
-    for other in options.keys() - {kind}:
-        for name, value in options[other].items():
-            if value is not None:
-                raise InputError(f"{name} is not for --kind {kind}; leave it out")
-    if check_new_folder(out, overwrite=overwrite) and (
+    if kind not in ("sentencepiece", "symbols"):
+        raise InputError(f"unknown kind {kind!r}; --kind is sentencepiece or symbols")
+    others: dict[str, object] = {"--characters/--spaced": characters, "--min-count": min_count}
+    if kind == "symbols":
+        others = {"--lower/--cased": lower, "--accents": accents, "--sample": sample}
+        others |= {"--sample-mb": sample_mb, "--seed": seed}
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(f"{name} is not for --kind {kind}; leave it out")
+    if command.check_new_folder(out, overwrite=overwrite) and (
         not out.is_dir() or {file.name for file in out.iterdir()}.difference(TOKENIZER_FILES)
     ):
         raise InputError(f"{out} holds other files than a vocabulary, so --overwrite does not replace it")
@@ -85,24 +65,18 @@ def train(
     start = time.monotonic()
     texts = iter_plain_texts(corpus, text_key=text_key, keeps_long_tokens=bool(characters), warn=warn)
     tokenizer: Tokenizer
+    notes = ""
     if kind == "symbols":
         symbols = SymbolOptions(is_per_character=bool(characters))
         tokenizer = build_symbol_vocabulary(texts, options=symbols, min_count=min_count or 1, max_size=size)
-        notes = ""
     else:
         if lower is False and accents is None:
             accents = True
-        rules = {"do_lower_case": lower, "keep_accents": accents}
-        values: dict[str, Any] = {
-            "size": size,
-            "normalization": {key: value for key, value in rules.items() if value is not None},
-            "max_sample_sentences": sample,
-            "max_sample_bytes": sample_mb and sample_mb * 1_000_000,
-            "seed": seed,
-        }
-        values = {key: value for key, value in values.items() if value is not None}
+        rules = _drop_none(do_lower_case=lower, keep_accents=accents)
+        sizes = {"max_sample_sentences": sample, "max_sample_bytes": sample_mb and sample_mb * 1_000_000}
+        values = _drop_none(size=size, normalization=rules, seed=seed, **sizes)
         settings = build_settings(VocabularySettings, values=values, source="vocab train")
-        with ProgressDisplay() as display:
+        with command.ProgressDisplay() as display:
             tokenizer = train_sentencepiece(
                 texts,
                 settings=settings,
@@ -122,17 +96,21 @@ def train(
         "seconds": round(time.monotonic() - start, 1),
     }
     text = f"{out}: {data['size']:,} tokens in {data['seconds']} s{notes}"
-    return CommandResult(data, lambda console: console.print(text))
+    return command.CommandResult(data, text)
 
 
-def tokenize(texts: Texts, vocab: Vocabulary) -> CommandResult:
+def _drop_none(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def tokenize(texts: command.Texts, vocab: command.Vocabulary) -> command.CommandResult:
     """Show the tokens of each text, their ids and their character offsets."""
     from albert.pretrained.hub import find_vocabulary_path
     from albert.text.folder import load_tokenizer
 
     tokenizer = load_tokenizer(find_vocabulary_path(vocab))
     data: list[dict[str, Any]] = []
-    for text in read_texts(texts):
+    for text in command.read_texts(texts):
         encoding = tokenizer.encode(text, masks=True)
         tokens = [
             {"piece": tokenizer.token(i), "id": i, "start": start, "end": end, "text": text[start:end]}
@@ -144,6 +122,6 @@ def tokenize(texts: Texts, vocab: Vocabulary) -> CommandResult:
         for row in data:
             console.print(row["text"])
             cells = [[str(value) for value in token.values()] for token in row["pieces"]]
-            print_table(console, ("token", "id>", "start>", "end>", "text"), cells)
+            command.print_table(console, ("token", "id>", "start>", "end>", "text"), cells)
 
-    return CommandResult(data, render)
+    return command.CommandResult(data, render)
