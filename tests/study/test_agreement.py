@@ -71,9 +71,8 @@ class Listener(NullReporter):
 
 def run(out: Path, *models: str, reporter: NullReporter | None = None, **options: Any) -> Page:
     settings = options.pop("settings", AgreementSettings(num_pairs=2))
-    return agreement.run_agreement(
-        settings, models=models, out=out, reporter=reporter or NullReporter(), **options
-    )
+    data, reporter = options.pop("data", None), reporter or NullReporter()
+    return agreement.run_agreement(settings, models=models, out=out, reporter=reporter, data=data)
 
 
 def test_the_score_of_a_model_without_context_is_the_sum_of_its_log_probabilities(tokenizer):
@@ -185,8 +184,8 @@ def test_a_limit_draws_from_each_paradigm_by_seed(tmp_path):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ('{"sentence_good": "A.", "sentence_bad": "a."}\n', "line 1: no text in column 'field'"),
-        ('{"sentence_good": "A."\n', "line 1: not a JSON object"),
+        ('{"sentence_good": "A.", "sentence_bad": "a."}\n', "line 1: not a minimal pair: field"),
+        ('{"sentence_good": "A."\n', "line 1: not a minimal pair"),
         ("\n", "no minimal pairs"),
         (None, "no minimal pairs"),
     ],

@@ -345,10 +345,9 @@ def test_mistakes_are_rejected(run, tiny_folder, tmp_path):
     for name in ("vocab.txt", "tokenizer.json"):
         (tmp_path / "bare" / name).unlink(missing_ok=True)
     for said, models, settings in (
-        ("more than once", [tiny_folder, tiny_folder], {}),
         ("'other', which is none of the models", [tiny_folder], {"texts": {"other": single}}),
         ("has no line of text", [tiny_folder], {"text": empty}),
-        ("an interval needs at least 2", [tiny_folder], {"text": single}),
+        ("only 1 sequence", [tiny_folder], {"text": single}),
         ("check the path", [tiny_folder], {"text": tmp_path / "nowhere.txt"}),
         ("does not exist", [tmp_path / "nowhere"], {}),
         ("has no vocabulary", [tmp_path / "bare"], {}),

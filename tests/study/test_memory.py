@@ -120,14 +120,19 @@ def test_the_page_says_what_is_left_of_fewer_parameters(tmp_path):
     write_page(tmp_path, page)
 
 
-def test_what_does_not_fit_is_reported_and_the_rest_continues(tmp_path):
-    least = 16e-9 * count_by_hand()[0]
-    # Enough for the weights of neither, whatever the batch: no process is started.
-    settings = SETTINGS.model_copy(update={"max_gigabytes": least / 2, "batch_sizes": (2, 4)})
+def test_what_does_not_fit_is_reported_and_the_rest_continues(tmp_path, monkeypatch):
+    def measure(request):
+        raise step_costs.DoesNotFitError(f"needs more than {request.max_bytes} bytes")
+
+    monkeypatch.setattr(step_costs, "measure_footprint", measure)
+    settings = SETTINGS.model_copy(update={"max_gigabytes": 1e-6, "batch_sizes": (2, 4)})
     page = run_memory(settings, out=tmp_path / "none", reporter=NullReporter())
     rows = find_table(page, "memory-steps").rows
     assert [row[4].text for row in rows] == ["does not fit"] * 2  # larger batches are not tried
-    assert "nano, BERT, checkpointed, batches of 2 did not fit: weights," in page.sections[1].paragraphs[1]
+    assert (
+        "nano, BERT, checkpointed, batches of 2 did not fit: needs more than 1000 bytes"
+        in page.sections[1].paragraphs[1]
+    )
     assert not page.charts
     write_page(tmp_path / "page", page)
 

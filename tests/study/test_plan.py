@@ -16,9 +16,6 @@ from albert.study.plan import (
     build_plan,
     build_schedule,
     find_study_seconds,
-    list_duplicates,
-    list_pretrain_overrides,
-    resolve_variant,
     share_steps,
 )
 from albert.study.settings import list_ablations, list_overrides, read_study
@@ -49,7 +46,7 @@ def test_every_table_of_the_paper_has_a_recipe():
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_every_variant_of_every_study_is_another_model(name, story_corpus, tmp_path):
     plan = StudyPlan(name=name, settings=read_study(name), data=str(story_corpus), corpus="")
-    shapes = [resolve_variant(plan, Run(tmp_path, variant, 0)) for variant in plan.settings.arms]
+    shapes = [plan.resolve(Run(tmp_path, variant, 0))[0] for variant in plan.settings.arms]
     assert len({shape.model_dump_json() for shape in shapes}) == len(shapes)
 
 
@@ -67,7 +64,7 @@ def same_size(story_corpus, monkeypatch):
         monkeypatch.setattr(planning, "resolve_model", resolve_other)
         settings = read_study("same-size", overrides=overrides)
         plan = StudyPlan(name="same-size", settings=settings, data=str(story_corpus), corpus="")
-        return count_parameters(resolve_variant(plan, Run(Path(), variant, 0)).model).backbone
+        return count_parameters(plan.resolve(Run(Path(), variant, 0))[1]).backbone
 
     return count
 
@@ -93,7 +90,7 @@ def test_a_size_that_no_width_has_is_rejected(same_size):
 def test_table_3_has_the_shares_of_the_paper_at_any_width(story_corpus, tmp_path, hidden_size):
     settings = read_study("embedding", overrides=[f"pretrain.model.hidden_size={hidden_size}"])
     plan = StudyPlan(name="embedding", settings=settings, data=str(story_corpus), corpus="")
-    configs = [resolve_variant(plan, Run(tmp_path, variant, 0)).model for variant in settings.arms]
+    configs = [plan.resolve(Run(tmp_path, variant, 0))[1] for variant in settings.arms]
     widths = {256: [21, 43, 85, 256], 768: [64, 128, 256, 768]}[hidden_size]
     assert [config.embedding_size for config in configs] == [*widths, *widths]
 
@@ -172,7 +169,7 @@ def test_widths_in_proportion_and_labels_follow_the_recipe(build):
 def test_variants_that_start_from_other_models_are_no_duplicates(build):
     plan = build("arms.warm.pretrain.init_from=a-model", "arms.again={}")
     assert plan.bound["warm"]["pretrain"]["init_from"] == "a-model"
-    assert list_duplicates(plan) == [("all", "again")]
+    assert plan.bound["all"] == plan.bound["again"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +199,7 @@ def test_with_frozen_steps_warm_up_keeps_its_share(tmp_path, story_corpus):
     study.write_text(yaml.safe_dump({**STUDY, "recipe": str(recipe)}), encoding="utf-8")
     settings, steps = read_study(study), {"all": 10}
     plan = StudyPlan(name="tiny", settings=settings, data=str(story_corpus), corpus="", num_steps=steps)
-    words = list_pretrain_overrides(plan, Run(tmp_path, "all", 0))
+    words = plan.list_pretrain_overrides(Run(tmp_path, "all", 0))
     assert words[-3:] == ["num_steps=10", "schedule.warmup_steps=null", "schedule.warmup_share=0.2"]
 
 

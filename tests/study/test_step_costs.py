@@ -44,16 +44,11 @@ def test_a_step_is_measured():
         assert 0.9 * LEAST < found.peak_bytes < LEAST + 100e6
 
 
-def test_a_model_that_cannot_fit_starts_no_process(monkeypatch):
-    monkeypatch.setattr(step_costs, "build_command", None)
-    with pytest.raises(DoesNotFitError, match="MB, and 1.00 MB"):
-        measure(max_bytes=1_000_000)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by the kernel")
-def test_a_batch_that_does_not_fit():
+@pytest.mark.parametrize("max_bytes", [1_000_000, 4 * LEAST])
+def test_a_model_or_a_batch_that_does_not_fit(max_bytes):
     with pytest.raises(DoesNotFitError):
-        measure(batch_size=64, length=512, max_bytes=4 * LEAST)
+        measure(batch_size=64, length=512, max_bytes=max_bytes)
 
 
 def test_a_child_that_fails_is_no_result(monkeypatch):

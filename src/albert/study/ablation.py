@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 
 from albert.data.engines import Engine, WorkerError, build_engine
@@ -10,19 +11,7 @@ from albert.files import hold, read_json, write_json
 from albert.progress import NullReporter, Reporter
 from albert.report.write import write_page
 from albert.study.ablation_report import VariantSummary, build_page
-from albert.study.plan import (
-    Run,
-    StudyPlan,
-    build_plan,
-    build_schedule,
-    freeze_steps,
-    has_plan,
-    list_duplicates,
-    read_plan,
-    resolve_variant,
-    resume_plan,
-    write_plan,
-)
+from albert.study.plan import Run, StudyPlan, build_plan, build_schedule, freeze_steps, has_plan, resume_plan
 from albert.study.results import reject_other_files
 from albert.study.run import FAILURE_NAME, read_result, remove_checkpoints, run_variant
 from albert.study.settings import StudyOptions, StudyOutcome, read_study
@@ -34,11 +23,7 @@ _NUM_PASSES = 3  # forward passes by which inference is timed
 
 
 def run_ablation(name: str, options: StudyOptions, *, reporter: Reporter | None = None) -> StudyOutcome:
-    """Run what is left of a study and write its report, also if it is stopped half way.
-
-    Raises:
-        InputError: If the folder holds other files, or the study was started with other settings or data.
-    """
+    """Run what is left of a study and write its report, also if it is stopped half way."""
     reporter = reporter or NullReporter()
     if options.data is None:
         raise InputError(f"study {name}: trains models; give --data, a prepared corpus")
@@ -51,15 +36,14 @@ def run_ablation(name: str, options: StudyOptions, *, reporter: Reporter | None 
     with hold(out / ".lock", busy=busy):
         signal, lost = None, None
         try:
-            with build_engine(
-                options.engine, num_workers=options.num_workers, address=options.address
-            ) as engine:
+            workers, address = options.num_workers, options.address
+            with build_engine(options.engine, num_workers=workers, address=address) as engine:
                 plan = _open_plan(new, out, options, engine, reporter)
                 signal = _do_runs(plan, out, count_threads(options), engine, reporter)
         except (KeyboardInterrupt, WorkerError) as error:
             if not has_plan(out):
                 raise
-            plan = read_plan(out)
+            plan = StudyPlan.read(out)
             if isinstance(error, KeyboardInterrupt):
                 signal = _name_signal(error)
             else:
@@ -86,14 +70,15 @@ def _open_plan(
         if seconds is not None:
             reporter.say("--budget is ignored: the study keeps the steps that it was started with")
         return resume_plan(out, new)
-    for one, other in list_duplicates(new):
-        reporter.say(f"arms {one} and {other} are the same model with these settings; leave one out")
+    for one, other in combinations(new.bound, 2):
+        if new.bound[one] == new.bound[other]:
+            reporter.say(f"arms {one} and {other} are the same model with these settings; leave one out")
     if seconds is not None:
         threads = count_threads(options)
-        new = freeze_steps(new, out, seconds=seconds, engine=engine, num_threads=threads, reporter=reporter)
+        new = freeze_steps(new, seconds=seconds, engine=engine, num_threads=threads, reporter=reporter)
     elif new.settings.equal == "time":
         raise InputError(f"study {new.name}: its arms take equal time; give a budget, as in --budget 1h")
-    write_plan(out, new)
+    new.write(out)
     return new
 
 
@@ -138,20 +123,15 @@ def _do_runs(
 
 
 def _measure_footprints(plan: StudyPlan, out: Path, reporter: Reporter) -> str | None:
-    """Measure a training step of each variant at full depth and length, once, in a fresh process.
-
-    Returns the signal that stopped it, if one did.
-    """
+    """Measure a step of each variant, once, in a fresh process; return the signal that stopped it, if any."""
     for number, variant in enumerate(plan.settings.arms, start=1):
         path = out / _FOOTPRINTS_DIR / f"{variant}.json"
         if path.exists():
             continue
-        progress = f"{variant}, {number} of {len(plan.settings.arms)}: time and memory of a step"
-        reporter.show("measuring", progress)
-        settings = resolve_variant(plan, Run(out, variant, 0))
-        assert settings.model is not None, "it is resolved"
+        reporter.show("measuring", f"{variant}, {number} of {len(plan.settings.arms)}: a training step")
+        settings, config = plan.resolve(Run(out, variant, 0))
         request = StepRequest(
-            config=settings.model,
+            config=config,
             batch_size=settings.batch_size,
             length=settings.examples.max_length,
             optimizer=settings.optimizer.name,
@@ -171,7 +151,6 @@ def _measure_footprints(plan: StudyPlan, out: Path, reporter: Reporter) -> str |
 
 
 def _write_report(plan: StudyPlan, out: Path, signal: str | None) -> StudyOutcome:
-    """Write the report of every variant, finished or not."""
     summaries, all_failures = [], {}
     for variant in plan.settings.arms:
         results, failures = {}, {}
@@ -193,9 +172,6 @@ def _find_failure(plan: StudyPlan, run: Run) -> str | None:
     path, start = run.folder / FAILURE_NAME, plan.settings.arms[run.variant].start_from
     if path.exists():
         return str(read_json(path)["reason"])
-    if start is None:
-        return None
-    before = replace(run, variant=start)
-    if read_result(before) is not None or _find_failure(plan, before) is None:
+    if start is None or _find_failure(plan, replace(run, variant=start)) is None:
         return None
     return f"skipped: {start}, which it starts from, failed"

@@ -13,6 +13,7 @@ from statistics import fmean, stdev
 from albert.progress import format_seconds
 from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table, Verdict
 from albert.study.plan import StudyPlan
+from albert.study.results import build_table
 from albert.study.run import RunResult
 from albert.study.settings import FIGURES, ClaimSettings, StudySettings, get_figure
 from albert.study.step_costs import Footprint
@@ -32,11 +33,16 @@ class Estimate:
     """
 
     mean: float
-    low: float | None
-    high: float | None
-    spread: float | None
-    p_value: float | None
     num_seeds: int
+    low: float | None = None
+    high: float | None = None
+    spread: float | None = None
+    p_value: float | None = None
+
+    @property
+    def cell(self) -> Cell:
+        more = "" if self.high is None else f" ± {self.high - self.mean:.2f}"
+        return Cell.number(self.mean, ".2f", low=self.low, high=self.high, more=more)
 
 
 @dataclass(frozen=True)
@@ -49,10 +55,7 @@ class VariantSummary:
     footprint: Footprint | None = None
 
     def collect(self, figure: str) -> dict[int, float]:
-        """Collect a figure by seed, accuracies and scores in points of 100; seeds without it are left out.
-
-        A figure is a task, `average` of the tasks, or one measured at the end of pretraining.
-        """
+        """Collect a figure by seed, accuracies and scores in points of 100; seeds without it are left out."""
         found = {}
         for seed, result in self.results.items():
             if figure == "average" and result.scores:
@@ -77,14 +80,12 @@ def estimate_mean(values: Sequence[float]) -> Estimate:
 
     mean, number = fmean(values), len(values)
     if number < 2 or not math.isfinite(mean):
-        return Estimate(mean, None, None, None, None, number)
+        return Estimate(mean, number)
     spread = stdev(values)
-    half = float(t.ppf((1 + LEVEL) / 2, number - 1)) * spread / math.sqrt(number)
-    if spread == 0.0:
-        p_value = 1.0 if mean == 0.0 else 0.0
-    else:
-        p_value = 2.0 * float(t.sf(abs(mean) * math.sqrt(number) / spread, number - 1))
-    return Estimate(mean, mean - half, mean + half, spread, p_value, number)
+    error = spread / math.sqrt(number)
+    half = float(t.ppf((1 + LEVEL) / 2, number - 1)) * error
+    p_value = 2.0 * float(t.sf(abs(mean) / error, number - 1)) if error else float(mean == 0.0)
+    return Estimate(mean, number, mean - half, mean + half, spread, p_value)
 
 
 def compare_paired(values: Mapping[int, float], *, base: Mapping[int, float]) -> Estimate | None:
@@ -94,62 +95,46 @@ def compare_paired(values: Mapping[int, float], *, base: Mapping[int, float]) ->
 
 
 def build_page(plan: StudyPlan, summaries: Summaries) -> Page:
-    """Show the findings first, then every figure, then how the study was run."""
+    """Build the report of a study."""
     settings = plan.settings
     found = {summary.variant: summary for summary in summaries}
     results = [result for summary in summaries for result in summary.results.values()]
-    notes = {_label(settings, name): variant.note for name, variant in settings.arms.items() if variant.note}
-    base = _label(settings, settings.base)
-    intervals = (
-        f"One seed, so no intervals and no p-values. Differences are from {base}."
-        if settings.num_seeds == 1
-        else f"Means over seeds with 95% intervals (Student's t). Differences are from {base}, seed by seed, "
-        "with the p-value of a paired t-test."
+    labeled = {_label(settings, name): each.note for name, each in settings.arms.items() if each.note}
+    intervals = "One seed, so no intervals and no p-values."
+    if settings.num_seeds > 1:
+        intervals = "Means over seeds with 95% intervals (Student's t) and p-values of a paired t-test."
+    intervals += (
+        f" Differences are from {_label(settings, settings.base)}, seed by seed. Parameters are those of the "
+        "encoder with its pooler."
     )
     curves = (
-        "Curves over steps are measured during training, on examples like those that the variant is trained "
-        "on: where the examples of variants differ, their curves cannot be compared. All other figures are "
-        "measured at the end, on the same examples for all variants."
+        "Curves are measured during training, on examples like those that the variant is trained on, which "
+        "may differ. All other figures are measured at the end, on the same examples for all variants."
     )
     stability = (
         "The gap is the loss of masked words in held-out text minus that in training text. Gradient norms "
         "are those of the second half of training. The spread is the standard deviation over seeds."
     )
-    main = _get_main_figure(settings)
+    main = "average" if settings.tasks else "mlm_accuracy"
     charts = [
         _draw_differences(settings, summaries, main),
         _draw_families(settings, summaries, main),
         *(_draw_curves(settings, summaries, name) for name in ("mlm_loss", "mlm_accuracy", "sop_accuracy")),
     ]
+    findings = [judge_claim(claim, settings, found) for claim in settings.claims]
+    notes = [f"{label[:1].upper()}{label[1:]}: {note}" for label, note in labeled.items()]
+    paper_tables = []
+    for table in settings.paper_tables:
+        columns = [Column(name, is_number=index > 0) for index, name in enumerate(table.columns)]
+        paper_tables.append(Table(table.name, columns, list(map(_format_row, table.rows)), note=table.note))
     sections = [
-        Section(
-            "Claims of the paper and results",
-            paragraphs=[
-                settings.question,
-                *settings.notes,
-                *(f"{label[:1].upper()}{label[1:]}: {note}" for label, note in notes.items()),
-            ],
-            findings=[judge_claim(claim, settings, found) for claim in settings.claims],
-        ),
-        Section(
-            "Variants",
-            paragraphs=[f"{intervals} Parameters are those of the encoder with its pooler."],
-            tables=[_build_variant_table(settings, summaries)],
-        ),
-        Section("Charts", paragraphs=[curves], charts=[chart for chart in charts if chart is not None]),
-        Section(
-            "Stability and overfitting",
-            paragraphs=[stability],
-            tables=[_build_stability_table(settings, summaries)],
-        ),
+        Section("Claims of the paper and results", [settings.question, *settings.notes, *notes], findings),
+        Section("Variants", [intervals], tables=[_tabulate_variants(settings, summaries, main)]),
+        Section("Charts", [curves], charts=[chart for chart in charts if chart is not None]),
+        Section("Stability and overfitting", [stability], tables=[_tabulate_stability(settings, summaries)]),
+        *([Section("The paper's own figures", tables=paper_tables)] if paper_tables else []),
+        _describe_runs(plan, summaries, results),
     ]
-    if settings.paper_tables:
-        tables = []
-        for table in settings.paper_tables:
-            columns = [Column(name, is_number=index > 0) for index, name in enumerate(table.columns)]
-            tables.append(Table(table.name, columns, list(map(_format_row, table.rows)), note=table.note))
-        sections.append(Section("The paper's own figures", tables=tables))
-    sections.append(_describe_runs(plan, summaries, results))
     return Page(f"{settings.title} ({settings.paper})", _describe_scale(plan, results), sections)
 
 
@@ -161,12 +146,7 @@ def _format_row(values: Sequence[str | float]) -> list[Cell]:
     return [Cell(value) if isinstance(value, str) else Cell.number(value, "g") for value in values]
 
 
-def _get_main_figure(settings: StudySettings) -> str:
-    return "average" if settings.tasks else "mlm_accuracy"
-
-
 def _describe_scale(plan: StudyPlan, results: Sequence[RunResult]) -> str:
-    """Say what was run here, so that nobody takes it for the paper's experiment."""
     if not results:
         return "Nothing is finished yet."
     first = results[0]
@@ -206,55 +186,48 @@ def _describe_runs(plan: StudyPlan, summaries: Summaries, results: Sequence[RunR
     return Section("How it was run", paragraphs=lines, code=plan.command)
 
 
-def _build_variant_table(settings: StudySettings, summaries: Summaries) -> Table:
-    """List size, quality, difference from the base, cost and the paper's figures of each variant."""
+def _tabulate_variants(settings: StudySettings, summaries: Summaries, main: str) -> Table:
     shown = [name for name in _QUALITY if any(summary.collect(name) for summary in summaries)]
     shown += [*settings.tasks, *(["average"] if len(settings.tasks) > 1 else [])]
     in_paper = {name for variant in settings.arms.values() for name in variant.paper}
     theirs = [name for name in FIGURES if name in in_paper]
     has_sizes = any(variant.paper_millions is not None for variant in settings.arms.values())
-    main = _get_main_figure(settings)
-    columns = [
-        Column("arm"),
-        Column("parameters", is_number=True),
-        *([Column("paper: million parameters", is_number=True)] if has_sizes else []),
-        *(Column(get_figure(name).title, is_number=True) for name in shown),
-        Column("difference", is_number=True, hint=f"{get_figure(main).title}, in points"),
-        Column("p", is_number=True, hint="paired t-test against the base"),
-        *(Column(f"paper: {get_figure(name).title}", is_number=True) for name in theirs),
-        Column("minutes", is_number=True, hint="of one pretraining"),
-        Column("step", is_number=True, hint="milliseconds at full depth and length, in a fresh process"),
-        Column("forward", is_number=True, hint="milliseconds of a forward pass over the same batch"),
-        Column("memory", is_number=True, hint="MB at its peak in such a step"),
-    ]
     base = next(summary for summary in summaries if summary.variant == settings.base)
     rows = []
     for summary in summaries:
         variant, results = settings.arms[summary.variant], list(summary.results.values())
         minutes = fmean(result.seconds / 60 for result in results) if results else None
-        costs: list[float | None] = [None, None, None]
-        if (cost := summary.footprint) is not None and cost.inference_seconds is not None:
-            costs = [1e3 * cost.step_seconds, 1e3 * cost.inference_seconds, cost.peak_bytes / 1e6]
-        rows.append(
-            [
-                Cell(_label(settings, summary.variant)),
-                Cell.number(results[0].num_parameters if results else None),
-                *([Cell.number(variant.paper_millions, "g")] if has_sizes else []),
-                *(_format_mean(summary.estimate(name)) for name in shown),
-                *_format_difference(summary, base, main),
-                *(Cell.number(variant.paper.get(name), ".1f") for name in theirs),
-                Cell.number(minutes, ".1f"),
-                *(Cell.number(each, ".0f") for each in costs),
-            ]
-        )
-    return Table("arms", columns, rows, strong_rows=[summaries.index(base)])
-
-
-def _format_mean(found: Estimate | None) -> Cell:
-    if found is None:
-        return Cell("")
-    more = "" if found.high is None else f" ± {found.high - found.mean:.2f}"
-    return Cell.number(found.mean, ".2f", low=found.low, high=found.high, more=more)
+        cost = summary.footprint
+        step, forward = (cost.step_seconds, cost.inference_seconds) if cost else (None, None)
+        row = {
+            Column("arm"): Cell(_label(settings, summary.variant)),
+            Column("parameters", True): Cell.number(results[0].num_parameters if results else None),
+        }
+        if has_sizes:
+            row[Column("paper: million parameters", True)] = Cell.number(variant.paper_millions, "g")
+        for name in shown:
+            found = summary.estimate(name)
+            row[Column(get_figure(name).title, True)] = found.cell if found else Cell("")
+        difference, p_value = _format_difference(summary, base, main)
+        row[Column("difference", True, f"{get_figure(main).title}, in points")] = difference
+        row[Column("p", True, "paired t-test against the base")] = p_value
+        for name in theirs:
+            paper = Cell.number(variant.paper.get(name), ".1f")
+            row[Column(f"paper: {get_figure(name).title}", True)] = paper
+        for name, hint, value, spec in (
+            ("minutes", "of one pretraining", minutes, ".1f"),
+            ("step", "milliseconds at full depth and length, in a fresh process", step and 1e3 * step, ".0f"),
+            (
+                "forward",
+                "milliseconds of a forward pass over the same batch",
+                forward and 1e3 * forward,
+                ".0f",
+            ),
+            ("memory", "MB at its peak in such a step", cost.peak_bytes / 1e6 if cost else None, ".0f"),
+        ):
+            row[Column(name, True, hint)] = Cell.number(value, spec)
+        rows.append(row)
+    return build_table("arms", rows, strong_rows=[summaries.index(base)])
 
 
 def _format_difference(summary: VariantSummary, base: VariantSummary, figure: str) -> tuple[Cell, Cell]:
@@ -270,25 +243,21 @@ def _format_p(p_value: float) -> str:
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
-def _build_stability_table(settings: StudySettings, summaries: Summaries) -> Table:
-    columns = [
-        Column("arm"),
-        *(Column(get_figure(name).title, is_number=True) for name in _STABILITY),
-        Column("spread of the held-out loss", is_number=True, hint="between seeds"),
-    ]
+def _tabulate_stability(settings: StudySettings, summaries: Summaries) -> Table:
     rows = []
     for summary in summaries:
-        row = [Cell(_label(settings, summary.variant))]
+        row = {Column("arm"): Cell(_label(settings, summary.variant))}
         for name in _STABILITY:
             found = summary.estimate(name)
-            row.append(Cell.number(found.mean, ".3f", low=found.low, high=found.high) if found else Cell(""))
+            cell = Cell.number(found.mean, ".3f", low=found.low, high=found.high) if found else Cell("")
+            row[Column(get_figure(name).title, True)] = cell
         loss = summary.estimate("mlm_loss")
-        rows.append([*row, Cell.number(None if loss is None else loss.spread, ".4f")])
-    return Table("stability", columns, rows)
+        spread = Column("spread of the held-out loss", True, "between seeds")
+        rows.append({**row, spread: Cell.number(loss.spread if loss else None, ".4f")})
+    return build_table("stability", rows)
 
 
 def _build_series(name: str, points: Iterable[tuple[float, Estimate]]) -> Series:
-    """Build a series of means; one without an interval has an interval of no length."""
     found = list(points)
     return Series(
         name,
@@ -307,29 +276,24 @@ def _draw_differences(settings: StudySettings, summaries: Summaries, figure: str
     ours: list[tuple[float, Estimate]] = []
     theirs: dict[float, float] = {}
     for x, summary in enumerate(others):
-        found = compare_paired(summary.collect(figure), base=base.collect(figure))
-        if found is not None:
-            ours.append((float(x), found))
+        if found := compare_paired(summary.collect(figure), base=base.collect(figure)):
+            ours.append((x, found))
         paper = settings.arms[summary.variant].paper.get(figure)
         if paper is not None and base_paper is not None:
-            theirs[float(x)] = paper - base_paper
+            theirs[x] = paper - base_paper
     if not ours:
         return None
     series = [_build_series("here", ours)]
     if theirs:
         series.append(Series("the paper", list(theirs), list(theirs.values()), is_reference=True))
     has_intervals = any(each.low is not None for _, each in ours)
-    return Chart(
-        "differences",
-        f"Against {base_label}{', with 95% intervals' if has_intervals else ''}",
-        "",
+    title = f"Against {base_label}{', with 95% intervals' if has_intervals else ''}"
+    y_label, told = (
         f"{get_figure(figure).title}, points",
-        series,
-        kind="points",
-        x_names=[_label(settings, each.variant) for each in others],
-        levels=[Level(0.0, "no difference")],
-        told=f"The difference of each variant from {base_label} in points.",
+        f"Differences from {base_label}.",
     )
+    x_names, levels = [_label(settings, each.variant) for each in others], [Level(0.0, "no difference")]
+    return Chart("differences", title, "", y_label, series, "points", x_names, levels, told=told)
 
 
 def _draw_families(settings: StudySettings, summaries: Summaries, figure: str) -> Chart | None:
@@ -341,28 +305,20 @@ def _draw_families(settings: StudySettings, summaries: Summaries, figure: str) -
             families[variant.family or "here"].append((variant.x, found))
     if not any(len(points) > 1 for points in families.values()):
         return None
-    xs = [x for points in families.values() for x, _ in points]
     x_label = settings.x_label or (settings.x_from or "").replace("_", " ")
-    return Chart(
-        "dial",
-        f"{get_figure(figure).title} by {x_label}",
-        x_label,
-        get_figure(figure).title,
-        [
-            _build_series(family, sorted(points, key=lambda point: point[0]))
-            for family, points in families.items()
-        ],
-        has_log_x=min(xs) > 0 and max(xs) / min(xs) >= 4,
-        told=f"{get_figure(figure).title} over {x_label}, a line for each family.",
-    )
+    y_label = get_figure(figure).title
+    series = [
+        _build_series(family, sorted(points, key=lambda point: point[0]))
+        for family, points in families.items()
+    ]
+    xs = [x for each in series for x in each.xs]
+    has_log_x, told = min(xs) > 0 and max(xs) / min(xs) >= 4, f"{y_label} over {x_label}, by family."
+    return Chart("dial", f"{y_label} by {x_label}", x_label, y_label, series, has_log_x=has_log_x, told=told)
 
 
 def _draw_curves(settings: StudySettings, summaries: Summaries, figure: str) -> Chart | None:
-    """Draw a figure during training: the mean over seeds, between the lowest and the highest.
-
-    Over steps; over minutes where variants have equal time, because their numbers of steps differ then.
-    """
-    is_timed = settings.equal == "time"
+    """Draw a figure during training, over steps or minutes: its mean and range over seeds."""
+    is_timed, title = settings.equal == "time", get_figure(figure).title
     factor = 100.0 if get_figure(figure).is_share else 1.0
     series = []
     for summary in summaries:
@@ -379,14 +335,10 @@ def _draw_curves(settings: StudySettings, summaries: Summaries, figure: str) -> 
             series.append(Series(_label(settings, summary.variant), xs, ys, lows, highs))
     if not series:
         return None
-    return Chart(
-        f"curve-{figure.replace('_', '-')}",
-        f"Held out, {get_figure(figure).title}",
-        "minutes of training" if is_timed else "step",
-        f"{get_figure(figure).title}, %" if get_figure(figure).is_share else get_figure(figure).title,
-        series,
-        told=f"{get_figure(figure).title} of held-out text during training, a line for each variant.",
-    )
+    name, x_label = f"curve-{figure.replace('_', '-')}", "minutes of training" if is_timed else "step"
+    y_label = f"{title}, %" if get_figure(figure).is_share else title
+    told = f"{title} of held-out text during training, a line for each variant."
+    return Chart(name, f"Held out, {title}", x_label, y_label, series, told=told)
 
 
 def judge_claim(

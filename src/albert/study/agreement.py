@@ -1,12 +1,9 @@
 """Score masked language models on minimal pairs of English grammar (BLiMP; Warstadt et al. 2020).
 
-A pair is an acceptable sentence and an unacceptable one. A model is correct where it gives the acceptable one
-the higher pseudo-log-likelihood: each token is masked in turn, and the log-probabilities of the masked tokens
-are summed (Salazar et al. 2020). The later tokens of the same word are masked with it. Otherwise a word of
-many tokens would score too high, because a model easily completes a word that it sees in part (Kauf and
-Ivanova 2023).
-
-Shapes: M masked tokens, D hidden width, V vocabulary.
+A model is correct where it gives the acceptable sentence the higher pseudo-log-likelihood: each token is
+masked in turn, and the log-probabilities of the masked tokens are summed (Salazar et al. 2020). The later
+tokens of the same word are masked with it, because a model easily completes a word that it sees in part (Kauf
+and Ivanova 2023). Shapes: M masked tokens, D hidden width.
 """
 
 import hashlib
@@ -19,14 +16,13 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib import resources
 from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import Annotated
 
 import torch
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 from torch.nn.functional import cross_entropy
 
 from albert.errors import AlbertError, FileFormatError, InputError, WriteError, suggest
@@ -40,7 +36,14 @@ from albert.pretrained.hub import resolve_source, stamp_model
 from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Level, Page, Section, Series, Table
 from albert.settings import Settings
-from albert.study.results import MISSING, RESULTS_NAME, name_models, open_results, reject_other_files
+from albert.study.results import (
+    MISSING,
+    RECIPES_DIR,
+    RESULTS_NAME,
+    name_models,
+    open_results,
+    reject_other_files,
+)
 from albert.tasks.metrics.intervals import bootstrap_mean, find_wilson
 from albert.tasks.models import load_own_vocabulary
 from albert.text.tokenizer import Encoding, Tokenizer
@@ -48,7 +51,6 @@ from albert.text.tokenizer import Encoding, Tokenizer
 STUDY, PAIRS_NAME, SAMPLE_NAME = "agreement", "pairs.jsonl", "minimal-pairs.jsonl"
 _CHUNK_PAIRS = 64  # tokenized and masked at a time
 _NUM_WORST = 10
-_CHANCE = Level(50.0, "chance")
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
@@ -67,13 +69,18 @@ class AgreementSettings(Settings):
 
 @dataclass(frozen=True)
 class MinimalPair:
-    """An acceptable and an unacceptable sentence, with the columns of BLiMP that say what they test."""
+    """A row of BLiMP."""
 
     sentence_good: str
     sentence_bad: str
     field: str
     linguistics_term: str
     UID: str
+
+
+Pairs = Sequence[MinimalPair]
+Show = Callable[[int], object]  # called with the number of pairs scored so far
+_PAIR = TypeAdapter(MinimalPair)
 
 
 @dataclass(frozen=True)
@@ -85,16 +92,18 @@ class ModelScores:
     margins: tuple[float | None, ...]
 
 
+Margins = Mapping[str, Sequence[float | None]]  # by model
+
+
 @dataclass(frozen=True)
 class Accuracy:
-    """The number of pairs on which a model is correct, among those that it was scored on."""
+    """The correct pairs among those that a model was scored on."""
 
     num_correct: int
     num_pairs: int
 
     @classmethod
     def count(cls, margins: Iterable[float | None]) -> "Accuracy":
-        """Count the positive margins among those that are not None."""
         scored = [margin for margin in margins if margin is not None]
         return cls(sum(margin > 0 for margin in scored), len(scored))
 
@@ -112,32 +121,17 @@ class Accuracy:
 
 
 def run_agreement(
-    settings: AgreementSettings,
-    *,
-    models: Sequence[str],
-    out: Path,
-    reporter: Reporter,
-    data: str | None = None,
+    settings: AgreementSettings, *, models: Sequence[str], out: Path, reporter: Reporter, data: str | None
 ) -> Page:
     """Score each model on the same pairs and build the report.
 
+    `data` is BLiMP as a folder, a .jsonl file, or a tar or zip archive; the built-in sample by default.
     Models whose files and pairs are unchanged are read from `out`. A model that cannot be scored is reported
     and skipped.
-
-    Args:
-        settings: Which pairs, and at which depth.
-        models: Folders, runs, or released or hub names of models with an MLM head.
-        out: The study folder; holds results.json and pairs.jsonl.
-        reporter: Receives progress.
-        data: BLiMP as a folder, a .jsonl file, or a tar or zip archive; the built-in sample by default.
-
-    Raises:
-        InputError: If `out` was started with other settings or holds other files, or no model can be scored.
-        FileFormatError: If `data` has no pairs or a line that is not one.
     """
     sources = list(dict.fromkeys(models))
     pairs = read_pairs(data, settings)
-    pairs_text = _format_pairs(pairs)
+    pairs_text = format_pairs(pairs)
     found: list[ModelScores] = []
     skipped: list[str] = []
     if not (out / RESULTS_NAME).exists():
@@ -158,14 +152,14 @@ def run_agreement(
                 reporter.say(f"skipped {skipped[-1]}")
     if not found:
         raise InputError(f"None of {len(sources)} models could be scored. {skipped[0]}")
-    return build_page(pairs, found, skipped=skipped, settings=settings, data=data)
+    name = "the built-in sample (not BLiMP)" if data is None else Path(data).name
+    return _build_page(pairs, found, settings, skipped, name)
 
 
 def read_pairs(data: str | None = None, settings: AgreementSettings | None = None) -> list[MinimalPair]:
     """Read minimal pairs sorted by field, phenomenon and paradigm; without `data`, all of the sample."""
     pairs: list[MinimalPair] = []
-    sample = resources.files("albert") / "recipes" / "study" / SAMPLE_NAME
-    for name, content in [(SAMPLE_NAME, sample.read_bytes())] if data is None else _iter_files(Path(data)):
+    for name, content in _iter_files(RECIPES_DIR / SAMPLE_NAME if data is None else Path(data)):
         for number, line in enumerate(content.decode("utf-8", errors="replace").split("\n"), start=1):
             if line.strip():
                 pairs.append(_parse_pair(line, where=f"{name}, line {number}"))
@@ -212,31 +206,22 @@ def _iter_files(data: Path) -> Iterator[tuple[str, bytes]]:
 
 def _parse_pair(line: str, *, where: str) -> MinimalPair:
     try:
-        values = json.loads(line)
-    except ValueError:
-        values = None
-    if not isinstance(values, dict):
-        raise FileFormatError(f"{where}: not a JSON object. BLiMP's files have one on each line")
-    columns = MinimalPair.__dataclass_fields__
-    for name in columns:
-        if not isinstance(values.get(name), str):
-            raise FileFormatError(f"{where}: no text in column {name!r}. Columns: {', '.join(values)}")
-    pair = MinimalPair(**{name: values[name] for name in columns})
+        pair: MinimalPair = _PAIR.validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise FileFormatError(
+            f"{where}: not a minimal pair: {'.'.join(map(str, first['loc']))} {first['msg']}. BLiMP's files "
+            "have one JSON object on each line"
+        ) from error
     return replace(pair, field=pair.field.replace("/", "_"))  # BLiMP spells one of its fields in two ways
 
 
-def _format_pairs(pairs: Sequence[MinimalPair]) -> str:
+def format_pairs(pairs: Pairs) -> str:
+    """Write pairs as JSON lines."""
     return "".join(f"{json.dumps(asdict(pair), ensure_ascii=False)}\n" for pair in pairs)
 
 
-def hash_pairs(pairs: Sequence[MinimalPair]) -> str:
-    """Hash the content of the pairs."""
-    return hashlib.sha256(_format_pairs(pairs).encode()).hexdigest()
-
-
-def _score_model(
-    source: str, pairs: Sequence[MinimalPair], depth: int | None, reporter: Reporter
-) -> ModelScores:
+def _score_model(source: str, pairs: Pairs, depth: int | None, reporter: Reporter) -> ModelScores:
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NewWeightsWarning)
@@ -248,27 +233,15 @@ def _score_model(
         reporter.show(STUDY, text, fraction=num_done / len(pairs))
 
     margins = score_pairs(pretrained.model, tokenizer, pairs, depth=depth, show=show)
-    return ModelScores(
-        source=source,
-        seconds=round(time.perf_counter() - start, 3),
-        margins=tuple(None if margin is None else round(margin, 5) for margin in margins),
-    )
+    rounded = tuple(None if margin is None else round(margin, 5) for margin in margins)
+    return ModelScores(source, round(time.perf_counter() - start, 3), rounded)
 
 
 def score_pairs(
-    model: AlbertModel,
-    tokenizer: Tokenizer,
-    pairs: Sequence[MinimalPair],
-    *,
-    depth: int | None = None,
-    show: Callable[[int], None] | None = None,
+    model: AlbertModel, tokenizer: Tokenizer, pairs: Pairs, *, depth: int | None = None, show: Show = int
 ) -> list[float | None]:
-    """Compute PLL(good) − PLL(bad) of each pair; None where a sentence has unknown tokens.
-
-    Raises:
-        InputError: If the model has no MLM head, or its tokenizer can encode none of the pairs.
-    """
-    model.head("mlm")
+    """Compute PLL(good) − PLL(bad) of each pair; None where a sentence has unknown tokens."""
+    model.head("mlm")  # raises if there is none
     model.eval()
     margins: list[float | None] = []
     for start in range(0, len(pairs), _CHUNK_PAIRS):
@@ -277,8 +250,7 @@ def score_pairs(
         scores = score_sentences(model, tokenizer, sentences, depth=depth)
         for good, bad in zip(scores[::2], scores[1::2], strict=True):
             margins.append(None if good is None or bad is None else good - bad)
-        if show is not None:
-            show(len(margins))
+        show(len(margins))
     if all(margin is None for margin in margins):
         raise InputError(
             f"All {len(pairs):,} pairs have words that the vocabulary lacks. Score a model of English"
@@ -330,15 +302,9 @@ def score_sample(model: AlbertModel, tokenizer: Tokenizer) -> Accuracy:
     return Accuracy.count(score_pairs(model, tokenizer, read_pairs()))
 
 
-def build_page(
-    pairs: Sequence[MinimalPair],
-    models: Sequence[ModelScores],
-    *,
-    settings: AgreementSettings,
-    skipped: Sequence[str] = (),
-    data: str | None = None,
+def _build_page(
+    pairs: Pairs, models: Sequence[ModelScores], settings: AgreementSettings, skipped: list[str], data: str
 ) -> Page:
-    """Build the report: accuracy by phenomenon, field and paradigm, models compared, and the worst errors."""
     names = name_models([each.source for each in models])
     margins = {name: each.margins for name, each in zip(names, models, strict=True)}
     totals = {name: Accuracy.count(each) for name, each in margins.items()}
@@ -346,54 +312,42 @@ def build_page(
     phenomena = _build_table("agreement", "phenomenon", [p.linguistics_term for p in pairs], margins)
     fields = _build_table("fields", "field", [pair.field for pair in pairs], margins)
     paradigms = _build_table("paradigms", "paradigm", [pair.UID for pair in pairs], margins)
-    source = "the built-in sample (not BLiMP)" if data is None else Path(data).name
     depth = "" if settings.depth is None else f" Models run {settings.depth} layers."
+    lines = [
+        "A model is correct on a pair where the acceptable sentence has the higher pseudo-log-likelihood. "
+        f"Intervals are 95% (Wilson); one that includes 50 cannot be told from chance.{depth}"
+    ]
+    for name, each in zip(margins, models, strict=True):
+        num_scored = totals[name].num_pairs
+        lines.append(
+            f"{name}: {num_scored:,} pairs scored, {len(pairs) - num_scored:,} skipped because of unknown "
+            f"tokens ({each.seconds:.1f} s)."
+        )
+    lines += [f"Skipped: {reason}" for reason in skipped]
+    worst = [
+        _build_worst_table(f"worst-{number}", name, pairs, each)
+        for number, (name, each) in enumerate(margins.items(), start=1)
+    ]
+    chart, about = _build_chart(phenomena, names), "The incorrect pairs with the largest difference."
     sections = [
-        Section(
-            "Accuracy by phenomenon",
-            paragraphs=[
-                "A model is correct on a pair where the acceptable sentence has the higher "
-                "pseudo-log-likelihood. Intervals are 95% (Wilson); one that includes 50 cannot be told "
-                f"from chance.{depth}",
-                *(
-                    f"{name}: {totals[name].num_pairs:,} pairs scored, "
-                    f"{len(pairs) - totals[name].num_pairs:,} skipped because of unknown tokens "
-                    f"({each.seconds:.1f} s)."
-                    for name, each in zip(margins, models, strict=True)
-                ),
-                *(f"Skipped: {reason}" for reason in skipped),
-            ],
-            tables=[phenomena, fields],
-            charts=[_build_chart(phenomena, names)],
-        ),
+        Section("Accuracy by phenomenon", lines, tables=[phenomena, fields], charts=[chart]),
         *_compare_models(margins, seed=settings.seed),
         Section("Accuracy by paradigm", tables=[paradigms]),
-        Section(
-            "Largest errors",
-            paragraphs=["The incorrect pairs with the largest difference in pseudo-log-likelihood."],
-            tables=[
-                _build_worst_table(f"worst-{number}", name, pairs, each)
-                for number, (name, each) in enumerate(margins.items(), start=1)
-            ],
-        ),
+        Section("Largest errors", [about], tables=worst),
     ]
     lead = (
-        f"{len(pairs):,} minimal pairs of {len(phenomena.rows) - 1} phenomena, from {source}. "
+        f"{len(pairs):,} minimal pairs of {len(phenomena.rows) - 1} phenomena, from {data}. "
         f"Best is {best}: {100.0 * totals[best].share:.1f}% correct. Chance is 50%."
     )
     return Page("Minimal pairs of English grammar", lead, sections)
 
 
-Margins = Mapping[str, Sequence[float | None]]
-
-
 def _build_table(name: str, title: str, keys: Sequence[str], margins: Margins) -> Table:
-    """Accuracy of each model by key, with a last row over all pairs."""
     rows = []
     for key in [*sorted(set(keys)), None]:
         chosen = [index for index, each in enumerate(keys) if key is None or each == key]
         cells = [Accuracy.count(each[index] for index in chosen).cell for each in margins.values()]
-        rows.append([Cell(key or "all pairs"), Cell(f"{len(chosen):,}", len(chosen)), *cells])
+        rows.append([Cell(key or "all pairs"), Cell.number(len(chosen)), *cells])
     columns = [Column(title), Column("pairs", True)]
     columns += [Column(model, True, "% correct (95% interval)") for model in margins]
     return Table(name, columns, rows, strong_rows=[len(rows) - 1])
@@ -407,50 +361,35 @@ def _build_chart(table: Table, models: Sequence[str]) -> Chart:
         ys, lows, highs = ([getattr(cell, end) for _, cell in points] for end in ("value", "low", "high"))
         series.append(Series(model, xs=[x for x, _ in points], ys=ys, lows=lows, highs=highs))
     totals = "; ".join(f"{model} {cell.text}" for model, cell in zip(models, table.rows[-1][2:], strict=True))
-    return Chart(
-        name=table.name,
-        title="Accuracy by phenomenon",
-        x_label="phenomenon",
-        y_label="% correct",
-        series=series,
-        kind="points",
-        x_names=[row[0].text for row in rows],
-        levels=[_CHANCE],
-        told=f"Accuracy for each phenomenon. All pairs: {totals}.",
-    )
+    title, told = "Accuracy by phenomenon", f"Accuracy for each phenomenon. All pairs: {totals}."
+    phenomena, levels = [row[0].text for row in rows], [Level(50.0, "chance")]
+    return Chart(table.name, title, "phenomenon", "% correct", series, "points", phenomena, levels, told=told)
 
 
 def _compare_models(margins: Margins, *, seed: int) -> list[Section]:
-    """Compare each model with the first, on the pairs that both were scored on."""
     (base, base_margins), *others = margins.items()
     rows = []
     for name, each in others:
         both = [(m, b) for m, b in zip(each, base_margins, strict=True) if m is not None and b is not None]
-        if not both:
-            rows.append([Cell(name), Cell("0", 0), MISSING])
-            continue
-        gap = bootstrap_mean([float(m > 0) - float(b > 0) for m, b in both], seed=seed).in_points()
-        text = f"{gap.value:+.1f} ({gap.low:+.1f} to {gap.high:+.1f})"
-        rows.append([Cell(name), Cell(f"{len(both):,}", len(both)), Cell(text, gap.value, gap.low, gap.high)])
+        cell = MISSING
+        if both:
+            gap = bootstrap_mean([float(m > 0) - float(b > 0) for m, b in both], seed=seed).in_points()
+            text = f"{gap.value:+.1f} ({gap.low:+.1f} to {gap.high:+.1f})"
+            cell = Cell(text, gap.value, gap.low, gap.high)
+        rows.append([Cell(name), Cell.number(len(both)), cell])
     if not rows:
         return []
-    columns = [
-        Column("model"),
-        Column("pairs", True, "scored for both"),
-        Column(f"points above {base}", True, "95% interval, paired bootstrap over pairs"),
-    ]
+    points = Column(f"points above {base}", True, "95% interval, paired bootstrap over pairs")
+    columns = [Column("model"), Column("pairs", True, "scored for both"), points]
     note = "The intervals are over pairs. Other seeds of training may change the models by more."
     return [Section("Models compared", tables=[Table("comparison", columns, rows, note=note)])]
 
 
-def _build_worst_table(
-    name: str, model: str, pairs: Sequence[MinimalPair], margins: Sequence[float | None]
-) -> Table:
-    wrong = [(margin, pair) for margin, pair in zip(margins, pairs, strict=True) if margin is not None]
-    wrong = [each for each in sorted(wrong, key=lambda each: each[0])[:_NUM_WORST] if each[0] <= 0]
+def _build_worst_table(name: str, model: str, pairs: Pairs, margins: Sequence[float | None]) -> Table:
+    wrong = [(m, pair) for m, pair in zip(margins, pairs, strict=True) if m is not None and m <= 0]
     rows = [
-        [Cell(pair.sentence_good), Cell(pair.sentence_bad), Cell(pair.UID), Cell(f"{-margin:.2f}", -margin)]
-        for margin, pair in wrong
+        [Cell(pair.sentence_good), Cell(pair.sentence_bad), Cell(pair.UID), Cell.number(-margin, ".2f")]
+        for margin, pair in sorted(wrong, key=lambda each: each[0])[:_NUM_WORST]
     ]
     columns = [Column(f"{model}: acceptable"), Column("unacceptable"), Column("paradigm")]
     return Table(name, [*columns, Column("difference", True)], rows)

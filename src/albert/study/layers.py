@@ -1,18 +1,15 @@
 """The layers study (figure 1): how far each layer moves its input, for models with and without sharing.
 
-`_METHOD` describes what is measured and how the shape of a curve is named. A geometric decay of factor r
-changes by r^(n/3) over n layers, so that a slow one needs more layers to be told from a level; a model that
-shares its block can be run for more layers than it was trained with. A level alone is therefore no
-oscillation: the curve must also turn, both rise and fall after its first third.
+`_METHOD` describes what is measured and how the shape of a curve is named. A level alone is no oscillation,
+because a slow decay looks level over few layers: the curve must also turn, both rise and fall.
 
 Shapes: T tokens, D hidden width, S sequences, L layers, R draws.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Annotated, Literal
@@ -35,6 +32,7 @@ from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table, Verdict
 from albert.settings import Settings
 from albert.study.results import (
+    RECIPES_DIR,
     build_table,
     format_interval,
     interval_cell,
@@ -73,14 +71,12 @@ _METHOD = (
     "each token, with [CLS] and [SEP], a layer's input and output are compared. A figure is the mean over "
     "tokens; its 95% interval is a bootstrap over sequences.",
     "Roughness is the mean absolute second difference of a curve over its mean height: 0 for a straight "
-    "line. It depends on the number of layers, so only models of equal depth are compared. It is given with "
-    "the first layer, whose input BERT normalizes and ALBERT does not, and without it.",
-    "The course of a curve is the height of its last third of layers over that of its middle third. The "
-    "first third, which leads from the embeddings to where layers work, is left out. At most "
-    f"{SETTLING_CHANGE:.2f}, or {NOTHING:.0%} of the maximum: it settles, like the steps of a deep "
-    f"equilibrium model. At least {DRIFTING_CHANGE:.2f}: it drifts. Otherwise it keeps a level; it "
-    f"oscillates if it also rises and falls by more than {NOTHING:.0%} of the maximum after the first third, "
-    f"and may else be a slow decay. Fewer than {MIN_LAYERS} layers are too short to tell.",
+    "line. Only models of equal depth are compared, with the first layer, whose input BERT normalizes and "
+    "ALBERT does not, and without it.",
+    "The course of a curve is the height of its last third of layers over that of its middle third. At most "
+    f"{SETTLING_CHANGE:.2f}, or {NOTHING:.0%} of the maximum: it settles. At least {DRIFTING_CHANGE:.2f}: it "
+    "drifts. Otherwise it keeps a level; it oscillates if it also rises and falls by more than "
+    f"{NOTHING:.0%} of the maximum. Fewer than {MIN_LAYERS} layers are too short to tell.",
 )
 
 
@@ -105,8 +101,7 @@ class LayersSettings(Settings):
 class Curve:
     """One distance over the layers: means over tokens with 95% intervals over sequences, and its shape.
 
-    `inner_roughness` leaves out the first layer, whose input, the embeddings, ALBERT maps from E to H without
-    normalizing them. `change` is the height of the last third over that of the middle third.
+    `inner_roughness` leaves out the first layer; `change` is the last third's height over the middle third's.
     """
 
     means: tuple[float, ...]
@@ -119,10 +114,6 @@ class Curve:
     @property
     def course(self) -> Course:
         return name_course(None if self.change is None else self.change.value)
-
-    @property
-    def has_turn(self) -> bool:
-        return has_turn(np.array(self.means))
 
 
 @dataclass(frozen=True)
@@ -139,7 +130,7 @@ class ModelCurves:
 
     @property
     def depth(self) -> int:
-        """The number of layers that were run, which may differ from the model's own."""
+        """The number of layers that were run."""
         return len(self.curves["l2"].means)
 
 
@@ -147,20 +138,8 @@ Models = Mapping[str, ModelCurves]
 
 
 def run_layers(settings: LayersSettings, *, models: Sequence[str], out: Path, reporter: Reporter) -> Page:
-    """Measure every model that is not measured yet, and compare all of them.
-
-    Args:
-        settings: Which text, and how deep.
-        models: Folders, runs, or released or hub names.
-        out: The study folder; holds results.json.
-        reporter: Receives progress.
-
-    Raises:
-        InputError: If `out` was started with other settings, a text is too short, or a model is given twice.
-    """
-    repeated = next((model for model in models if list(models).count(model) > 1), None)
-    if repeated is not None:
-        raise InputError(f"model {repeated!r} is given more than once; give it once")
+    """Measure every model that is not measured yet in `out`, and compare all of them."""
+    models = list(dict.fromkeys(models))
     unknown = next((model for model in settings.texts if model not in models), None)
     if unknown is not None:
         raise InputError(f"texts has {unknown!r}, which is none of the models: {', '.join(models)}")
@@ -173,15 +152,11 @@ def run_layers(settings: LayersSettings, *, models: Sequence[str], out: Path, re
             stamp = hashlib.sha256(repr([stamp_model(path), lines]).encode()).hexdigest()
             measure = partial(measure_model, model, lines=lines, settings=settings, reporter=reporter)
             found[name] = results.get_or_measure(str(path), ModelCurves, measure, stamp)
-    reporter.show(STUDY, f"{len(models)} models", fraction=1.0)
     return build_page(found)
 
 
 def _read_lines(path: Path | None) -> list[str]:
-    if path is None:
-        text = (resources.files("albert") / "recipes" / "study" / "layers.txt").read_text(encoding="utf-8")
-    else:
-        text = read_text(path)
+    text = read_text(path or RECIPES_DIR / "layers.txt")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         raise InputError(f"{path}: has no line of text; give a file with a sequence on each line")
@@ -197,10 +172,7 @@ def measure_model(
     max_length = min(settings.max_length, config.max_position_embeddings)
     sequences = split_lines(lines, tokenizer, max_length=max_length, num_sequences=settings.num_sequences)
     if len(sequences) < 2:
-        raise InputError(
-            f"{source}: its text is {len(sequences)} sequence, and an interval needs at least 2; give a text "
-            "of several lines"
-        )
+        raise InputError(f"{source}: its text is only 1 sequence; give a text of several lines")
     depth = settings.depth or config.num_hidden_layers
     if depth > config.num_hidden_layers and not config.is_fully_shared:
         depth = config.num_hidden_layers
@@ -208,13 +180,12 @@ def measure_model(
     sums_SL = sum_distances(pretrained.model, sequences, depth=depth)
     counts_S = np.array([len(sequence.ids) for sequence in sequences], np.float64)
     num_unknown = sum(sequence.ids.count(tokenizer.unk_id) for sequence in sequences)
+    num_tokens = int(counts_S.sum())
     return ModelCurves(
-        sharing=config.sharing,
-        num_hidden_layers=config.num_hidden_layers,
-        hidden_size=config.hidden_size,
+        **config.model_dump(include={"sharing", "num_hidden_layers", "hidden_size"}),
         num_sequences=len(sequences),
-        num_pieces=int(counts_S.sum()),
-        unknown_share=num_unknown / int(counts_S.sum()),
+        num_pieces=num_tokens,
+        unknown_share=num_unknown / num_tokens,
         curves={name: build_curve(sums, counts_S) for name, sums in sums_SL.items()},
     )
 
@@ -268,7 +239,8 @@ def build_curve(sums_SL: Floats, counts_S: Floats, *, seed: int = 0) -> Curve:
     means_RL = times_RS @ sums_SL / (times_RS @ counts_S)[:, None]
     lows, highs = np.quantile(means_RL, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
 
-    def summarize(value: Floats | None, draws: Floats | None) -> Interval | None:
+    def summarize(find: Callable[[Floats], Floats | None], *, first: int = 0) -> Interval | None:
+        value, draws = find(means_L[first:]), find(means_RL[:, first:])
         if value is None or draws is None:
             return None
         return summarize_draws(float(value), draws=draws, level=LEVEL)
@@ -277,17 +249,14 @@ def build_curve(sums_SL: Floats, counts_S: Floats, *, seed: int = 0) -> Curve:
         means=tuple(means_L.tolist()),
         lows=tuple(lows.tolist()),
         highs=tuple(highs.tolist()),
-        roughness=summarize(find_roughness(means_L), find_roughness(means_RL)),
-        inner_roughness=summarize(find_roughness(means_L[1:]), find_roughness(means_RL[:, 1:])),
-        change=summarize(compare_thirds(means_L), compare_thirds(means_RL)),
+        roughness=summarize(find_roughness),
+        inner_roughness=summarize(find_roughness, first=1),
+        change=summarize(compare_thirds),
     )
 
 
 def find_roughness(heights: Floats) -> Floats | None:
-    """Divide the mean absolute second difference by the mean height, along the last axis.
-
-    It is 0 for a straight line of any slope, and None for fewer than three layers.
-    """
+    """Divide the mean absolute second difference by the mean height; None for fewer than three layers."""
     if heights.shape[-1] < 3:
         return None
     bends = np.abs(np.diff(heights, n=2)).mean(-1)
@@ -295,10 +264,7 @@ def find_roughness(heights: Floats) -> Floats | None:
 
 
 def compare_thirds(heights: Floats) -> Floats | None:
-    """Divide the mean of the last third by that of the middle third, along the last axis.
-
-    None if there are too few layers. A curve that has settled at 0 has a change of 0.
-    """
+    """Divide the mean of the last third by that of the middle third; None if there are too few layers."""
     third = heights.shape[-1] // 3
     if heights.shape[-1] < MIN_LAYERS:
         return None
@@ -308,7 +274,7 @@ def compare_thirds(heights: Floats) -> Floats | None:
 
 
 def name_course(change: float | None) -> Course:
-    """Name the course of a curve whose last third is `change` times as high as its middle third."""
+    """Name the course of a curve by its `change`."""
     if change is None:
         return "too short to tell"
     if change <= SETTLING_CHANGE:
@@ -325,15 +291,12 @@ def has_turn(heights: Floats) -> bool:
 
 
 def build_page(models: Models) -> Page:
-    """Compare all models: findings, curves, and how they were measured."""
+    """Build the report of all models."""
     courses = [f"{name} {found.curves['l2'].course} ({found.depth} layers)" for name, found in models.items()]
     warnings = []
     deeper = [name for name, found in models.items() if found.depth > found.num_hidden_layers]
     if deeper:
-        warnings.append(
-            f"Run for more layers than they were trained with: {', '.join(deeper)}. The extra layers are "
-            "outside of what the model was trained for."
-        )
+        warnings.append(f"Run for more layers than they were trained with: {', '.join(deeper)}.")
     shares = {name: each.unknown_share for name, each in models.items() if each.unknown_share > _MANY_UNKNOWN}
     if shares:
         unknown = ", ".join(f"{name} ({share:.0%})" for name, share in shares.items())
@@ -341,20 +304,14 @@ def build_page(models: Models) -> Page:
             f"Many tokens are unknown to the vocabulary: {unknown}. Give a text in the model's language "
             "(texts={MODEL: FILE})."
         )
-    return Page(
-        "What a layer does to its input",
-        f"Figure 1 of the paper: how far each layer moves each token. By L2 distance: {'; '.join(courses)}.",
-        [
-            Section(
-                "Claims of the paper and measurements",
-                paragraphs=warnings,
-                findings=list_findings(models),
-                tables=[_build_model_table(models)],
-            ),
-            Section("Layer by layer", charts=[_draw(name, models) for name in TITLES]),
-            Section("How it was measured", paragraphs=_METHOD, tables=[_build_layer_table(models)]),
-        ],
-    )
+    lead = f"Figure 1 of the paper: how far each layer moves each token. L2 distance: {'; '.join(courses)}."
+    findings, tables = list_findings(models), [_build_model_table(models)]
+    sections = [
+        Section("Claims of the paper and measurements", warnings, findings, tables),
+        Section("Layer by layer", charts=[_draw(name, models) for name in TITLES]),
+        Section("How it was measured", _METHOD, tables=[_build_layer_table(models)]),
+    ]
+    return Page("What a layer does to its input", lead, sections)
 
 
 def _build_model_table(models: Models) -> Table:
@@ -391,15 +348,9 @@ def _draw(distance: Distance, models: Models) -> Chart:
         layers = [float(layer) for layer in range(1, found.depth + 1)]
         series.append(Series(label, layers, curve.means, curve.lows, curve.highs))
         texts.append(f"{label}: {curve.means[0]:.3g} at the first layer, {curve.means[-1]:.3g} at the last")
-    return Chart(
-        f"layers-{distance}",
-        TITLES[distance],
-        "layer",
-        UNITS[distance],
-        series,
-        levels=() if distance == "cosine" else [Level(0.0, "an equilibrium")],
-        told=f"{'; '.join(texts)}.",
-    )
+    name, title, unit = f"layers-{distance}", TITLES[distance], UNITS[distance]
+    levels = () if distance == "cosine" else [Level(0.0, "an equilibrium")]
+    return Chart(name, title, "layer", unit, series, levels=levels, told=f"{'; '.join(texts)}.")
 
 
 def _build_layer_table(models: Models) -> Table:
@@ -418,22 +369,17 @@ def list_findings(models: Models) -> list[Finding]:
     """Judge the paper's two claims: one for each pair of equal depth, and one for each ALBERT."""
     alberts = {name: found for name, found in models.items() if found.sharing == "all"}
     berts = {name: found for name, found in models.items() if found.sharing == "none"}
-    findings = [_judge_course(name, found) for name, found in alberts.items()]
-    if not alberts:
-        findings = [Finding(OSCILLATES, THEIR_OSCILLATES, "No ALBERT was given.", "not asked")]
-    pairs = [
-        (albert, bert)
-        for albert, bert in product(alberts.items(), berts.items())
-        if albert[1].depth == bert[1].depth > 2
-    ]
-    if pairs:
-        return [*(_compare_roughness(*albert, *bert) for albert, bert in pairs), *findings]
+    pairs = product(alberts.items(), berts.items())
+    smoother = [_compare_roughness(*a, *b) for a, b in pairs if a[1].depth == b[1].depth > 2]
     if not alberts or not berts:
         text = f"No {'BERT' if alberts else 'ALBERT'} was given to compare with."
-        return [Finding(SMOOTHER, THEIR_SMOOTHER, text, "not asked"), *findings]
-    depths = ", ".join(f"{name} {found.depth}" for name, found in {**alberts, **berts}.items())
-    text = f"No two models have the same number of layers, three or more ({depths}); set depth."
-    return [Finding(SMOOTHER, THEIR_SMOOTHER, text, "cannot tell"), *findings]
+        smoother = [Finding(SMOOTHER, THEIR_SMOOTHER, text, "not asked")]
+    elif not smoother:
+        depths = ", ".join(f"{name} {found.depth}" for name, found in {**alberts, **berts}.items())
+        text = f"No two models have the same number of layers, three or more ({depths}); set depth."
+        smoother = [Finding(SMOOTHER, THEIR_SMOOTHER, text, "cannot tell")]
+    none = Finding(OSCILLATES, THEIR_OSCILLATES, "No ALBERT was given.", "not asked")
+    return [*smoother, *([_judge_course(*item) for item in alberts.items()] or [none])]
 
 
 def _compare_roughness(albert_name: str, albert: ModelCurves, bert_name: str, bert: ModelCurves) -> Finding:
@@ -456,27 +402,24 @@ def _compare_roughness(albert_name: str, albert: ModelCurves, bert_name: str, be
 
 
 def _judge_course(name: str, found: ModelCurves) -> Finding:
-    """Agree if all curves keep a level and turn, disagree if all settle or all drift.
-
-    A curve's courses are its own and those at the ends of its interval.
-    """
-    curves = [found.curves[distance] for distance in JUDGED]
+    """Agree if all curves, at both ends of their intervals, keep a level and turn; disagree if none does."""
+    curves = {title: found.curves[distance] for distance, title in JUDGED.items()}
     courses: set[Course] = set()
     texts = []
-    for title, curve in zip(JUDGED.values(), curves, strict=True):
-        text: str = curve.course
+    for title, curve in curves.items():
+        text = f"{title} {curve.course}"
         courses.add(curve.course)
         if curve.course == "keeps a level":
-            text += f" with{'' if curve.has_turn else 'out'} a turn"
+            text += f" with{'' if has_turn(np.array(curve.means)) else 'out'} a turn"
         if curve.change is not None:
             courses |= {name_course(curve.change.low), name_course(curve.change.high)}
             text += f", last third over middle third {format_interval(curve.change)}"
-        texts.append(f"{title} {text}")
+        texts.append(text)
     ours = f"{name}, {found.depth} layers ({found.num_hidden_layers} of its own): {'; '.join(texts)}."
     if found.depth < MIN_LAYERS:
         ours += f" At least {MIN_LAYERS} layers are needed; set depth."
     verdict: Verdict = "cannot tell"
-    if courses == {"keeps a level"} and all(curve.has_turn for curve in curves):
+    if courses == {"keeps a level"} and all(has_turn(np.array(curve.means)) for curve in curves.values()):
         verdict = "agrees"
     elif courses in ({"settles"}, {"drifts"}):
         verdict = "disagrees"

@@ -3,24 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from albert.model.config import ModelConfig
+from albert.model.config import ModelConfig, build_preset, count_parameters
 from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Finding, Page, Section, Series, Table, Verdict
-from albert.study.parameters import PAPER_SIZES, list_sizes
-from albert.study.results import (
-    MISSING,
-    StudyResults,
-    build_table,
-    number_cell,
-    open_results,
-    seconds_cell,
-    size_cell,
-)
+from albert.study.parameters import PAPER_SIZES
+from albert.study.results import MISSING, build_table, format_bytes, number_cell, open_results, seconds_cell
 from albert.study.step_costs import (
     FAMILIES,
     DoesNotFitError,
@@ -39,11 +32,9 @@ _SOURCES = {
     "getrusage": "the whole process's peak by getrusage, which misses what stays below an earlier one",
 }
 _EXPLANATION = (
-    "The memory of a step has two parts. Weights, gradients and moments do not depend on the batch, and "
-    "sharing reduces them. Activations grow with the batch, and sharing does not reduce them: every pass "
-    "through the shared block has its own. Gradient checkpointing keeps only the inputs of the layers and "
-    "computes the rest again. With many weights and a small batch, the peak is that of the optimizer's "
-    "step, after the activations are freed; there one more sequence seems to cost less than it does."
+    "Weights, gradients and moments do not depend on the batch, and sharing reduces them. Activations grow "
+    "with the batch, and sharing does not reduce them: every pass through the shared block has its own. "
+    "Gradient checkpointing keeps only the inputs of the layers and computes the rest again."
 )
 
 
@@ -86,7 +77,6 @@ class ShapeMemory:
     points: Mapping[Case, Mapping[int, MemoryPoint]]
 
     def list_measured(self, case: Case) -> dict[int, Footprint]:
-        """Return the steps that fit, by batch size."""
         points = self.points.get(case, {})
         return {size: point.footprint for size, point in points.items() if point.footprint is not None}
 
@@ -98,66 +88,47 @@ class ShapeMemory:
     @property
     def parameter_ratio(self) -> float | None:
         """BERT's parameters divided by ALBERT's, as counted in the measured models."""
-        counts = {
-            case.family: step.num_parameters
-            for case in self.points
-            for step in self.list_measured(case).values()
-        }
+        steps = [(case.family, step) for case in self.points for step in self.list_measured(case).values()]
+        counts = {family: step.num_parameters for family, step in steps}
         return counts["BERT"] / counts["ALBERT"] if len(counts) == len(FAMILIES) else None
 
 
 def run_memory(settings: MemorySettings, *, out: Path, reporter: Reporter) -> Page:
-    """Measure the steps that are missing in `out`, each in a fresh process, and build the report."""
+    """Measure the steps that are missing in `out`, each in a fresh process, and build the report.
+
+    Batches larger than one that does not fit are not tried, but reported if an earlier start measured them.
+    The next start tries what did not fit again.
+    """
     pairs = settings.build_pairs()
     machine = describe_machine(num_threads=settings.num_threads)
+    cases = [Case(family, way) for way in dict.fromkeys(settings.checkpointing) for family in FAMILIES]
+    steps = list(product(cases, sorted(set(settings.batch_sizes))))
+    found: list[ShapeMemory] = []
     with open_results(out, study=STUDY, settings=settings, free_keys=_FREE_KEYS, machine=machine) as results:
-        found = [_measure_shape(*item, settings, results, reporter) for item in pairs.items()]
+        for shape, pair in pairs.items():
+            points: dict[Case, dict[int, MemoryPoint]] = {case: {} for case in cases}
+            for number, (case, size) in enumerate(steps):
+                part = f"{shape}/{case.name}/{size}"
+                if part not in results.parts and any(point.failure for point in points[case].values()):
+                    continue
+                progress = f"{case.name}, batches of {size}"
+                reporter.show(f"{STUDY}, {shape}", progress, fraction=number / len(steps))
+                measure = partial(_measure_point, pair[case.family], settings, case=case, batch_size=size)
+                try:
+                    points[case][size] = results.get_or_measure(part, MemoryPoint, measure)
+                except DoesNotFitError as error:
+                    points[case][size] = MemoryPoint(None, str(error))
+                    reporter.say(f"{part}: does not fit: {error}")
+            found.append(ShapeMemory(shape, points))
     return build_memory_page(found, settings=settings, machine=machine)
-
-
-def _measure_shape(
-    shape: str,
-    pair: dict[Family, ModelConfig],
-    settings: MemorySettings,
-    results: StudyResults,
-    reporter: Reporter,
-) -> ShapeMemory:
-    """Measure all cases and batch sizes; batches larger than one that does not fit are not tried.
-
-    Larger batches of an earlier start are reported all the same. The next start tries what did not fit again.
-    """
-    cases = [Case(family, way) for way in dict.fromkeys(settings.checkpointing) for family in pair]
-    sizes = sorted(set(settings.batch_sizes))
-    points: dict[Case, dict[int, MemoryPoint]] = {case: {} for case in cases}
-    for number, case in enumerate(cases):
-        is_full = False
-        for index, batch_size in enumerate(sizes):
-            part = f"{shape}/{case.name}/{batch_size}"
-            if is_full and part not in results.parts:
-                continue
-            fraction = (number + index / len(sizes)) / len(cases)
-            reporter.show(f"{STUDY}, {shape}", f"{case.name}, batches of {batch_size}", fraction=fraction)
-            measure = partial(_measure_point, pair[case.family], settings, case=case, batch_size=batch_size)
-            try:
-                points[case][batch_size] = results.get_or_measure(part, MemoryPoint, measure)
-            except DoesNotFitError as error:
-                points[case][batch_size] = MemoryPoint(None, str(error))
-                reporter.say(f"{part}: does not fit: {error}")
-                is_full = True
-    reporter.show(f"{STUDY}, {shape}", f"{len(cases)} models", fraction=1.0)
-    return ShapeMemory(shape, points)
 
 
 def _measure_point(
     config: ModelConfig, settings: MemorySettings, *, case: Case, batch_size: int
 ) -> MemoryPoint:
     limit = None if settings.max_gigabytes is None else round(1e9 * settings.max_gigabytes)
-    is_checkpointed = case.is_checkpointed
-    return MemoryPoint(
-        settings.measure(
-            config, batch_size=batch_size, gradient_checkpointing=is_checkpointed, max_bytes=limit
-        )
-    )
+    options = {"gradient_checkpointing": case.is_checkpointed, "max_bytes": limit}
+    return MemoryPoint(settings.measure(config, batch_size=batch_size, **options))
 
 
 def build_memory_page(found: Sequence[ShapeMemory], *, settings: PairSettings, machine: str) -> Page:
@@ -174,43 +145,33 @@ def build_memory_page(found: Sequence[ShapeMemory], *, settings: PairSettings, m
     sources = ", ".join(_SOURCES[source] for source in sorted({step.memory_source for step in steps}))
     method = [
         settings.describe_step(),
-        "Every step runs in a fresh process. Its memory is the peak above what the process held before the "
-        f"model was built ({sources or 'nothing measured'}). The times are medians of {settings.num_steps} "
-        "steps after a warm-up step, which allocates the optimizer's moments.",
+        "Every step runs in a fresh process. Its memory is the peak above that before the model was built "
+        f"({sources or '–'}). The times are medians of {settings.num_steps} steps after a warm-up step.",
         f"{machine}.",
     ]
     all_ratios = {each.shape: list(each.list_ratios(is_checkpointed=False).values()) for each in found}
     compared = [f"{shape} {max(each):.1f} to {min(each):.1f}" for shape, each in all_ratios.items() if each]
-    return Page(
-        "Memory of a training step: ALBERT against BERT of the same shape",
-        "How much memory ALBERT's fewer parameters save in training. BERT's peak over ALBERT's: "
-        f"{'; '.join(compared) or 'nothing could be compared'}.",
-        [
-            Section(
-                "Claims of the paper and measurements",
-                paragraphs=[_EXPLANATION],
-                findings=[_judge_parameters(), *(_judge_memory(each) for each in found)],
-                tables=[table for table in (_tabulate_ratios(found),) if table.rows],
-                charts=[_draw(each) for each in found if any(map(each.list_measured, each.points))],
-            ),
-            Section("Every step", paragraphs=failures, tables=[_tabulate_steps(found)]),
-            Section("How it was measured", paragraphs=method),
-        ],
-    )
+    lead = f"BERT's peak over ALBERT's: {'; '.join(compared) or 'nothing could be compared'}."
+    findings = [_judge_parameters(), *(_judge_memory(each) for each in found)]
+    tables = [table for table in (_tabulate_ratios(found),) if table.rows]
+    charts = [_draw(each) for each in found if any(map(each.list_measured, each.points))]
+    sections = [
+        Section("Claims of the paper and measurements", [_EXPLANATION], findings, tables, charts),
+        Section("Every step", failures, tables=[_tabulate_steps(found)]),
+        Section("How it was measured", method),
+    ]
+    return Page("Memory of a training step: ALBERT against BERT of the same shape", lead, sections)
 
 
 def _judge_parameters() -> Finding:
-    """Compare the parameter counts of the paper's own shapes, which needs no measurement."""
-    albert, bert = (
-        next(row.backbone for row in list_sizes() if row.name == name)
-        for name in ("albert-large", "bert-large")
-    )
-    paper = PAPER_SIZES["bert-large"] / PAPER_SIZES["albert-large"]
+    names = ("albert-large", "bert-large")
+    albert, bert = (count_parameters(build_preset(name)).backbone for name in names)
+    paper_albert, paper_bert = (PAPER_SIZES[name] for name in names)
     return Finding(
         "ALBERT-large has 18 times fewer parameters than BERT-large.",
-        f"{PAPER_SIZES['albert-large']}M against {PAPER_SIZES['bert-large']}M, {paper:.1f}×.",
+        f"{paper_albert}M against {paper_bert}M, {paper_bert / paper_albert:.1f}×.",
         f"{albert:,} against {bert:,}, {bert / albert:.1f}×, counted.",
-        "agrees" if int(bert / albert) == int(paper) else "disagrees",
+        "agrees" if bert // albert == paper_bert // paper_albert else "disagrees",
     )
 
 
@@ -220,28 +181,24 @@ def _judge_memory(found: ShapeMemory) -> Finding:
     ratios = found.list_ratios(is_checkpointed=False) or found.list_ratios(is_checkpointed=True)
     if not ratios:
         return Finding(claim, theirs, "No batch was measured on both sides.", "not asked")
-    verdict: Verdict = "cannot tell"
-    if all(ratio > _NOTICEABLE for ratio in ratios.values()):
-        verdict = "agrees"
-    elif all(ratio < _NOTICEABLE for ratio in ratios.values()):
-        verdict = "disagrees"
+    is_less = {ratio > _NOTICEABLE for ratio in ratios.values()}
+    verdict: Verdict = "cannot tell" if len(is_less) > 1 else "agrees" if True in is_less else "disagrees"
     figures = ", ".join(f"{ratio:.2f} with batches of {size}" for size, ratio in ratios.items())
     return Finding(claim, theirs, f"BERT's peak over ALBERT's, one measurement each: {figures}.", verdict)
 
 
 def _tabulate_ratios(found: Sequence[ShapeMemory]) -> Table:
-    rows = []
+    rows, hint = [], "BERT's over ALBERT's"
     for each in found:
         plain, checkpointed = (each.list_ratios(is_checkpointed=way) for way in (False, True))
         for size in sorted({*plain, *checkpointed}):
-            figures = {
-                "parameters": each.parameter_ratio,
-                "peak memory": plain.get(size),
-                "peak memory, both checkpointed": checkpointed.get(size),
+            row = {
+                Column("shape"): Cell(each.shape),
+                Column("batch", True, "sequences"): Cell.number(size),
+                Column("parameters", True, hint): number_cell(each.parameter_ratio),
+                Column("peak memory", True, hint): number_cell(plain.get(size)),
+                Column("peak memory, both checkpointed", True, hint): number_cell(checkpointed.get(size)),
             }
-            row = {Column("shape"): Cell(each.shape), Column("batch", True, "sequences"): Cell.number(size)}
-            for name, value in figures.items():
-                row[Column(name, True, "BERT's over ALBERT's")] = number_cell(value)
             rows.append(row)
     return build_table("memory-ratios", rows, note="Above 1, ALBERT needs less.")
 
@@ -256,7 +213,8 @@ def _tabulate_steps(found: Sequence[ShapeMemory]) -> Table:
                 if (step := point.footprint) is not None:
                     times = (step.step_seconds, step.model_seconds, step.optimizer_seconds)
                     speed = number_cell(step.num_tokens / step.step_seconds)
-                    cells = [size_cell(step.peak_bytes), *map(seconds_cell, times), speed]
+                    peak = Cell(format_bytes(step.peak_bytes), float(step.peak_bytes))
+                    cells = [peak, *map(seconds_cell, times), speed]
                 row = {
                     Column("shape"): Cell(each.shape),
                     Column("family"): Cell(case.family),
@@ -269,18 +227,13 @@ def _tabulate_steps(found: Sequence[ShapeMemory]) -> Table:
 
 
 def _draw(found: ShapeMemory) -> Chart:
-    """Draw the peak over the batch size; on linear axes a fixed cost is a height, not a slope."""
-    series = []
-    for case in found.points:
-        if steps := found.list_measured(case):
-            gigabytes = [step.peak_bytes / 1e9 for step in steps.values()]
-            series.append(Series(case.name, [float(size) for size in steps], gigabytes))
+    # On linear axes a fixed cost is a height, not a slope.
+    measured = {case.name: steps for case in found.points if (steps := found.list_measured(case))}
+    series = [
+        Series(name, list(steps), [step.peak_bytes / 1e9 for step in steps.values()])
+        for name, steps in measured.items()
+    ]
     texts = [f"{each.name} {each.ys[0]:.2f} to {each.ys[-1]:.2f}" for each in series]
-    return Chart(
-        f"memory-{found.shape}",
-        f"Peak memory of a training step, {found.shape}",
-        "batch size (sequences)",
-        "GB",
-        series,
-        told=f"From the smallest to the largest batch, in GB: {'; '.join(texts)}.",
-    )
+    name, title = f"memory-{found.shape}", f"Peak memory of a training step, {found.shape}"
+    told = f"From the smallest to the largest batch, in GB: {'; '.join(texts)}."
+    return Chart(name, title, "batch size (sequences)", "GB", series, told=told)

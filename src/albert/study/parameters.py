@@ -20,7 +20,7 @@ GROUPS = (1, 2, 3, 4, 6, 12)
 
 @dataclass(frozen=True)
 class SizeRow:
-    """One model: its shape, its exact size, and the paper's figure where there is one."""
+    """The shape and size of one model, and the paper's figure where there is one."""
 
     name: str
     num_hidden_layers: int
@@ -35,10 +35,7 @@ class SizeRow:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the count, without the pooler or with it, rounds to the paper's figure.
-
-        The paper counts the pooler in some rows (all shared) and leaves it out in others (nothing shared).
-        """
+        """Whether the count, with or without the pooler as in the paper, rounds to the paper's figure."""
         if self.paper_millions is None:
             return None
         unit = 10 if self.paper_millions >= 1000 else 1
@@ -50,18 +47,9 @@ def build_row(
 ) -> SizeRow:
     """Count the parameters of one model."""
     count = count_parameters(config, heads=heads)
-    return SizeRow(
-        name=name,
-        num_hidden_layers=config.num_hidden_layers,
-        hidden_size=config.hidden_size,
-        embedding_size=config.embedding_size,
-        sharing=config.sharing,
-        num_hidden_groups=config.num_hidden_groups,
-        encoder=count.encoder,
-        backbone=count.backbone,
-        with_heads=count.total,
-        paper_millions=paper,
-    )
+    keys = {"num_hidden_layers", "hidden_size", "embedding_size", "sharing", "num_hidden_groups"}
+    values = {**config.model_dump(include=keys), "encoder": count.encoder, "backbone": count.backbone}
+    return SizeRow(name=name, **values, with_heads=count.total, paper_millions=paper)
 
 
 def list_sizes() -> list[SizeRow]:

@@ -1,10 +1,11 @@
 """The plan of a study (study.json): the complete settings of its variants, its runs, and its time budget.
 
 A plan is complete before anything is trained: what cannot be trained or evaluated is rejected at once. A run
-(one variant with one seed) is a pure function of the plan, so that any engine can do it. When a study is
-resumed, all that its results depend on must be the same as before.
+is a pure function of the plan, so that any engine can do it. When a study is resumed, all that its results
+depend on must be the same as before.
 """
 
+import hashlib
 import heapq
 import re
 import shlex
@@ -14,7 +15,6 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
 
@@ -30,7 +30,7 @@ from albert.model.config import ModelConfig, count_parameters
 from albert.pretrained.folder import save_model
 from albert.progress import NullReporter, Reporter, format_seconds
 from albert.settings import Settings, build_settings, find_change
-from albert.study.agreement import hash_pairs, read_pairs
+from albert.study.agreement import format_pairs, read_pairs
 from albert.study.settings import SHELF, Dimension, StudySettings, VariantSettings, list_overrides
 from albert.tasks.data import open_task_data
 from albert.tasks.finetune import estimate_cost
@@ -59,30 +59,6 @@ _FOOTPRINT_SECONDS, _FOOTPRINT_STEPS = 8.0, 6  # of a fresh process before its f
 _FORWARD_SHARE = 1 / 3  # of a training step
 
 
-class StudyPlan(Settings):
-    """What a study was started with. It never changes, except that variants and seeds may be added.
-
-    `bound` has the complete settings of every variant that was ever part of it, `examples` how held-out text
-    is turned into examples for all of them, `task_recipes` how they are fine-tuned. `asked` has hashes of the
-    data that they are evaluated on. `num_steps` is set for variants whose steps were frozen by a budget.
-    """
-
-    name: str
-    settings: StudySettings
-    data: str
-    corpus: str
-    task_data: str | None = None
-    bound: dict[str, Any] = Field(default_factory=dict)
-    examples: ExampleSettings = ExampleSettings()
-    task_recipes: dict[str, str] = Field(default_factory=dict)
-    asked: dict[str, str] = Field(default_factory=dict)
-    num_steps: dict[str, int] = Field(default_factory=dict)
-    budget_seconds: float | None = None
-    command: str = ""
-    started: str = ""
-    versions: dict[str, str] = Field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class Run:
     """One training: a variant and a seed, in the folder of a study."""
@@ -108,16 +84,82 @@ class Run:
         return self.pretrain_dir / MODEL_DIR
 
 
+class StudyPlan(Settings):
+    """What a study was started with. It never changes, except that variants and seeds may be added.
+
+    `bound` has the complete settings of every variant that was ever part of it, `asked` hashes of the data
+    that they are evaluated on, `num_steps` the steps that were frozen by a budget.
+    """
+
+    name: str
+    settings: StudySettings
+    data: str
+    corpus: str
+    task_data: str | None = None
+    bound: dict[str, Any] = Field(default_factory=dict)
+    examples: ExampleSettings = ExampleSettings()
+    task_recipes: dict[str, str] = Field(default_factory=dict)
+    asked: dict[str, str] = Field(default_factory=dict)
+    num_steps: dict[str, int] = Field(default_factory=dict)
+    budget_seconds: float | None = None
+    command: str = ""
+    started: str = ""
+    versions: dict[str, str] = Field(default_factory=dict)
+
+    @classmethod
+    def read(cls, study_dir: Path) -> "StudyPlan":
+        path = study_dir / PLAN_NAME
+        return build_settings(cls, values=read_json(path), source=str(path))
+
+    def write(self, study_dir: Path) -> None:
+        write_json(study_dir / PLAN_NAME, self.model_dump(mode="json"))
+
+    def resolve(self, run: Run) -> tuple[PretrainSettings, ModelConfig]:
+        """Build the complete pretraining settings of a run, and the shape of its model."""
+        return self._resolve(self.list_pretrain_overrides(run))
+
+    def list_pretrain_overrides(self, run: Run) -> list[str]:
+        """List all in which the pretraining of a run differs from the study's recipe."""
+        variant = self.settings.arms[run.variant]
+        overrides = [_MIN_HELD_OUT, *list_overrides(self.settings.pretrain, variant.pretrain)]
+        overrides += [f"seed={run.seed}", _NO_TENSORBOARD]
+        if variant.times_as_wide is not None or variant.embedding_share is not None:
+            overrides += list_overrides({"model": _scale_widths(self._resolve(overrides)[1], variant)})
+        if variant.as_large_as is not None:
+            other = self.resolve(replace(run, variant=variant.as_large_as))[1]
+            size = count_parameters(other).backbone
+            sizes = _match_size(self._resolve(overrides)[1], size, other=variant.as_large_as)
+            overrides += list_overrides({"model": sizes})
+        if run.variant in self.num_steps:  # frozen by a budget; warm-up keeps its share of the steps
+            recipe = read_recipe(self.settings.recipe, overrides=overrides)
+            overrides.append(f"num_steps={self.num_steps[run.variant]}")
+            if recipe.schedule.warmup_steps is not None:
+                share = recipe.schedule.warmup_steps / recipe.num_steps
+                overrides += ["schedule.warmup_steps=null", f"schedule.warmup_share={share}"]
+        if variant.start_from is not None:
+            overrides.append(f"init_from={replace(run, variant=variant.start_from).model_dir}")
+        return overrides
+
+    def list_task_overrides(self, run: Run) -> list[str]:
+        """List all in which the fine-tuning of a run differs from the tasks' recipes."""
+        sections = (self.settings.finetune, self.settings.arms[run.variant].finetune)
+        return [*list_overrides(*sections), f"seed={run.seed}", _NO_TENSORBOARD]
+
+    def _resolve(self, overrides: list[str]) -> tuple[PretrainSettings, ModelConfig]:
+        settings = read_recipe(self.settings.recipe, overrides=overrides)
+        # The variant that it starts from may not be trained yet; the shape is its own.
+        settings = settings.model_copy(update={"init_from": None})
+        settings = resolve_model(settings, open_data(self.data, settings.held_out).tokenizer)
+        assert settings.model is not None, "it is resolved"
+        return settings, settings.model
+
+
 def build_plan(
     name: str, settings: StudySettings, *, data: str, task_data: str | None, command: Sequence[str]
 ) -> StudyPlan:
     """Build a plan with absolute paths and the complete settings of every variant.
 
-    Every variant is evaluated on the same examples and fine-tuned by the same recipe, those of the base,
-    whatever it was trained on and however wide it is.
-
-    Raises:
-        InputError: If no model can be built for a variant, or it cannot be evaluated on the data.
+    Every variant is evaluated on the same examples and fine-tuned by the same recipe, those of the base.
     """
     if settings.tasks and task_data is None:
         raise InputError(
@@ -137,12 +179,11 @@ def build_plan(
     variants, bound, resolved = {}, {}, {}
     for variant_name, variant in settings.arms.items():
         try:
-            resolved[variant_name] = resolve_variant(plan, Run(Path(), variant_name, 0))
+            pretrain, config = resolved[variant_name] = plan.resolve(Run(Path(), variant_name, 0))
         except AlbertError as error:
             raise InputError(
                 f"arm {variant_name}: {error}; or leave it out: give --arms the names of others"
             ) from error
-        config = _get_config(resolved[variant_name])
         label = _PLACEHOLDER.sub(lambda found: str(getattr(config, found[1])), variant.label)  # noqa: B023
         has_own_x = variant.x is not None or settings.x_from is None
         x = variant.x if has_own_x else getattr(config, str(settings.x_from))
@@ -150,39 +191,33 @@ def build_plan(
         overrides = list_overrides(settings.pretrain, variant.pretrain)
         init_from = read_recipe(settings.recipe, overrides=overrides).init_from
         bound[variant_name] = {
-            "pretrain": {**resolved[variant_name].model_dump(mode="json"), "init_from": init_from},
+            "pretrain": {**pretrain.model_dump(mode="json"), "init_from": init_from},
             "finetune": variant.finetune,
             "start_from": variant.start_from,
         }
-    base = resolved[settings.base]
-    width = _get_config(base).hidden_size
-    plan = plan.model_copy(
-        update={
-            "settings": settings.model_copy(update={"arms": variants}),
-            "bound": bound,
-            "examples": base.examples.model_copy(update={"objective": "none", "unit": "segments"}),
-            "task_recipes": {task: choose_recipe(task, hidden_size=width) for task in settings.tasks},
-        }
-    )
+    base, config = resolved[settings.base]
+    width = config.hidden_size
+    complete = {
+        "settings": settings.model_copy(update={"arms": variants}),
+        "bound": bound,
+        "examples": base.examples.model_copy(update={"objective": "none", "unit": "segments"}),
+        "task_recipes": {task: choose_recipe(task, hidden_size=width) for task in settings.tasks},
+    }
+    plan = plan.model_copy(update=complete)
     return plan.model_copy(update={"asked": hash_evaluation_data(plan)})
 
 
 def hash_evaluation_data(plan: StudyPlan) -> dict[str, str]:
-    """Hash what the variants are evaluated on: tasks, held-out text, minimal pairs.
-
-    Raises:
-        AlbertError: If a task has no data, or no minimal pair can be encoded.
-    """
+    """Hash what the variants are evaluated on: tasks, held-out text, minimal pairs."""
     hashes: dict[str, str] = {}
     for task, recipe in plan.task_recipes.items():
         assert plan.task_data is not None, "a study with tasks has their data"
         runs = [Run(Path(), variant, 0) for variant in plan.settings.arms]
-        recipes = [read_finetune_recipe(recipe, overrides=list_task_overrides(plan, run)) for run in runs]
-        assignment = open_task_data(
-            task, plan.task_data, dev=None, columns=recipes[0].columns, dev_share=recipes[0].dev_share
-        )
-        hashes[task] = assignment.fingerprint
-    held_out = resolve_variant(plan, Run(Path(), plan.settings.base, 0)).held_out
+        recipes = [read_finetune_recipe(recipe, overrides=plan.list_task_overrides(run)) for run in runs]
+        columns, share = recipes[0].columns, recipes[0].dev_share
+        data = open_task_data(task, plan.task_data, dev=None, columns=columns, dev_share=share)
+        hashes[task] = data.fingerprint
+    held_out = plan.resolve(Run(Path(), plan.settings.base, 0))[0].held_out
     if held_out.data is not None:
         hashes["held_out"] = identify_corpus(open_corpus(held_out.data))
     if plan.settings.has_agreement:
@@ -193,13 +228,8 @@ def hash_evaluation_data(plan: StudyPlan) -> dict[str, str]:
                 f"study {plan.name}: scores English minimal pairs, which the vocabulary of {plan.data} "
                 "cannot encode; add has_agreement=false"
             )
-        hashes["agreement"] = hash_pairs(pairs)
+        hashes["agreement"] = hashlib.sha256(format_pairs(pairs).encode()).hexdigest()
     return hashes
-
-
-def list_duplicates(plan: StudyPlan) -> list[tuple[str, str]]:
-    """List the pairs of variants that are the same model trained in the same way."""
-    return [pair for pair in combinations(plan.bound, 2) if plan.bound[pair[0]] == plan.bound[pair[1]]]
 
 
 def has_plan(study_dir: Path) -> bool:
@@ -207,24 +237,12 @@ def has_plan(study_dir: Path) -> bool:
     return (study_dir / PLAN_NAME).exists()
 
 
-def read_plan(study_dir: Path) -> StudyPlan:
-    """Read what the study in a folder was started with."""
-    path = study_dir / PLAN_NAME
-    return build_settings(StudyPlan, values=read_json(path), source=str(path))
-
-
-def write_plan(study_dir: Path, plan: StudyPlan) -> None:
-    """Write the plan to the study's folder."""
-    write_json(study_dir / PLAN_NAME, plan.model_dump(mode="json"))
-
-
 def resume_plan(study_dir: Path, new: StudyPlan) -> StudyPlan:
-    """Update the plan of a folder with seeds, variants and texts (titles, claims) of a new one.
-
-    Raises:
-        InputError: If anything differs that results depend on.
-    """
-    known = read_plan(study_dir)
+    """Update the plan of a folder with seeds, variants and texts (titles, claims) of a new one."""
+    known = StudyPlan.read(study_dir)
+    # Older versions wrote no hashes of these data. Their minimal pairs were others.
+    asked = {key: value for key, value in new.asked.items() if key != "agreement"}
+    known = known.model_copy(update={"asked": {**asked, **known.asked}})
     common = [name for name in known.bound if name in new.bound]
     change = find_change(_list_dependencies(known, common), _list_dependencies(new, common))
     if change is not None:
@@ -238,17 +256,11 @@ def resume_plan(study_dir: Path, new: StudyPlan) -> StudyPlan:
                 "when the study started; leave it out, or choose another --out"
             )
         num_steps |= dict.fromkeys(added, next(iter(num_steps.values())))
-    updated = known.model_copy(
-        update={
-            "settings": new.settings,
-            "data": new.data,  # the same corpus and tasks, perhaps at another path
-            "task_data": new.task_data,
-            "command": new.command,
-            "bound": {**known.bound, **new.bound},
-            "num_steps": num_steps,
-        }
-    )
-    write_plan(study_dir, updated)
+    # The corpus and the tasks are the same, perhaps at another path.
+    changes = {key: getattr(new, key) for key in ("settings", "data", "task_data", "command")}
+    changes |= {"bound": {**known.bound, **new.bound}, "num_steps": num_steps}
+    updated = known.model_copy(update=changes)
+    updated.write(study_dir)
     return updated
 
 
@@ -269,65 +281,11 @@ def _list_dependencies(plan: StudyPlan, variants: Collection[str]) -> dict[str, 
     }
 
 
-def resolve_variant(plan: StudyPlan, run: Run) -> PretrainSettings:
-    """Build the complete pretraining settings of a run, with the shape of its model."""
-    return _resolve(plan, list_pretrain_overrides(plan, run))
-
-
-def list_pretrain_overrides(plan: StudyPlan, run: Run) -> list[str]:
-    """List all in which the pretraining of a run differs from the study's recipe."""
-    settings = plan.settings
-    variant = settings.arms[run.variant]
-    overrides = [_MIN_HELD_OUT, *list_overrides(settings.pretrain, variant.pretrain)]
-    overrides += [f"seed={run.seed}", _NO_TENSORBOARD]
-    if variant.times_as_wide is not None or variant.embedding_share is not None:
-        sizes = _scale_widths(_get_config(_resolve(plan, overrides)), variant)
-        overrides += list_overrides({"model": sizes})
-    if variant.as_large_as is not None:
-        other = _get_config(resolve_variant(plan, replace(run, variant=variant.as_large_as)))
-        size = count_parameters(other).backbone
-        sizes = _match_size(_get_config(_resolve(plan, overrides)), size, other=variant.as_large_as)
-        overrides += list_overrides({"model": sizes})
-    if run.variant in plan.num_steps:  # frozen by a budget; warm-up keeps its share of the steps
-        recipe = read_recipe(settings.recipe, overrides=overrides)
-        overrides.append(f"num_steps={plan.num_steps[run.variant]}")
-        if recipe.schedule.warmup_steps is not None:
-            share = recipe.schedule.warmup_steps / recipe.num_steps
-            overrides += ["schedule.warmup_steps=null", f"schedule.warmup_share={share}"]
-    if variant.start_from is not None:
-        overrides.append(f"init_from={replace(run, variant=variant.start_from).model_dir}")
-    return overrides
-
-
-def list_task_overrides(plan: StudyPlan, run: Run) -> list[str]:
-    """List all in which the fine-tuning of a run differs from the tasks' recipes."""
-    variant = plan.settings.arms[run.variant]
-    return [*list_overrides(plan.settings.finetune, variant.finetune), f"seed={run.seed}", _NO_TENSORBOARD]
-
-
-def _resolve(plan: StudyPlan, overrides: list[str]) -> PretrainSettings:
-    settings = read_recipe(plan.settings.recipe, overrides=overrides)
-    # The variant that it starts from may not be trained yet; the shape is its own.
-    settings = settings.model_copy(update={"init_from": None})
-    return resolve_model(settings, open_data(plan.data, settings.held_out).tokenizer)
-
-
-def _get_config(settings: PretrainSettings) -> ModelConfig:
-    assert settings.model is not None, "it is resolved"
-    return settings.model
-
-
 def _scale_widths(config: ModelConfig, variant: VariantSettings) -> dict[str, int]:
-    """Compute the widths that a variant gives in proportion to the recipe's."""
-    times = variant.times_as_wide or 1.0
-    width = max(1, round(times * config.hidden_size))
-    sizes = {
-        "hidden_size": width,
-        "num_attention_heads": max(1, round(times * config.num_attention_heads)),
-        "intermediate_size": max(1, round(times * config.intermediate_size)),
-    }
+    times, keys = variant.times_as_wide or 1.0, ("hidden_size", "num_attention_heads", "intermediate_size")
+    sizes = {key: max(1, round(times * getattr(config, key))) for key in keys}
     if variant.embedding_share is not None:
-        sizes["embedding_size"] = max(1, round(variant.embedding_share * width))
+        sizes["embedding_size"] = max(1, round(variant.embedding_share * sizes["hidden_size"]))
     return sizes
 
 
@@ -374,8 +332,7 @@ def build_schedule(settings: StudySettings, *, num_at_once: int = 1) -> Schedule
     """Order the runs: none comes before the one that it starts from.
 
     One at a time, all variants with the first seed come before any with the second, so that a study that is
-    stopped early has compared them. With several at a time that would leave workers idle while a run waits
-    for another; there, only variants that start by themselves are in that order.
+    stopped early has compared them. With several at a time that would leave workers idle.
     """
     waves = settings.list_waves()
     if num_at_once == 1:
@@ -394,32 +351,15 @@ class VariantCost:
 
 
 def freeze_steps(
-    plan: StudyPlan,
-    study_dir: Path,
-    *,
-    seconds: float,
-    engine: Engine,
-    num_threads: int | None,
-    reporter: Reporter,
+    plan: StudyPlan, *, seconds: float, engine: Engine, num_threads: int | None, reporter: Reporter
 ) -> StudyPlan:
-    """Time a few steps of every variant and set how many each takes: equally many, or in equal time.
-
-    They are timed as they will run: as many side by side, with as many threads.
-
-    Raises:
-        InputError: If not even ten steps of each fit into the budget.
-    """
+    """Time every variant as it will run, and set the steps of each: equally many, or in equal time."""
     variants = plan.settings.arms
-    time_run = partial(
-        _time_run,
-        plan,
-        limit=_TIMED_SHARE * seconds / len(variants),
-        num_threads=num_threads,
-        reporter=reporter if num_threads is None else NullReporter(),
-    )
+    limit, own = _TIMED_SHARE * seconds / len(variants), reporter if num_threads is None else NullReporter()
+    time_run = partial(_time_run, plan, limit=limit, num_threads=num_threads, reporter=own)
     reporter.show("timing", f"a few steps of {len(variants)} arms")
-    timed = dict(engine.run(time_run, [Run(study_dir, variant, 0) for variant in variants]))
-    costs = {variant: timed[Run(study_dir, variant, 0)] for variant in variants}
+    timed = dict(engine.run(time_run, [Run(Path(), variant, 0) for variant in variants]))
+    costs = {variant: timed[Run(Path(), variant, 0)] for variant in variants}
     schedule = build_schedule(plan.settings, num_at_once=engine.num_at_once)
     is_equal_time = plan.settings.equal == "time"
     available = seconds * (1 - _TIMED_SHARE)
@@ -440,10 +380,7 @@ def freeze_steps(
 def share_steps(
     costs: Mapping[str, VariantCost], schedule: Schedule, *, seconds: float, is_equal_time: bool
 ) -> dict[str, int]:
-    """Find how many steps each variant takes if the whole schedule takes so many seconds.
-
-    Equal time is that of pretraining: scoring and fine-tuning do not count against a variant.
-    """
+    """Find how many steps each variant takes if the whole schedule takes so many seconds."""
     fastest = min(cost.step_seconds for cost in costs.values())
     fits, exceeds = 0.0, seconds / (1.0 if is_equal_time else fastest)
     for _ in range(_NUM_HALVINGS):
@@ -472,7 +409,7 @@ def _time_run(
 ) -> VariantCost:
     if num_threads is not None:
         torch.set_num_threads(num_threads)
-    study, settings = plan.settings, resolve_variant(plan, run)
+    study, settings = plan.settings, plan.resolve(run)[0]
     data = open_data(plan.data, settings.held_out, share=settings.data_share)
     fixed = _FIXED_SECONDS
     with tempfile.TemporaryDirectory() as name:
@@ -483,13 +420,10 @@ def _time_run(
         for task in study.tasks:
             assert plan.task_data is not None, "a study with tasks has their data"
             reporter.show("timing", f"{run.variant}: {task}")
-            fixed += estimate_cost(
-                task,
-                model=model,
-                data=Path(plan.task_data),
-                recipe=plan.task_recipes[task],
-                overrides=list_task_overrides(plan, run),
-            ).seconds
+            recipe, overrides = plan.task_recipes[task], plan.list_task_overrides(run)
+            data_dir = Path(plan.task_data)
+            estimate = estimate_cost(task, model=model, data=data_dir, recipe=recipe, overrides=overrides)
+            fixed += estimate.seconds
     # The last kind of step has the full depth and length, as scored examples have.
     full_step = cost.shapes[-1].seconds
     num_scored = study.num_examples * (_NUM_EVALUATIONS + _NUM_PROBED * study.has_probes)

@@ -4,9 +4,9 @@ A finished part is never measured again: a study that was killed resumes. A part
 not stored, so that the next start tries it again. Results of other settings or another machine are rejected.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from albert.tasks.metrics.intervals import Interval
 from albert.training.run_folder import MODEL_DIR
 
 RESULTS_NAME = "results.json"
+RECIPES_DIR = Path(__file__).parents[1] / "recipes" / "study"
 LOCK_NAME = ".results.lock"
 MISSING = Cell("")
 T = TypeVar("T")
@@ -27,23 +28,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class StudyResults:
-    """The parts so far; `header` is what every part was measured with."""
+    """The parts so far, and the `header` that all of them have in common."""
 
     path: Path
     header: dict[str, Any]
     parts: dict[str, dict[str, Any]]
 
     def get_or_measure(self, name: str, result_type: type[T], measure: Callable[[], T], stamp: str = "") -> T:
-        """Return a part; measure and store it if it is missing or was measured with another `stamp`.
-
-        A stamp identifies what a part depends on beside the settings, such as the content of a file.
-        """
+        """Return a part; measure it if it is missing or depends on other files, identified by `stamp`."""
         if name in self.parts and self.parts[name].get("stamp") == stamp:
             return TypeAdapter(result_type).validate_python(self.parts[name].get("found"))
         found = measure()
-        assert is_dataclass(found)
-        assert not isinstance(found, type)
-        self.parts[name] = {"stamp": stamp, "found": asdict(found)}
+        self.parts[name] = {"stamp": stamp, "found": asdict(found)}  # type: ignore[call-overload]
         self.write()
         return found
 
@@ -53,17 +49,9 @@ class StudyResults:
 
 @contextmanager
 def open_results(
-    out: Path,
-    *,
-    study: str,
-    settings: Settings,
-    free_keys: frozenset[str] = frozenset(),
-    machine: str | None = None,
+    out: Path, *, study: str, settings: Settings, free_keys: Collection[str] = (), machine: str | None = None
 ) -> Iterator[StudyResults]:
-    """Open the results in a folder, or new ones, and lock them while the block lasts.
-
-    `free_keys` are settings that may change between starts: no finished part depends on them.
-    """
+    """Open and lock the results in a folder; settings of `free_keys` may change between starts."""
     path = out / RESULTS_NAME
     header = {"study": study, "settings": settings.model_dump(mode="json"), "machine": machine}
     require_folder(out)
@@ -83,7 +71,7 @@ def open_results(
         yield results
 
 
-def _list_dependencies(header: dict[str, Any], free_keys: frozenset[str]) -> dict[str, Any]:
+def _list_dependencies(header: dict[str, Any], free_keys: Collection[str]) -> dict[str, Any]:
     settings = {key: value for key, value in header["settings"].items() if key not in free_keys}
     return {"study": header["study"], "machine": header["machine"], **settings}
 
@@ -95,10 +83,7 @@ def reject_other_files(study_dir: Path) -> None:
 
 
 def name_models(sources: Sequence[str]) -> list[str]:
-    """Shorten folders, runs and hub names as far as they still differ.
-
-    `runs/a/model` and `runs/b/model` are `a` and `b`, whatever is above and below.
-    """
+    """Shorten folders, runs and hub names: `runs/a/model` and `runs/b/model` become `a` and `b`."""
     rows = []
     for source in sources:
         words = [word for word in PurePath(source).parts if word not in ("/", ".")]
@@ -113,31 +98,29 @@ def name_models(sources: Sequence[str]) -> list[str]:
     return list(sources)
 
 
-def build_table(name: str, rows: Sequence[Mapping[Column, Cell]], *, note: str = "") -> Table:
+Row = Mapping[Column, Cell]
+
+
+def build_table(name: str, rows: Sequence[Row], *, strong_rows: Sequence[int] = (), note: str = "") -> Table:
     """Build a table of rows that have the same columns in the same order."""
-    return Table(name, list(rows[0]) if rows else [], [list(row.values()) for row in rows], note=note)
+    columns = list(rows[0]) if rows else []
+    return Table(name, columns, [list(row.values()) for row in rows], strong_rows, note)
 
 
 def number_cell(value: float | None) -> Cell:
-    """Return a cell with three significant digits, or a missing figure."""
+    """Show three significant digits."""
     return MISSING if value is None else Cell(format_number(value), value)
 
 
 def interval_cell(interval: Interval | None, *, suffix: str = "") -> Cell:
-    """Return a cell with a number and its interval, or a missing figure."""
+    """Show a number with its interval."""
     if interval is None:
         return MISSING
-    text = format_interval(interval, suffix=suffix)
-    return Cell(text, interval.value, interval.low, interval.high)
-
-
-def size_cell(num_bytes: float) -> Cell:
-    """Return a cell with a size; its value is in bytes."""
-    return Cell(format_bytes(num_bytes), float(num_bytes))
+    return Cell(format_interval(interval, suffix=suffix), interval.value, interval.low, interval.high)
 
 
 def seconds_cell(seconds: float) -> Cell:
-    """Return a cell with a time; its value is in seconds."""
+    """Show a time."""
     return Cell(format_time(seconds), seconds)
 
 

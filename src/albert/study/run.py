@@ -1,12 +1,14 @@
 """Do one run of a study: pretrain a variant with a seed, score it, fine-tune it, write result.json.
 
 After a kill, pretraining and fine-tuning resume from their checkpoints; a finished run is never repeated.
+Shapes: T tokens, B pairs, D hidden width.
 """
 
 import shutil
 import traceback
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean, pstdev
 
@@ -25,7 +27,7 @@ from albert.pretrained.folder import load_model
 from albert.progress import NullReporter, Reporter
 from albert.settings import Settings, build_settings
 from albert.study.agreement import score_sample
-from albert.study.plan import Run, StudyPlan, list_pretrain_overrides, list_task_overrides, read_plan
+from albert.study.plan import Run, StudyPlan
 from albert.tasks.finetune import finetune
 from albert.text.tokenizer import Tokenizer
 from albert.training.loop import StoppedError
@@ -48,7 +50,7 @@ _PROBE_STRENGTHS = (0.01, 0.1, 1.0)  # of scikit-learn's C; chosen by cross-vali
 
 
 class CurvePoint(Settings):
-    """An evaluation during training: its step, and the seconds until then."""
+    """An evaluation during training."""
 
     step: int
     seconds: float
@@ -56,12 +58,7 @@ class CurvePoint(Settings):
 
 
 class RunResult(Settings):
-    """The result of one run.
-
-    `figures` are measured at the end, with `errors` where they have a standard error: mlm_loss, mlm_accuracy,
-    sop_accuracy, nsp_accuracy, train_loss (masked words of training text), gap, grad_norm, grad_variation,
-    agreement, probe_sop, probe_nsp. `scores` are those of tasks, in points of 100.
-    """
+    """The result of one run: final `figures`, their standard `errors`, and task `scores` in points of 100."""
 
     arm: str
     seed: int
@@ -98,7 +95,7 @@ def run_variant(run: Run, *, num_threads: int | None = None, reporter: Reporter 
         torch.set_num_threads(num_threads)
     (run.folder / FAILURE_NAME).unlink(missing_ok=True)  # of an earlier try
     try:
-        result = _train_and_score(run, read_plan(run.study_dir), reporter or NullReporter())
+        result = _train_and_score(run, StudyPlan.read(run.study_dir), reporter or NullReporter())
     except StoppedError as stopped:
         return RunOutcome(False, signal=str(stopped))
     except Exception as error:  # a run may fail in any way; the study does not
@@ -116,14 +113,9 @@ def remove_checkpoints(run: Run) -> None:
 
 
 def _train_and_score(run: Run, plan: StudyPlan, reporter: Reporter) -> RunResult:
-    trained = pretrain(
-        plan.settings.recipe,
-        data=plan.data,
-        out=run.pretrain_dir,
-        overrides=list_pretrain_overrides(plan, run),
-        resume=has_run(run.pretrain_dir),
-        reporter=reporter,
-    )
+    recipe, out, overrides = plan.settings.recipe, run.pretrain_dir, plan.list_pretrain_overrides(run)
+    resume = has_run(out)
+    trained = pretrain(recipe, data=plan.data, out=out, overrides=overrides, resume=resume, reporter=reporter)
     trained.outcome.check_finished()
     scores = _score(run, plan, trained, reporter)
     tasks = {task: _finetune(run, plan, task, reporter) for task in plan.settings.tasks}
@@ -154,11 +146,7 @@ def _train_and_score(run: Run, plan: StudyPlan, reporter: Reporter) -> RunResult
 
 
 def _score(run: Run, plan: StudyPlan, trained: PretrainResult, reporter: Reporter) -> dict[str, Score]:
-    """Score the pretrained model without fine-tuning.
-
-    Every variant is scored on the same pairs of segments (`plan.examples`), whatever it was trained on, as in
-    table 5: masked words, order and next sentence of held-out text, and masked words of training text.
-    """
+    """Score the pretrained model as in table 5: every variant on the same pairs (`plan.examples`)."""
     settings, examples, num = plan.settings, plan.examples, plan.settings.num_examples
     data = open_data(plan.data, trained.settings.held_out, share=trained.settings.data_share)
     heads = list_heads(pair_head=trained.settings.examples.pair_objective)
@@ -185,7 +173,6 @@ def _score(run: Run, plan: StudyPlan, trained: PretrainResult, reporter: Reporte
 
 
 def _finetune(run: Run, plan: StudyPlan, task: str, reporter: Reporter) -> float:
-    """Fine-tune on a task and return the score, or read it where it is known."""
     assert plan.task_data is not None, "the study was started with it"
     task_dir = run.folder / "tasks" / task
     if (task_dir / SCORE_NAME).exists():
@@ -197,7 +184,7 @@ def _finetune(run: Run, plan: StudyPlan, task: str, reporter: Reporter) -> float
         data=plan.task_data,
         out=run_dir,
         recipe=plan.task_recipes[task],
-        overrides=list_task_overrides(plan, run),
+        overrides=plan.list_task_overrides(run),
         resume=has_run(run_dir),
         reporter=reporter,
     )
@@ -209,18 +196,11 @@ def _finetune(run: Run, plan: StudyPlan, task: str, reporter: Reporter) -> float
 
 
 def _summarize_gradients(run_dir: Path) -> dict[str, float]:
-    """Compute the mean gradient norm in the second half of a run, and its deviation relative to that.
-
-    The paper says that sharing stabilizes training (section 4.2 of its first version).
-    """
-    norms = [
-        (record["step"], record["grad_norm"])
-        for record in list_records(run_dir, "train")
-        if record.get("grad_norm") is not None
-    ]
-    if not norms:
+    """Compute the mean gradient norm in the second half of a run, and its deviation relative to that."""
+    records = [each for each in list_records(run_dir, "train") if each.get("grad_norm") is not None]
+    if not records:
         return {}
-    late = [norm for step, norm in norms if step > norms[-1][0] / 2]
+    late = [record["grad_norm"] for record in records if record["step"] > records[-1]["step"] / 2]
     mean = fmean(late)
     return {"grad_norm": mean, "grad_variation": pstdev(late) / mean if mean else 0.0}
 
@@ -230,9 +210,8 @@ def probe_pairs(
 ) -> Score:
     """Compute the accuracy of a linear probe of sentence vectors for order (SOP) or topic (NSP).
 
-    A head predicts what it was trained for. A probe is trained for every model alike, so that models without
-    a head, or with another one, can be compared. It is trained on pairs of training text, which the model has
-    seen, with four times as many examples, and scored on held-out pairs.
+    Unlike a head, a probe compares models whatever they were trained for. It is trained on pairs of training
+    text, four times as many, and scored on held-out pairs.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -241,10 +220,9 @@ def probe_pairs(
     from sklearn.preprocessing import StandardScaler
 
     settings = settings.model_copy(update={"objective": objective})
-    train = _encode_pairs(model, data.train, data.tokenizer, settings, num_examples=4 * num_examples)
-    held_out, labels = _encode_pairs(
-        model, data.held_out, data.tokenizer, settings, num_examples=num_examples
-    )
+    encode = partial(_encode_pairs, model, tokenizer=data.tokenizer, settings=settings)
+    train = encode(data.train, num_examples=4 * num_examples)
+    held_out, labels = encode(data.held_out, num_examples=num_examples)
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
     with warnings.catch_warnings():
         # A weakly regularized probe may not converge in so many iterations; cross-validation decides.
@@ -256,12 +234,9 @@ def probe_pairs(
 
 @torch.inference_mode()
 def _encode_pairs(
-    model: AlbertModel, corpus: Corpus, tokenizer: Tokenizer, settings: ExampleSettings, *, num_examples: int
+    model: AlbertModel, corpus: Corpus, *, tokenizer: Tokenizer, settings: ExampleSettings, num_examples: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return for each pair the vector of its first token and the means of both segments; and its label.
-
-    Shapes: T tokens, B pairs, D hidden width.
-    """
+    """Return the vectors of each pair (its first token and the means of both segments), and its label."""
     source = build_source(corpus, tokenizer, settings=settings, seed=_PROBE_SEED)
     vectors, labels = [], []
     for batch in iter_batches(source, num_examples=num_examples, max_tokens=_MAX_TOKENS):

@@ -1,13 +1,12 @@
 """What a study is: its variants, seeds and claims, read from a YAML recipe and `key=value` overrides.
 
-A new ablation study is one file in `recipes/study`, or a file of your own. In settings and file names, a
-variant is called an *arm*.
+A new study is one file in `recipes/study`, or your own. In settings and file names, a variant is an *arm*.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -49,38 +48,33 @@ FIGURES = {
 _NAME = r"[a-z0-9][a-z0-9-]*"  # a dot would end it in an override
 
 
+_OPTION_NAMES = {
+    "task_data": "task-data", "models": "model", "variants": "arms", "budget_seconds": "budget",
+    "num_workers": "workers",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class StudyOptions:
     """The options of `albert study`; each study uses what it needs and rejects the rest."""
 
     out: Path
+    overrides: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
     data: str | None = None
     task_data: str | None = None
     models: tuple[str, ...] = ()
-    overrides: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     budget_seconds: float | None = None
     seed: int | None = None
     engine: str = "local"
     num_workers: int | None = None
     address: str | None = None
-    command: tuple[str, ...] = ()
 
     def reject_unused(self, study: str, *, used: Iterable[str]) -> None:
-        """Raise an InputError for an option that was given and is not among those that the study uses."""
-        given = {
-            "data": self.data,
-            "task-data": self.task_data,
-            "model": self.models or None,
-            "arms": self.variants or None,
-            "budget": self.budget_seconds,
-            "seed": self.seed,
-            "engine": None if self.engine == "local" else self.engine,
-            "workers": self.num_workers,
-            "address": self.address,
-        }
-        for name, value in given.items():
-            if value is not None and name not in used:
+        for each in fields(self)[3:]:
+            name = _OPTION_NAMES.get(each.name, each.name)
+            if getattr(self, each.name) != each.default and name not in used:
                 raise InputError(f"study {study}: does not use --{name}; leave it out")
 
 
@@ -98,12 +92,10 @@ class StudyOutcome:
 class VariantSettings(Settings):
     """One model of a study, as differences: `pretrain` from the study's recipe, `finetune` from the tasks'.
 
-    `start_from` is the variant whose model this one is initialized from (table 11). Widths may be given in
-    proportion, so that a study means the same at any scale: `times_as_wide` multiplies the recipe's widths
-    and heads; `embedding_share` is E / H; `as_large_as` finds the width that has as many parameters as
-    another variant. In a `label`, {hidden_size}, {embedding_size} and {num_hidden_layers} stand for the
-    model's. `x` and `family` position it in a chart: variants of one family are joined by a line. `paper` has
-    the paper's figures for it and `paper_millions` its parameters; `note` is shown in the report.
+    `start_from` is the variant whose model this one is initialized from (table 11). `times_as_wide`
+    multiplies the recipe's widths and heads; `embedding_share` is E / H; `as_large_as` finds the width that
+    has as many parameters as another variant. In a `label`, {hidden_size}, {embedding_size} and
+    {num_hidden_layers} stand for the model's. In a chart, a line joins the variants of a `family` over `x`.
     """
 
     label: str = ""
@@ -153,10 +145,9 @@ class StudySettings(Settings):
     """Variants (`arms`) that differ from one recipe, the seeds of each, and what is measured.
 
     With `equal` steps every variant takes as many; with time, as many as fit into an equal share of the
-    budget. `x_from` positions variants without an `x` in a chart, by a dimension of their models.
-    `num_examples` held-out pairs are scored for each objective. `has_footprint` measures a training step of
-    each variant in a fresh process, `has_probes` trains linear probes of sentence vectors, `has_agreement`
-    scores minimal pairs.
+    budget. `x_from` is a dimension that gives a variant its `x`. `num_examples` held-out pairs are scored for
+    each objective. `has_footprint` measures a training step of each variant in a fresh process, `has_probes`
+    trains linear probes of sentence vectors, `has_agreement` scores minimal pairs.
     """
 
     title: str
@@ -184,6 +175,7 @@ class StudySettings(Settings):
     @model_validator(mode="after")
     def _check(self) -> "StudySettings":
         sections = {"pretrain": self.pretrain, "finetune": self.finetune}
+        known = (*FIGURES, *list_tasks())
         named = [("base", self.base)]
         named += [(f"claim {claim.text!r}", name) for claim in self.claims for name in claim.variants]
         for name, variant in self.arms.items():
@@ -199,11 +191,8 @@ class StudySettings(Settings):
                 raise ValueError(f"{where} names {name!r}; the arms are {', '.join(self.arms)}")
         for where, section in sections.items():
             if "seed" in section:
-                raise ValueError(
-                    f"{where}.seed is {section['seed']}, but all arms have the same seeds; set num_seeds and "
-                    "first_seed"
-                )
-        known = (*FIGURES, *list_tasks())
+                seed = section["seed"]
+                raise ValueError(f"{where}.seed is {seed}; arms have the same seeds: num_seeds, first_seed")
         for claim in self.claims:
             for figure in claim.by:
                 if figure not in known:
@@ -229,7 +218,7 @@ class StudySettings(Settings):
 
 
 def get_figure(name: str) -> Figure:
-    """Return a figure; a task is called by its name, and more is better."""
+    """Return a figure; others than `FIGURES` are tasks."""
     return FIGURES.get(name) or Figure(name, is_better_high=True)
 
 

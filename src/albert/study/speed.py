@@ -1,9 +1,9 @@
 """The speed study (last column of Table 2): times of ALBERT against BERT of the same shape, as a report."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Annotated
@@ -14,7 +14,6 @@ from albert.model.config import ModelConfig
 from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table, Verdict
 from albert.study.results import (
-    StudyResults,
     build_table,
     format_bytes,
     interval_cell,
@@ -35,31 +34,23 @@ from albert.study.step_costs import (
 from albert.tasks.metrics.intervals import Interval
 
 STUDY = "speed"
-_FREE_KEYS = frozenset({"shapes", "num_rounds"})  # more of them may be requested later
+# Rounds and shapes may be added. Older versions also wrote the last three, which no measurement depends on.
+_FREE_KEYS = frozenset({"shapes", "num_rounds", "links_gbit", "latency_seconds", "num_processes"})
 STEP, MODEL, OPTIMIZER, INFERENCE = "training step", "forward and backward", "optimizer", "inference"
-TIMES: dict[str, Callable[[Footprint], float]] = {
-    STEP: attrgetter("step_seconds"),
-    MODEL: attrgetter("model_seconds"),
-    OPTIMIZER: attrgetter("optimizer_seconds"),
-    INFERENCE: attrgetter("inference_seconds"),
-}
+TIMES = {
+    STEP: "step_seconds", MODEL: "model_seconds", OPTIMIZER: "optimizer_seconds",
+    INFERENCE: "inference_seconds",
+}  # fmt: skip
 # Training speeds of Table 2, relative to BERT-large.
-PAPER_SPEEDS: dict[tuple[Family, str], float] = {
-    ("BERT", "base"): 4.7,
-    ("BERT", "large"): 1.0,
-    ("ALBERT", "base"): 5.6,
-    ("ALBERT", "large"): 1.7,
-    ("ALBERT", "xlarge"): 0.6,
-    ("ALBERT", "xxlarge"): 0.3,
+PAPER_SPEEDS: dict[Family, dict[str, float]] = {
+    "BERT": {"base": 4.7, "large": 1.0},
+    "ALBERT": {"base": 5.6, "large": 1.7, "xlarge": 0.6, "xxlarge": 0.3},
 }
-PAPER_RATIOS = {
-    shape: PAPER_SPEEDS["ALBERT", shape] / PAPER_SPEEDS["BERT", shape] for shape in ("base", "large")
-}
+PAPER_RATIOS = {shape: PAPER_SPEEDS["ALBERT"][shape] / speed for shape, speed in PAPER_SPEEDS["BERT"].items()}
 _EXPLANATION = (
-    "Sharing parameters saves no arithmetic: every layer is computed. A single process gains in two ways: "
-    "the masked-token prediction is less work, because word embeddings are narrower, and the optimizer "
-    "updates fewer weights. The paper's speeds are those of many TPU chips that exchange all gradients in "
-    "every step; the times measured here include no exchange."
+    "Sharing parameters saves no arithmetic: every layer is computed. A process gains only by narrower "
+    "word embeddings, in the masked-token prediction, and by fewer weights to update. The paper's speeds are "
+    "those of many TPU chips that exchange all gradients in every step; here, nothing is exchanged."
 )
 _NOTICEABLE = 1.05  # smaller ratios are noise, or a matter of kernels
 _MIN_ROUNDS = 3  # the range of fewer rounds says little about a further round
@@ -90,14 +81,16 @@ class ShapeSpeed:
     rounds: tuple[SpeedRound, ...]
     failure: str | None = None
 
+    def list_seconds(self, family: Family, name: str) -> list[float]:
+        return [getattr(each.footprints[family], TIMES[name]) for each in self.rounds]
+
     def find_median(self, family: Family, name: str) -> float:
-        """Return the median over rounds of one of `TIMES`."""
-        return median(TIMES[name](each.footprints[family]) for each in self.rounds)
+        return median(self.list_seconds(family, name))
 
     def find_ratio(self, name: str) -> Interval:
         """Return BERT's time divided by ALBERT's in the same round: median, minimum and maximum."""
-        time = TIMES[name]
-        ratios = [time(each.footprints["BERT"]) / time(each.footprints["ALBERT"]) for each in self.rounds]
+        albert, bert = (self.list_seconds(family, name) for family in FAMILIES)
+        ratios = [theirs / ours for ours, theirs in zip(albert, bert, strict=True)]
         return Interval(median(ratios), min(ratios), max(ratios), level=1.0)
 
     def describe_ratio(self, name: str) -> str:
@@ -113,47 +106,40 @@ class ShapeSpeed:
 
 
 def run_speed(settings: SpeedSettings, *, out: Path, reporter: Reporter) -> Page:
-    """Measure the rounds that are missing in `out` and build the report."""
+    """Measure the rounds that are missing in `out` and build the report.
+
+    A round that does not fit ends those of its shape; the next start tries it again.
+    """
     pairs = settings.build_pairs()
     machine = describe_machine(num_threads=settings.num_threads)
+    found: list[ShapeSpeed] = []
     with open_results(out, study=STUDY, settings=settings, free_keys=_FREE_KEYS, machine=machine) as results:
-        found = [_measure_shape(*item, settings, results, reporter) for item in pairs.items()]
+        for shape, pair in pairs.items():
+            rounds, failure = [], None
+            for number in range(settings.num_rounds):
+                progress = f"round {number + 1} of {settings.num_rounds}, ALBERT and BERT"
+                reporter.show(f"{STUDY}, {shape}", progress, fraction=number / settings.num_rounds)
+                part = f"{shape}/round-{number + 1}"
+                measure = partial(measure_round, pair, settings=settings, number=number)
+                try:
+                    rounds.append(results.get_or_measure(part, SpeedRound, measure))
+                except DoesNotFitError as error:
+                    failure = str(error)
+                    reporter.say(f"{part}: {failure}")
+                    break
+            found.append(ShapeSpeed(shape, pair, tuple(rounds), failure))
     return build_speed_page(found, settings=settings, machine=machine)
-
-
-def _measure_shape(
-    shape: str,
-    pair: dict[Family, ModelConfig],
-    settings: SpeedSettings,
-    results: StudyResults,
-    reporter: Reporter,
-) -> ShapeSpeed:
-    """Measure all rounds of a shape, up to one that does not fit; the next start tries that one again."""
-    rounds: list[SpeedRound] = []
-    for number in range(settings.num_rounds):
-        progress = f"round {number + 1} of {settings.num_rounds}, ALBERT and BERT"
-        reporter.show(f"{STUDY}, {shape}", progress, fraction=number / settings.num_rounds)
-        part = f"{shape}/round-{number + 1}"
-        try:
-            measure = partial(measure_round, pair, settings=settings, number=number)
-            rounds.append(results.get_or_measure(part, SpeedRound, measure))
-        except DoesNotFitError as error:
-            reporter.say(f"{part}: {error}")
-            return ShapeSpeed(shape, pair, tuple(rounds), str(error))
-    reporter.show(f"{STUDY}, {shape}", f"{len(rounds)} rounds", fraction=1.0)
-    return ShapeSpeed(shape, pair, tuple(rounds))
 
 
 def measure_round(pair: Mapping[Family, ModelConfig], *, settings: SpeedSettings, number: int) -> SpeedRound:
     """Measure both models in fresh processes; the order alternates, because a machine warms up."""
     footprints: dict[Family, Footprint] = {}
-    order = FAMILIES if number % 2 == 0 else FAMILIES[::-1]
     sizes = {"batch_size": settings.batch_size, "num_passes": settings.num_passes}
     try:
-        for family in order:
+        for family in FAMILIES if number % 2 == 0 else FAMILIES[::-1]:
             footprints[family] = settings.measure(pair[family], **sizes)
     except DoesNotFitError as error:
-        raise DoesNotFitError(f"{order[len(footprints)]} does not fit: {error}") from error
+        raise DoesNotFitError(f"{family} does not fit: {error}") from error
     return SpeedRound(footprints)
 
 
@@ -168,26 +154,25 @@ def build_speed_page(found: Sequence[ShapeSpeed], *, settings: PairSettings, mac
     ]
     method = [
         settings.describe_step(),
-        "Each model runs in a fresh process, alternately, "
-        f"{max((len(each.rounds) for each in measured), default=0)} times. A process times "
-        f"{settings.num_steps} steps after a warm-up step, and their median counts. A ratio compares the "
-        "two models of one round. Other work on the machine invalidates the measurement.",
+        f"Each model runs in a fresh process, alternately, in each round. The median of {settings.num_steps} "
+        "steps after a warm-up step counts. A ratio compares the two models of one round. Other work on the "
+        "machine invalidates the measurement.",
         f"{machine}.",
     ]
-    claims = Section(
-        "Claims of the paper and measurements",
-        paragraphs=[_EXPLANATION, *failures],
-        findings=_list_findings(measured),
-        tables=[_tabulate_ratios(measured, length=settings.length)] if measured else [],
-        charts=[_draw_ratios(measured)] if measured else [],
-    )
+    tables = [_tabulate_ratios(measured, length=settings.length)] if measured else []
+    charts = [_draw_ratios(measured)] if measured else []
     times = [_tabulate_times(measured), _tabulate_column(measured)] if measured else []
-    return Page(
-        "Training speed: ALBERT against BERT of the same shape",
+    paragraphs, findings = [_EXPLANATION, *failures], _list_findings(measured)
+    sections = [
+        Section("Claims of the paper and measurements", paragraphs, findings, tables, charts),
+        Section("Times", tables=times),
+        Section("How it was measured", method),
+    ]
+    lead = (
         "The last column of Table 2, measured by one process on one machine. Speed of a training step of "
-        f"ALBERT relative to BERT: {ratios or 'nothing could be measured'}.",
-        [claims, Section("Times", tables=times), Section("How it was measured", paragraphs=method)],
+        f"ALBERT relative to BERT: {ratios or 'nothing could be measured'}."
     )
+    return Page("Training speed: ALBERT against BERT of the same shape", lead, sections)
 
 
 def _find_largest(measured: Sequence[ShapeSpeed]) -> ShapeSpeed:
@@ -198,37 +183,36 @@ def _list_findings(measured: Sequence[ShapeSpeed]) -> list[Finding]:
     """Compare with the paper: faster at base and large, fewer computations, less communication."""
     findings = []
     for shape, paper in PAPER_RATIOS.items():
-        claim = f"ALBERT-{shape} trains faster than BERT-{shape}."
-        speeds = [PAPER_SPEEDS[family, shape] for family in FAMILIES]
-        theirs = f"{paper:.2f}×, {speeds[0]:g} over {speeds[1]:g} of Table 2, on TPU pods."
+        albert, bert = (PAPER_SPEEDS[family][shape] for family in FAMILIES)
+        theirs = f"{paper:.2f}×, {albert:g} over {bert:g} of Table 2, on TPU pods."
+        own = [each for each in measured if each.shape == shape]
         ours = f"{shape} was not measured; add it to shapes."
-        verdict: Verdict = "not asked"
-        for found in measured:
-            if found.shape == shape:
-                ours = f"{found.describe_ratio(STEP)} with one process on a CPU."
-                verdict = _judge([found], STEP, limit=1.0)
-        findings.append(Finding(claim, theirs, ours, verdict))
+        if own:
+            ours = f"{own[0].describe_ratio(STEP)} with one process on a CPU."
+        claim = f"ALBERT-{shape} trains faster than BERT-{shape}."
+        findings.append(Finding(claim, theirs, ours, _judge(own, STEP, limit=1.0)))
     work = traffic = "Nothing was measured."
-    work_verdict: Verdict = "not asked"
-    traffic_verdict: Verdict = "not asked"
+    less_traffic: Verdict = "not asked"
     if measured:
         ratios = "; ".join(f"{each.shape} {each.describe_ratio(MODEL)}" for each in measured)
         work = f"Forward and backward, BERT's time over ALBERT's: {ratios}. Below {_NOTICEABLE} is equal."
-        work_verdict = _judge(measured, MODEL, limit=_NOTICEABLE)
         largest = _find_largest(measured)
-        albert, bert = (format_bytes(4 * largest.count_parameters(family)) for family in FAMILIES)
-        traffic = f"{largest.shape}: {albert} of gradients per step instead of {bert}, counted."
-        traffic_verdict = "agrees" if largest.parameter_ratio > _NOTICEABLE else "disagrees"
+        sizes = [format_bytes(4 * largest.count_parameters(family)) for family in FAMILIES]
+        traffic = f"{largest.shape}: {sizes[0]} of gradients per step instead of {sizes[1]}, counted."
+        less_traffic = "agrees" if largest.parameter_ratio > _NOTICEABLE else "disagrees"
     reason = "“Because of less communication and fewer computations” (section 4.3)."
+    less_work = _judge(measured, MODEL, limit=_NOTICEABLE)
     return [
         *findings,
-        Finding("ALBERT computes less than BERT of the same shape.", reason, work, work_verdict),
-        Finding("ALBERT exchanges fewer bytes in data-parallel training.", reason, traffic, traffic_verdict),
+        Finding("ALBERT computes less than BERT of the same shape.", reason, work, less_work),
+        Finding("ALBERT exchanges fewer bytes in data-parallel training.", reason, traffic, less_traffic),
     ]
 
 
 def _judge(measured: Sequence[ShapeSpeed], name: str, *, limit: float) -> Verdict:
     """Agree if every round of every shape is above the limit, disagree if every one is below."""
+    if not measured:
+        return "not asked"
     if any(len(each.rounds) < _MIN_ROUNDS for each in measured):
         return "cannot tell"
     ratios = [each.find_ratio(name) for each in measured]
@@ -255,27 +239,19 @@ def _tabulate_ratios(measured: Sequence[ShapeSpeed], *, length: int) -> Table:
 
 def _draw_ratios(measured: Sequence[ShapeSpeed]) -> Chart:
     # Without the optimizer, whose ratio is that of the parameters: it needs another scale.
-    series, texts = [], []
-    xs = [float(x) for x in range(len(measured))]
+    series = []
     for name in (STEP, MODEL, INFERENCE):
         ratios = [each.find_ratio(name) for each in measured]
         ys, lows, highs = ([getattr(ratio, end) for ratio in ratios] for end in ("value", "low", "high"))
-        series.append(Series(name, xs, ys, lows, highs))
-        texts.append(f"{name}: {', '.join(f'{y:.2f}' for y in ys)}")
+        series.append(Series(name, range(len(measured)), ys, lows, highs))
+    texts = [f"{each.name}: {', '.join(f'{y:.2f}' for y in each.ys)}" for each in series]
     paper = {x: PAPER_RATIOS[each.shape] for x, each in enumerate(measured) if each.shape in PAPER_RATIOS}
     if paper:
         series.append(Series("paper, TPU pods", list(paper), list(paper.values()), is_reference=True))
-    return Chart(
-        "speed-ratios",
-        "Speed of ALBERT relative to BERT of the same shape",
-        "shape",
-        "BERT's time ÷ ALBERT's",
-        series,
-        kind="points",
-        x_names=[each.shape for each in measured],
-        levels=[Level(1.0, "as fast as BERT")],
-        told=f"For {', '.join(each.shape for each in measured)}: {'; '.join(texts)}.",
-    )
+    title, y_label = "Speed of ALBERT relative to BERT of the same shape", "BERT's time ÷ ALBERT's"
+    shapes, levels = [each.shape for each in measured], [Level(1.0, "as fast as BERT")]
+    told = f"For {', '.join(shapes)}: {'; '.join(texts)}."
+    return Chart("speed-ratios", title, "shape", y_label, series, "points", shapes, levels, told=told)
 
 
 def _tabulate_times(measured: Sequence[ShapeSpeed]) -> Table:
@@ -296,15 +272,10 @@ def _tabulate_times(measured: Sequence[ShapeSpeed]) -> Table:
 def _tabulate_column(measured: Sequence[ShapeSpeed]) -> Table:
     """Build the column as the paper has it: relative to one BERT, the large one if it was measured."""
     base = next((each for each in measured if each.shape == "large"), None) or _find_largest(measured)
-    rows = [
-        {
-            Column("model"): Cell(f"{family} {each.shape}"),
-            Column("paper, BERT-large = 1", True): number_cell(PAPER_SPEEDS.get((family, each.shape))),
-            Column(f"here, BERT {base.shape} = 1", True, "training speed"): number_cell(
-                base.find_median("BERT", STEP) / each.find_median(family, STEP)
-            ),
-        }
-        for each in measured
-        for family in FAMILIES
-    ]
+    ours = Column(f"here, BERT {base.shape} = 1", True, "training speed")
+    rows, seconds = [], base.find_median("BERT", STEP)
+    for each, family in product(measured, FAMILIES):
+        paper = number_cell(PAPER_SPEEDS[family].get(each.shape))
+        row = {Column("model"): Cell(f"{family} {each.shape}"), Column("paper, BERT-large = 1", True): paper}
+        rows.append({**row, ours: number_cell(seconds / each.find_median(family, STEP))})
     return build_table("column", rows, note="nano and small also have a smaller vocabulary.")

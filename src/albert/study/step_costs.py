@@ -1,7 +1,6 @@
 """Measure the time and the peak memory of a training step, each time in a fresh process.
 
-The parent sends a request and reads the answer, both JSON (`measure_footprint`); the child runs the steps
-(`main`). The studies of speed and memory measure pairs: ALBERT and BERT models of one shape (`build_pair`).
+`measure_footprint` sends a request to the child process (`main`) and reads its answer, both JSON.
 
 Shapes: T tokens, B sequences, M masked positions.
 """
@@ -17,6 +16,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -33,13 +33,12 @@ from albert.model.config import PRESETS, ModelConfig, ParameterCount, count_para
 from albert.model.runtime import autocast
 from albert.progress import build_command
 from albert.settings import Settings, build_settings
-from albert.study.results import format_bytes
 from albert.training.distributed import DistributedContext
 from albert.training.losses import PretrainLosses, build_tokens, count_terms
 from albert.training.optimizers import build_optimizer
 from albert.training.run_folder import MEMORY_PATH, STATUS_PATH, read_amounts
 from albert.training.settings import LossSpikeSettings, OptimizerName, OptimizerSettings
-from albert.training.step import LossSpikeFilter, Objective, TrainStep
+from albert.training.step import LossSpikeFilter, Objective, StepReport, TrainStep
 
 Family = Literal["ALBERT", "BERT"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
@@ -53,9 +52,6 @@ CHILD = "albert.study.step_costs"
 MASKED_SHARE = 0.15
 PAIR_HEAD = "sop"
 HEADS = {"mlm": None, PAIR_HEAD: None}
-# Weights, gradients and two moments in float32: the minimum that a training step needs, whatever the batch.
-# (Muon needs a little less: its matrices have one moment.)
-MIN_BYTES_PER_PARAMETER = 16
 _OUT_OF_MEMORY_SIGNALS = ("SIGKILL", "SIGABRT", "SIGSEGV", "SIGBUS")
 _FIRST_TOKEN = 5  # after [PAD], [UNK], [CLS], [SEP] and [MASK]
 _LEARNING_RATE = 1e-6
@@ -67,16 +63,15 @@ _WARM_UP = ModelConfig(
 
 
 class DoesNotFitError(InputError):
-    """A training step needs more memory than is available."""
+    """Not enough memory for a training step."""
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """The cost of a training step.
+    """The cost of a training step: its peak above the memory of a process without a model, and median times.
 
-    `peak_bytes` is measured above the memory of a process without a model. The times are medians:
     `model_seconds` covers forward and backward passes, `optimizer_seconds` clipping and the update,
-    `inference_seconds` a forward pass alone, if requested. `memory_source` names the source of the peak.
+    `inference_seconds` a forward pass alone, if requested.
     """
 
     peak_bytes: int
@@ -93,10 +88,9 @@ class Footprint:
 
 
 class StepRequest(Settings):
-    """Steps on `batch_size` × `length` random tokens; one additional step and pass come first, untimed.
+    """Steps on `batch_size` × `length` random tokens, after one untimed step.
 
-    The batch is computed at once, or in micro-batches of about `micro_batch_tokens`. `max_bytes` limits the
-    memory; the default is all that is available.
+    The batch is computed at once, or in micro-batches of about `micro_batch_tokens`.
     """
 
     config: ModelConfig
@@ -114,8 +108,8 @@ class StepRequest(Settings):
 class PairSettings(Settings):
     """Settings shared by the speed and memory studies.
 
-    `model` overrides values of the shape's preset on both sides. Each process times `num_steps` steps on
-    sequences of `length` random tokens, after one warm-up step. Without `num_threads` torch chooses.
+    `model` overrides values of both presets. Each process times `num_steps` steps on sequences of `length`
+    random tokens, after one warm-up step. Without `num_threads` torch chooses.
     """
 
     shapes: Annotated[tuple[Shape, ...], Field(min_length=1)] = ("base",)
@@ -134,41 +128,23 @@ class PairSettings(Settings):
         return pairs
 
     def measure(self, config: ModelConfig, *, batch_size: int, **options: Any) -> Footprint:
-        request = StepRequest(
-            config=config,
-            batch_size=batch_size,
-            length=self.length,
-            optimizer=self.optimizer,
-            num_steps=self.num_steps,
-            num_threads=self.num_threads,
-            **options,
-        )
-        return measure_footprint(request)
+        own = self.model_dump(include={"length", "optimizer", "num_steps", "num_threads"})
+        return measure_footprint(StepRequest(config=config, batch_size=batch_size, **own, **options))
 
     def describe_step(self) -> str:
         return (
-            "The two models differ in settings only: BERT shares nothing, its E equals H, its GELU is "
-            "exact. Neither has dropout. A step is that of `albert pretrain` (both losses, clipping, "
-            f"update) with {self.optimizer.upper()} on sequences of {self.length} random tokens, in "
-            "float32, a batch at once."
+            "BERT differs in settings only: it shares nothing, its E equals H, its GELU is exact. A step is "
+            f"that of `albert pretrain` with {self.optimizer.upper()} on sequences of {self.length} random "
+            "tokens, in float32, a batch at once."
         )
 
 
 def build_pair(shape: str, *, changes: Mapping[str, Any] | None = None) -> dict[Family, ModelConfig]:
-    """Build the ALBERT and the BERT config of one shape; `changes` override the preset's values in both.
-
-    BERT is ALBERT without sharing, with E = H and with the exact GELU.
-    """
+    """Build ALBERT of one shape, and BERT: without sharing, with E = H and with the exact GELU."""
     source, values = f"shape {shape}", {**PRESETS[PRESET_OF[shape]], **(changes or {})}
     albert = build_settings(ModelConfig, values=values, source=source)
-    values = {
-        **albert.model_dump(mode="json"),
-        "sharing": "none",
-        "num_hidden_groups": 1,
-        "embedding_size": albert.hidden_size,
-        "has_embedding_map": None,
-        "hidden_act": "gelu",
-    }
+    own = {"embedding_size": albert.hidden_size, "has_embedding_map": None, "hidden_act": "gelu"}
+    values = {**albert.model_dump(mode="json"), "sharing": "none", "num_hidden_groups": 1, **own}
     return {"ALBERT": albert, "BERT": build_settings(ModelConfig, values=values, source=source)}
 
 
@@ -197,19 +173,9 @@ def describe_machine(*, num_threads: int | None = None) -> str:
 
 
 def measure_footprint(request: StepRequest) -> Footprint:
-    """Run pretraining steps in a fresh process and measure them.
-
-    Raises:
-        DoesNotFitError: If the step needs more memory than `max_bytes` or than is available.
-    """
+    """Run pretraining steps in a fresh process; raise `DoesNotFitError` if they need too much memory."""
     limits = [request.max_bytes, read_amounts(MEMORY_PATH).get("MemAvailable")]
     limit = min((each for each in limits if each is not None), default=None)
-    least = MIN_BYTES_PER_PARAMETER * count_parameters(request.config).total
-    if limit is not None and least > limit:
-        raise DoesNotFitError(
-            f"weights, gradients and moments alone take {format_bytes(least)}, and {format_bytes(limit)} of "
-            "memory are available"
-        )
     question = request.model_copy(update={"max_bytes": limit}).model_dump_json()
     done = subprocess.run(build_command(CHILD), input=question, capture_output=True, encoding="utf-8")
     if done.returncode < 0 and (name := signal.Signals(-done.returncode).name) in _OUT_OF_MEMORY_SIGNALS:
@@ -223,7 +189,7 @@ def measure_footprint(request: StepRequest) -> Footprint:
 
 
 def main() -> None:
-    """Answer one request: the child process."""
+    """Answer one request, in the child process."""
     request = StepRequest.model_validate_json(sys.stdin.read())
     if request.num_threads is not None:
         torch.set_num_threads(request.num_threads)
@@ -237,20 +203,20 @@ def main() -> None:
 
 
 def _measure_request(request: StepRequest) -> Footprint:
-    """Run the requested steps and forward passes; the memory is that of the steps."""
-    is_checkpointed = request.gradient_checkpointing
-    warm_up = build_model(_WARM_UP, heads=HEADS, gradient_checkpointing=is_checkpointed)
-    _run_steps(warm_up, request, _build_micro_batches(_WARM_UP, request, length=8), num_steps=1)
+    build = partial(build_model, heads=HEADS, gradient_checkpointing=request.gradient_checkpointing)
+    small_batch = build_random_batch(_WARM_UP, num_sequences=request.batch_size, length=8)
+    _run_steps(build(_WARM_UP), request.optimizer, [small_batch], num_steps=1)
     if request.max_bytes is not None:
         _limit_memory(request.max_bytes)
     with PeakMemory() as memory:
-        model = build_model(request.config, heads=HEADS, gradient_checkpointing=is_checkpointed)
-        batches = _build_micro_batches(request.config, request, length=request.length)
-        times = _run_steps(model, request, batches, num_steps=1 + request.num_steps)[1:]
+        model = build(request.config)
+        batch = build_random_batch(request.config, num_sequences=request.batch_size, length=request.length)
+        batches = cut_batch(batch, max_tokens=request.micro_batch_tokens or len(batch.ids_T))
+        reports = _run_steps(model, request.optimizer, batches, num_steps=1 + request.num_steps)[1:]
     return Footprint(
         peak_bytes=memory.peak_bytes,
-        model_seconds=statistics.median(model_seconds for model_seconds, _ in times),
-        optimizer_seconds=statistics.median(optimizer_seconds for _, optimizer_seconds in times),
+        model_seconds=statistics.median(report.model_seconds for report in reports),
+        optimizer_seconds=statistics.median(report.optimizer_seconds for report in reports),
         num_tokens=sum(len(batch.ids_T) for batch in batches),
         num_parameters=sum(parameter.numel() for parameter in model.parameters()),
         inference_seconds=_time_inference(model, batches, num_passes=request.num_passes),
@@ -258,28 +224,18 @@ def _measure_request(request: StepRequest) -> Footprint:
     )
 
 
-def _build_micro_batches(config: ModelConfig, request: StepRequest, *, length: int) -> list[PretrainingBatch]:
-    batch = build_random_batch(config, num_sequences=request.batch_size, length=length)
-    return cut_batch(batch, max_tokens=request.micro_batch_tokens or len(batch.ids_T))
-
-
 def _run_steps(
-    model: AlbertModel, request: StepRequest, batches: list[PretrainingBatch], *, num_steps: int
-) -> list[tuple[float, float]]:
-    """Return the seconds in the model and in the optimizer, for each step."""
-    settings = build_settings(OptimizerSettings, values={"name": request.optimizer}, source="request")
+    model: AlbertModel, optimizer: OptimizerName, batches: list[PretrainingBatch], *, num_steps: int
+) -> list[StepReport]:
+    settings = build_settings(OptimizerSettings, values={"name": optimizer}, source="request")
     network = PretrainLosses(model.train(), pair_head=PAIR_HEAD)
     train_step = build_train_step(network, build_optimizer(model, settings), world=DistributedContext())
-    plan = train_step.plan(batches)
-    reports = [
-        train_step.run(batches, plan, learning_rate=_LEARNING_RATE, options={}) for _ in range(num_steps)
-    ]
-    return [(report.model_seconds, report.optimizer_seconds) for report in reports]
+    run = partial(train_step.run, batches, train_step.plan(batches), learning_rate=_LEARNING_RATE, options={})
+    return [run() for _ in range(num_steps)]
 
 
 @torch.inference_mode()
 def _time_inference(model: AlbertModel, batches: list[PretrainingBatch], *, num_passes: int) -> float | None:
-    """Return the median time of a forward pass over the same tokens, without heads."""
     if not num_passes:
         return None
     model.eval()
@@ -322,22 +278,16 @@ def build_train_step(
     def build_empty_batch() -> PretrainingBatch:
         raise AssertionError("all processes have the same number of batches")
 
-    return TrainStep(
-        network,
-        optimizer,
-        Objective(tuple(HEADS), lambda batch: count_terms(batch, pair_head=PAIR_HEAD), build_empty_batch),
-        LossSpikeFilter(LossSpikeSettings(spike_factor=0.0)),
-        1.0,
-        lambda: autocast(torch.device("cpu")),
-        world,
-    )
+    count = partial(count_terms, pair_head=PAIR_HEAD)
+    objective = Objective(tuple(HEADS), count, build_empty_batch)
+    spikes = LossSpikeFilter(LossSpikeSettings(spike_factor=0.0))
+    return TrainStep(network, optimizer, objective, spikes, 1.0, lambda: autocast(torch.device("cpu")), world)
 
 
 class PeakMemory:
     """Measure the peak of resident memory inside the block, above the memory held at its start.
 
-    On Linux this is the kernel's high-water mark, reset at the start. Elsewhere it is the peak of the whole
-    process, which misses what stays below an earlier peak. `source` names the one used.
+    Linux has a high-water mark that can be reset. Elsewhere, the peak of the whole process is used.
     """
 
     source = "VmHWM"
@@ -371,9 +321,7 @@ def _limit_memory(num_bytes: int) -> None:
         return
     import resource
 
-    limit = read_amounts(STATUS_PATH)["VmData"] + num_bytes
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    resource.setrlimit(resource.RLIMIT_DATA, (read_amounts(STATUS_PATH)["VmData"] + num_bytes, hard))
     with contextlib.suppress(OSError):  # should the system run out of memory, it ends this process first
         Path("/proc/self/oom_score_adj").write_text("1000")

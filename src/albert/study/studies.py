@@ -1,7 +1,7 @@
 """The table of studies: run one by its name, or all of them within one budget, and write the report."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from albert.study.ablation import run_ablation
 from albert.study.agreement import AgreementSettings, run_agreement
 from albert.study.layers import LayersSettings, run_layers
 from albert.study.memory import MemorySettings, run_memory
-from albert.study.plan import Run, has_plan, read_plan
+from albert.study.plan import Run, StudyPlan, has_plan
 from albert.study.run import read_result
 from albert.study.settings import SHELF, StudyOptions, StudyOutcome, list_ablations
 from albert.study.speed import SpeedSettings, run_speed
@@ -48,19 +48,7 @@ def list_studies() -> list[str]:
 
 
 def run_study(name: str, options: StudyOptions, *, reporter: Reporter | None = None) -> StudyOutcome:
-    """Run what is left of a study and write its report.
-
-    Args:
-        name: A name of `list_studies`, "all", or a YAML file with variants.
-        options: The options of `albert study`.
-        reporter: Receives progress.
-
-    Returns:
-        The report, and what failed or stopped the study.
-
-    Raises:
-        InputError: If there is no such study, it does not use one of the options, or lacks one.
-    """
+    """Run what is left of a study, a name of `list_studies`, "all", or a YAML file; write its report."""
     reporter = reporter or NullReporter()
     if name == "all":
         return run_all(options, reporter=reporter)
@@ -96,9 +84,8 @@ def run_all(
 ) -> StudyOutcome:
     """Run every study, or those named, each in its own folder; if one fails, the others still run.
 
-    Studies that train share the rest of the budget equally when they start; the others take as long as they
-    take. Studies of trained models use those of `--model`, or else the models that the study `overall` has
-    trained with its first seed.
+    Studies that train share the rest of the budget equally when they start. Studies of trained models use
+    those of `--model`, or else the models that the study `overall` has trained with its first seed.
     """
     reporter = reporter or NullReporter()
     options.reject_unused("all", used=[*(each for each in _TRAINING_OPTIONS if each != "arms"), "model"])
@@ -127,7 +114,7 @@ def run_all(
             write_json(state_path, {"budget_seconds": budget, "spent": spent})
         if name in outcomes and outcomes[name].signal is not None:
             break
-    page = _build_page(names, outcomes, missed, spent=spent, budget=budget)
+    page = _build_page(names, outcomes, missed, spent)
     report = write_page(options.out, page, name="index")
     failures = {f"{name}: {run}": why for name in outcomes for run, why in outcomes[name].failures.items()}
     signal = next((each.signal for each in outcomes.values() if each.signal is not None), None)
@@ -159,18 +146,13 @@ def list_trained_models(study_dir: Path) -> tuple[str, ...]:
     """List the models of a study's finished runs with its first seed."""
     if not has_plan(study_dir):
         return ()
-    settings = read_plan(study_dir).settings
+    settings = StudyPlan.read(study_dir).settings
     runs = [Run(study_dir, variant, settings.first_seed) for variant in settings.arms]
     return tuple(str(run.model_dir) for run in runs if read_result(run) is not None)
 
 
 def _build_page(
-    names: Sequence[str],
-    outcomes: Mapping[str, StudyOutcome],
-    missed: Mapping[str, str],
-    *,
-    spent: Mapping[str, float],
-    budget: float,
+    names: Sequence[str], outcomes: dict[str, StudyOutcome], missed: dict[str, str], spent: dict[str, float]
 ) -> Page:
     """Build the page: a row for each study, and the findings of all of them."""
     columns = [Column("study"), Column("report"), Column("minutes", is_number=True), Column("outcome")]
@@ -190,9 +172,7 @@ def _build_page(
                 sections.append(Section(page.title, paragraphs=[page.lead], findings=findings))
         minutes = Cell.number(spent.get(name, 0.0) / 60, ".1f")
         rows.append([Cell(name), Cell(report), minutes, Cell(text)])
-    total = format_seconds(sum(spent.values()))
-    return Page(
-        "Every table and figure of the paper, at the scale of this machine",
-        f"{len(outcomes)} studies in {total}, of a budget of {format_seconds(budget)}.",
-        [Section("The studies", tables=[Table("studies", columns, rows)]), *sections],
-    )
+    title = "Every table and figure of the paper, at the scale of this machine"
+    overview = Section("The studies", tables=[Table("studies", columns, rows)])
+    lead = f"{len(outcomes)} studies in {format_seconds(sum(spent.values()))}."
+    return Page(title, lead, [overview, *sections])
