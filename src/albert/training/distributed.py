@@ -222,12 +222,9 @@ def _share_error(error: Exception, store: Store, *, rank: int, size: int) -> Exc
     if isinstance(error, EchoError):
         return error
     is_lost = isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _LOST)
-    message = f"process {rank} of {size}: {one_line(error) or type(error).__name__}"
-    if is_lost:
-        message = (
-            f"process {rank} of {size} lost another process, which was killed or whose machine is gone. "
-            "Resume the run with --resume (torchrun --max-restarts does so)"
-        )
+    lost = "lost another process, which was killed. Use --resume (torchrun --max-restarts does so)"
+    reason = lost if is_lost else one_line(error) or type(error).__name__
+    message = f"process {rank} of {size}: {reason}"
     try:
         end = time.monotonic() + _CAUSE_SECONDS
         while is_lost and not store.check([_CAUSE]) and time.monotonic() < end:

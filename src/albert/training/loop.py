@@ -8,11 +8,10 @@ import signal
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable
-from contextlib import closing
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any, Generic, NoReturn, TypeVar
 
 import torch
@@ -170,30 +169,24 @@ def load_best(
     return {name: tensors[f"model.{name}"] for name in names}
 
 
-class StopRequest:
-    """While the `with` block lasts, SIGINT and SIGTERM set a flag that the loop checks between steps.
+@contextmanager
+def _collect_signals() -> Iterator[list[signal.Signals]]:
+    """Collect SIGINT and SIGTERM while the block lasts; a second Ctrl-C raises KeyboardInterrupt."""
+    caught: list[signal.Signals] = []
 
-    A second Ctrl-C raises KeyboardInterrupt. Outside of the main thread no handler can be set.
-    """
-
-    def __init__(self) -> None:
-        self.signal: signal.Signals | None = None
-        self._previous: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> "StopRequest":
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.signal is signal.SIGINT and number == signal.SIGINT:
+    def handle(number: int, frame: object) -> None:
+        if number == signal.SIGINT and signal.SIGINT in caught:
             raise KeyboardInterrupt
-        self.signal = signal.Signals(number)
+        caught.append(signal.Signals(number))
+
+    is_main = threading.current_thread() is threading.main_thread()  # others cannot set handlers
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    previous = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield caught
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 class TrainingLoop(Generic[B]):
@@ -209,14 +202,9 @@ class TrainingLoop(Generic[B]):
         self.progress = Progress()
         self.spike_filter = LossSpikeFilter(self.settings.guard)
         self.autocast = build_autocast(self.settings.runtime)
+        limit = self.settings.optimizer.max_grad_norm
         self.train_step = TrainStep(
-            self.network,
-            self.optimizer,
-            job.objective,
-            self.spike_filter,
-            self.settings.optimizer.max_grad_norm,
-            self.autocast,
-            self.context,
+            self.network, self.optimizer, job.objective, self.spike_filter, limit, self.autocast, self.context
         )
         path, num_kept = run_dir / CHECKPOINTS_DIR, self.settings.num_checkpoints
         self.checkpoints = CheckpointFolder(path, num_kept)
@@ -236,24 +224,23 @@ class TrainingLoop(Generic[B]):
         log = MetricsLog(self.run_dir, say=self.reporter.say)
         if self.context.is_main:
             log.open(first_step=self.progress.step, has_tensorboard=self.settings.has_tensorboard)
-        with StopRequest() as stop, closing(log):
+        with _collect_signals() as signals, closing(log):
             machine = {"threads": torch.get_num_threads(), "cores": count_cores()}
             now = round(time.time(), 3)
             log.write("start", self.progress.step, processes=self.context.size, **machine, time=now)
             try:
-                self._train(log, stop)
+                self._train(log, signals)
             except BaseException as error:
                 log.write("end", self.progress.step, is_finished=False, error=one_line(error))
                 raise
             is_finished = self._is_finished
             self._save(log, is_last=True)
             # A process that was stopped without a signal of its own was stopped by another one's.
-            name = "SIGTERM" if stop.signal is None else stop.signal.name
-            ended_by = None if is_finished else name
+            ended_by = None if is_finished else signals[-1].name if signals else "SIGTERM"
             log.write("end", self.progress.step, is_finished=is_finished, signal=ended_by)
         return LoopOutcome(self.progress, is_finished, ended_by)
 
-    def _train(self, log: MetricsLog, stop: StopRequest) -> None:
+    def _train(self, log: MetricsLog, signals: list[signal.Signals]) -> None:
         reports: list[StepReport] = []  # since the last record
         self.model.train()
         with closing(self.job.iter_batches(self.progress.step)) as batches:
@@ -267,11 +254,9 @@ class TrainingLoop(Generic[B]):
                     failure = error
                 waited = time.perf_counter() - start
                 is_due = time.monotonic() - self._saved_time > 60.0 * self.settings.save_minutes
-                plan = self.train_step.plan(
-                    micro_batches,
-                    num_tokens=sum(len(batch.ids_T) for batch in micro_batches),
-                    flags=(stop.signal is not None, failure is not None, is_due),
-                )
+                flags = bool(signals), failure is not None, is_due
+                num_tokens = sum(len(batch.ids_T) for batch in micro_batches)
+                plan = self.train_step.plan(micro_batches, num_tokens=num_tokens, flags=flags)
                 if plan.is_failed:
                     self._fail(failure, log)
                 if plan.is_stopped:
@@ -339,8 +324,7 @@ class TrainingLoop(Generic[B]):
             self._save(log, is_last=True)
             raise TrainingStoppedError(
                 f"Stopped at step {step}: {number} steps in a row were skipped, the last because {reason}. "
-                "The weights before them are saved. Start a new run with half the learning rate "
-                f"({self.settings.optimizer.learning_rate:.2g} now) or a longer warm-up"
+                "The weights before them are saved. Start a new run with half the learning rate"
             )
 
     def _report(self, reports: list[StepReport], log: MetricsLog) -> None:

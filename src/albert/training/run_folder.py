@@ -172,12 +172,8 @@ def iter_records(run_dir: Path) -> Iterator[dict[str, Any]]:
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict) and isinstance(record.get("step"), int):
-                yield record
+            with suppress(ValueError):
+                yield json.loads(line)
 
 
 def list_records(run_dir: Path, kind: str) -> list[dict[str, Any]]:
@@ -287,19 +283,16 @@ def count_cores() -> int:
 
 def measure_machine() -> dict[str, float]:
     """Measure peak and swapped memory in megabytes, major page faults, and the system's load."""
-    found: dict[str, float] = {}
-    status = read_amounts(STATUS_PATH)
+    status, found = read_amounts(STATUS_PATH), dict[str, float]()
     if resource is not None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         found["major_faults"] = usage.ru_majflt
         # The peak of getrusage may be that of the parent process.
-        own = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        found["peak_mb"] = round(status.get("VmHWM", own) / 1024**2, 1)
+        status.setdefault("VmHWM", usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
     if hasattr(os, "getloadavg"):
         found["load"] = round(os.getloadavg()[0], 2)
-    if "VmSwap" in status:
-        found["swap_mb"] = round(status["VmSwap"] / 1024**2, 1)
-    return found
+    kept = {"VmHWM": "peak_mb", "VmSwap": "swap_mb"}
+    return found | {kept[name]: round(size / 1024**2, 1) for name, size in status.items() if name in kept}
 
 
 def read_amounts(path: Path) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -73,16 +74,11 @@ class TrainStep(Generic[B]):
     def plan(
         self, batches: Sequence[B], *, num_tokens: int = 0, flags: tuple[bool, bool, bool] = (False,) * 3
     ) -> StepPlan:
-        """Add up the counts and the tokens of all micro-batches of all processes.
-
-        The flags are those of the plan. If one process was told to stop, or has no data, all stop. The clock
-        of the first process decides whether a checkpoint follows the step.
-        """
+        """Add up counts and tokens over all processes; if one of them stops or has no data, all do."""
         names = self.objective.names
-        mine = dict.fromkeys(names, 0)
+        mine = Counter[str]()
         for batch in batches:
-            for name, count in self.objective.count(batch).items():
-                mine[name] += count
+            mine.update(self.objective.count(batch))
         rows = self.context.gather_floats([*(mine[name] for name in names), len(batches), num_tokens, *flags])
         *counts, sizes, tokens, stops, failures, saves = zip(*rows, strict=True)
         return StepPlan(
@@ -91,7 +87,7 @@ class TrainStep(Generic[B]):
             num_tokens=int(sum(tokens)),
             is_stopped=any(stops),
             is_failed=any(failures),
-            is_saved=bool(saves[0]),
+            is_saved=bool(saves[0]),  # by the clock of the first process
         )
 
     def run(
@@ -114,16 +110,8 @@ class TrainStep(Generic[B]):
                 group["lr"] = learning_rate
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return StepReport(
-            learning_rate=learning_rate,
-            losses=losses,
-            accuracies=accuracies,
-            grad_norm=grad_norm,
-            skipped=skipped,
-            num_tokens=plan.num_tokens,
-            model_seconds=middle - start,
-            optimizer_seconds=time.perf_counter() - middle,
-        )
+        times = {"model_seconds": middle - start, "optimizer_seconds": time.perf_counter() - middle}
+        return StepReport(learning_rate, losses, accuracies, grad_norm, skipped, plan.num_tokens, **times)
 
     def _accumulate(
         self, batches: Sequence[B], plan: StepPlan, options: Mapping[str, Any]
