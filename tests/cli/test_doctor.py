@@ -92,7 +92,8 @@ def write_synthetic_run(folder: Path, plan: Plan, corpus: Path) -> Path:
         num_threads=plan.start["threads"],
     )
     write_run(folder, settings, metadata)
-    log = MetricsLog(folder, first_step=0, say=print, has_tensorboard=False)
+    log = MetricsLog(folder, say=print)
+    log.open(first_step=0, has_tensorboard=False)
     log.write("start", 0, **plan.start, time=0.0)
     draw = np.random.default_rng(0)
     assert settings.model is not None

@@ -10,10 +10,10 @@ import torch
 from albert.errors import FileFormatError, InputError, WriteError
 from albert.training import pretrain as pretrain_module
 from albert.training.checkpoints import CheckpointFolder
+from albert.training.loop import TrainingStoppedError
 from albert.training.losses import PretrainLosses
 from albert.training.pretrain import pretrain
 from albert.training.run_folder import iter_records
-from albert.training.step import TrainingStoppedError
 from tests.faults.full_disk import no_room_for
 from tests.training.conftest import Listener, one_thread, recipe, story_corpus
 
@@ -212,7 +212,7 @@ def test_a_folder_of_something_else_is_rejected(run_albert, recipe, story_corpus
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("ten years of work")
     done = run_albert("pretrain", recipe, "--data", story_corpus, "--out", tmp_path / "run")
-    assert "holds thesis.txt, which is no run; choose an empty --out" in done.error
+    assert "holds thesis.txt, which is not a run; choose an empty --out" in done.error
 
 
 def test_a_folder_of_a_run_that_was_killed_at_its_start_is_reused(train, tmp_path):
@@ -220,6 +220,37 @@ def test_a_folder_of_a_run_that_was_killed_at_its_start_is_reused(train, tmp_pat
     for name in ("lock", "settings.yaml"):
         (tmp_path / "run" / name).write_text("")
     assert train().outcome.is_finished
+
+
+def test_a_run_folder_without_run_json_is_rejected(train, tmp_path):
+    train("num_steps=2")
+    before = weights(tmp_path / "run")
+    for name in ("run.json", "settings.yaml"):
+        (tmp_path / "run" / name).unlink()
+    for resume in (False, True):
+        with pytest.raises(
+            InputError, match="holds checkpoints, .*which is not a run; choose an empty --out"
+        ):
+            train("num_steps=2", "seed=7", resume=resume)
+    assert weights(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize("name", ["settings.yaml", "checkpoints/step-5000/weights.bin"])
+def test_files_of_another_program_are_kept(run_albert, recipe, story_corpus, tmp_path, name):
+    path = tmp_path / "run" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("a week of work")
+    for data in (story_corpus, tmp_path / "gone"):
+        done = run_albert("pretrain", recipe, "--data", data, "--out", tmp_path / "run")
+        assert f"holds {name.split('/')[0]}, which is not a run; choose an empty --out" in done.error
+    assert path.read_text() == "a week of work"
+
+
+def test_a_folder_without_a_corpus_is_named(run_albert, recipe, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "gone"):
+        done = run_albert("pretrain", recipe, "--data", tmp_path / name, "--out", tmp_path / "run")
+        assert name in done.error
 
 
 def test_a_corpus_of_single_sentences_is_rejected(recipe, tmp_path, story_corpus):

@@ -91,6 +91,23 @@ def test_weights_are_the_same_after_repeated_kills(start, undisturbed, tmp_path,
     assert not is_saving(out)
 
 
+@pytest.mark.slow
+def test_sigterm_during_a_save_saves_and_says_so(start, undisturbed, tmp_path):
+    out = tmp_path / "run"
+    process = start(out)
+    assert wait_until(lambda: last_step(out) >= 9 and is_saving(out), process)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143, err
+    assert b"stopped by SIGTERM" in err
+    assert b"--resume" in err
+    assert b"Traceback" not in err
+    steps = CheckpointFolder(out / "checkpoints").list_steps()
+    assert CheckpointFolder(out / "checkpoints").load(steps[-1]).step == steps[-1]
+    finish(start(out))
+    assert_same(out, undisturbed)
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )

@@ -118,6 +118,16 @@ def test_torchrun_resumes_after_repeated_kills(launch, undisturbed, tmp_path, nu
     assert_same(out, undisturbed)
 
 
+@pytest.mark.slow
+def test_a_restart_without_resume_is_rejected(launch, tmp_path):
+    out = tmp_path / "run"
+    launch(out, "num_steps=4").finish()
+    said = launch(out, "num_steps=4", max_restarts=1).finish(code=1)
+    errors = [line for line in said.splitlines() if line.startswith("error:")]
+    assert len(errors) == 2, said  # one of each start
+    assert all("holds a run already; add --resume" in line for line in errors)
+
+
 def test_a_stopped_run_saves_and_resumes_exactly(launch, undisturbed, tmp_path):
     out = tmp_path / "run"
     run = launch(out)
@@ -125,7 +135,7 @@ def test_a_stopped_run_saves_and_resumes_exactly(launch, undisturbed, tmp_path):
     run.process.terminate()
     said = run.finish(code=None)
     assert run.process.returncode != 0
-    assert said.count("and saved; --resume goes on") == 1
+    assert said.count("and saved; resume it with --resume") == 1
     assert CheckpointFolder(out / "checkpoints").list_steps()[-1] == last_step(out) >= 20
     assert not is_saving(out)
     launch(out, "--resume").finish()

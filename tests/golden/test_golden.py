@@ -1,7 +1,7 @@
 """What albert computes on fixed inputs is what it computed when `golden.json` was recorded.
 
-On one machine the values agree to the bit (`record compare`). Across kinds of CPU, 20 steps of fine-tuning differ
-by up to 4e-4 in the norm of a bias that is nearly 0, and by up to 2e-4 (relative) in a correlation.
+On one machine the values agree to the bit (`record compare`). Across kinds of CPU, 20 steps of fine-tuning
+differ by up to 4e-4 in the norm of a bias that is nearly 0, and by up to 2e-4 (relative) in a correlation.
 """
 
 import json

@@ -62,7 +62,7 @@ def test_lamb_matches_its_definition(shape):
 def test_trust_ratio_is_one_for_zero_norms():
     zero = nn.Parameter(torch.zeros(3, 3))
     still = nn.Parameter(torch.ones(3, 3))
-    optimizer = Lamb([zero, still], lr=0.5, weight_decay=0.0)
+    optimizer = Lamb([{"params": [zero, still], "weight_decay": 0.0}], lr=0.5)
     zero.grad, still.grad = torch.ones(3, 3), torch.zeros(3, 3)
     optimizer.step()
     expected = -0.5 * 0.1 / (0.001**0.5 + 1e-6)  # lr · m / (√v + eps), no bias correction

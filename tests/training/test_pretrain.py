@@ -11,8 +11,6 @@ from unittest.mock import Mock
 import fsspec
 import pytest
 import torch
-from albert.cli.doctor.checks import check_corpus
-from albert.cli.doctor.run import load_run
 
 import albert
 from albert.errors import InputError, SettingsError
@@ -260,6 +258,12 @@ def test_a_run_is_resumed_with_its_own_settings(train, tmp_path):
     assert weights(tmp_path / "run") == before
 
 
+def test_resume_starts_a_run_where_there_is_none(train, tmp_path):
+    assert train("num_steps=4", resume=True).outcome.is_finished
+    assert train("num_steps=4", out="new").outcome.is_finished
+    assert weights(tmp_path / "run") == weights(tmp_path / "new")
+
+
 def test_evaluations_are_evenly_spread_and_the_last_has_both_objectives(train, tmp_path):
     train("num_evaluations=13")
     records = list_records(tmp_path / "run", "evaluate")
@@ -308,12 +312,3 @@ def test_training_and_evaluating_from_an_object_store(run_albert, recipe, story_
     words = ("evaluate", "pretraining", "--model", tmp_path / "here", "--examples", 4, "--json", "--data")
     scores = [json.loads(run_albert(*words, data).out)["scores"] for data in (story_corpus, stored)]
     assert scores[0] == scores[1]
-
-
-def test_the_doctor_checks_the_object_store(recipe, stored, tmp_path):
-    pretrain(recipe, data=stored, out=tmp_path / "run", overrides=["num_steps=2"])
-    run = load_run(tmp_path / "run")
-    assert not list(check_corpus(run))
-    fsspec.filesystem("memory").rm_file(f"/{tmp_path.name}/manifest.json")
-    (found,) = check_corpus(run)
-    assert stored in str(found.figures["reason"])

@@ -49,7 +49,6 @@ class CheckpointFolder:
         return self.path / f"{_PREFIX}{step}"
 
     def list_steps(self) -> list[int]:
-        """List the steps that have a checkpoint, in order."""
         found = [path.name.removeprefix(_PREFIX) for path in self.path.glob(f"{_PREFIX}*")]
         return sorted(int(name) for name in found if name.isascii() and name.isdecimal())
 
@@ -62,23 +61,17 @@ class CheckpointFolder:
         self._prune(checkpoint.step, best_step=best_step)
 
     def wait(self) -> None:
-        """Wait until everything is written."""
+        """Wait until everything is written; several processes write in the background."""
 
     def load(self, step: int) -> Checkpoint:
-        """Load the checkpoint of a step.
-
-        Raises:
-            FileFormatError: If a file is missing, truncated or changed.
-        """
+        """Load a checkpoint; raise a FileFormatError if a file is missing, truncated or changed."""
         folder = self.step_dir(step)
         state = read_json(folder / STATE_NAME)
-        if not isinstance(state, dict) or state.pop("state_sha256", "") != _hash_state(state):
+        if state.pop("state_sha256", "") != _hash_state(state):
             raise FileFormatError(f"{folder / STATE_NAME}: damaged, the checksum does not match")
         for name, digest in state["files"].items():
-            if not (folder / name).exists():
-                raise FileFormatError(f"{folder / name}: missing")
-            if hash_file(folder / name) != digest:
-                raise FileFormatError(f"{folder / name}: damaged, the checksum does not match")
+            if not (folder / name).exists() or hash_file(folder / name) != digest:
+                raise FileFormatError(f"{folder / name}: missing, or the checksum does not match")
         path = folder / TENSORS_NAME
         return Checkpoint(step, load_file(path) if path.exists() else _read_distributed(folder), state)
 
@@ -115,11 +108,7 @@ class DistributedCheckpointFolder(CheckpointFolder):
         self._temporary: Path | None = None
 
     def save(self, checkpoint: Checkpoint, *, best_step: int | None = None) -> None:
-        """Start to write the state after a step, once the one before it is written.
-
-        Every process calls this at the same time. Raises an OSError if the checkpoint before could not be
-        written.
-        """
+        """Start to write a checkpoint; raise an OSError if the one before it could not be written."""
         from torch.distributed.checkpoint.state_dict_saver import async_save
 
         self.wait()
@@ -132,12 +121,25 @@ class DistributedCheckpointFolder(CheckpointFolder):
             except OSError as error:
                 failure = str(error)
         self._raise_together(failure)
-        writing = async_save(dict(checkpoint.tensors), checkpoint_id=temporary, process_group=self._group)
-        assert isinstance(writing, Future)
-        self._pending = self._thread.submit(self._finish, writing, checkpoint, temporary, best_step)
+        writing: Any = async_save(
+            dict(checkpoint.tensors), checkpoint_id=temporary, process_group=self._group
+        )
+
+        def finish() -> None:
+            writing.result()  # in the first process, done only when those of all others are
+            if self._context.is_main:
+                _write_state(temporary, checkpoint)
+                for path in temporary.iterdir():
+                    sync(path)
+                folder = self.step_dir(checkpoint.step)
+                shutil.rmtree(folder, ignore_errors=True)
+                os.replace(temporary, folder)
+                sync(self.path)
+                self._prune(checkpoint.step, best_step=best_step)
+
+        self._pending = self._thread.submit(finish)
 
     def wait(self) -> None:
-        """Wait until everything is written; raise an OSError in every process if one of them failed."""
         from torch.distributed.checkpoint.api import CheckpointException
 
         failure = None
@@ -159,21 +161,6 @@ class DistributedCheckpointFolder(CheckpointFolder):
                 shutil.rmtree(self._temporary, ignore_errors=True)  # an incomplete checkpoint fills the disk
             raise OSError(one_line(failures[0]))
 
-    def _finish(
-        self, writing: "Future[Any]", checkpoint: Checkpoint, temporary: Path, best_step: int | None
-    ) -> None:
-        writing.result()  # in the first process, done only when those of all others are
-        if not self._context.is_main:
-            return
-        _write_state(temporary, checkpoint)
-        for path in temporary.iterdir():
-            sync(path)
-        folder = self.step_dir(checkpoint.step)
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(temporary, folder)
-        sync(self.path)
-        self._prune(checkpoint.step, best_step=best_step)
-
 
 def _write_state(folder: Path, checkpoint: Checkpoint) -> None:
     """Write state.json beside the tensors, with the checksums of all files."""
@@ -187,7 +174,6 @@ def _hash_state(state: dict[str, Any]) -> str:
 
 
 def _read_distributed(folder: Path) -> dict[str, Tensor]:
-    """Read all tensors of a distributed checkpoint in this process alone."""
     from torch.distributed.checkpoint.filesystem import FileSystemReader
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
     from torch.distributed.checkpoint.state_dict_loader import load
@@ -226,9 +212,8 @@ def restore_tensors(
     named = dict(model.named_parameters())
     for full_name, value in tensors.items():
         if full_name.startswith("optimizer."):
-            key, _, name = full_name.removeprefix("optimizer.").partition(".")
+            _, key, name = full_name.split(".", 2)
             weight = named[name]
-            if value.ndim == 0:
-                optimizer.state[weight][key] = value.to(weight.device, copy=True)
-            else:
-                optimizer.state[weight][key] = context.shard_like(value, reference=weight)
+            if value.ndim:
+                value = context.shard_like(value, reference=weight)
+            optimizer.state[weight][key] = value.to(weight.device, copy=not value.ndim)

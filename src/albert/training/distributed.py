@@ -46,11 +46,10 @@ class DistributedContext:
         return self.rank == 0
 
     def gather(self, value: Any) -> list[Any]:
-        """Gather any value of all processes, in the order of ranks."""
+        """Gather any value of all processes, by rank."""
         return [value]
 
     def gather_floats(self, values: Sequence[float]) -> list[list[float]]:
-        """Gather equally long lists of numbers of all processes, in the order of ranks."""
         return [list(values)]
 
     def wrap(self, network: nn.Module) -> nn.Module:
@@ -62,7 +61,6 @@ class DistributedContext:
         return nullcontext()
 
     def clip_grad_norm(self, network: nn.Module, limit: float) -> float:
-        """Clip the norm of the gradient, over all processes, and return what it was."""
         return float(self.full_tensor(torch.nn.utils.clip_grad_norm_(network.parameters(), limit)))
 
     def full_parameters(self, network: nn.Module) -> AbstractContextManager[Any]:
@@ -101,14 +99,11 @@ class TorchrunContext(DistributedContext):
         return [row.tolist() for row in rows]
 
     def wrap(self, network: nn.Module) -> nn.Module:
-        """Wrap the network in DDP, or shard its parameters in place.
-
-        DDP looks for unused weights at every step, because a stage of depth may leave layers out. Also, only
-        then do gradients keep their order in the buckets. Otherwise it changes after the first step, and a
-        resumed run of three processes would add them up in another order.
-        """
         if self.strategy == "ddp":
-            network = _WithUnusedWeight(network, self.device)
+            # Unused weights are looked for, because a stage of depth may leave layers out. Also, only then do
+            # gradients keep their order in the buckets: otherwise a resumed run of three processes would add
+            # them up in another order. DDP warns if it finds none, so there is always one.
+            network.register_parameter("unused", nn.Parameter(torch.zeros((), device=self.device)))
             return DistributedDataParallel(network, find_unused_parameters=True)
         from torch.distributed.fsdp import fully_shard
 
@@ -141,24 +136,9 @@ class TorchrunContext(DistributedContext):
         return distribute_tensor(tensor.to(self.device), reference.device_mesh, reference.placements)
 
 
-class _WithUnusedWeight(nn.Module):
-    """A network with an unused weight: DDP warns if it looks for unused weights and finds none."""
-
-    def __init__(self, network: nn.Module, device: torch.device) -> None:
-        super().__init__()
-        self.network = network
-        self.unused = nn.Parameter(torch.zeros((), device=device))
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.network(*args, **kwargs)
-
-
 @contextmanager
 def open_distributed(strategy: Strategy, device: str) -> Iterator[DistributedContext]:
-    """Join the processes that torchrun started while the block lasts; without torchrun, this one alone.
-
-    On GPUs each process of a machine takes its own. If one process fails, all fail with its message.
-    """
+    """Join the processes that torchrun started, if any; if one of them fails, all fail with its message."""
     if not is_torchrun():
         yield DistributedContext()
         return
@@ -175,9 +155,7 @@ def open_distributed(strategy: Strategy, device: str) -> Iterator[DistributedCon
     except Exception as error:
         # The group is not destroyed: a checkpoint may still be written through it. It ends with the process.
         shown = _share_error(error, store, rank=rank, size=size)
-        if shown is error:
-            raise
-        raise shown from error
+        raise shown from (None if shown is error else error)
     dist.destroy_process_group()
 
 
@@ -219,7 +197,7 @@ def join_rendezvous(store: Store, *, rank: int, size: int) -> Store:
     torchrun keeps one store over all its restarts, and torch stores addresses under the same names each time:
     after a restart a process may find the address of a dead one (seen with torch 2.13 and gloo). So each
     process writes a random name. The first process reads all names, which may be old ones, and publishes what
-    it read until each of the others has found its own name there.
+    it read until every process has found its own name there.
     """
     name = uuid.uuid4().hex
     store.set(f"albert/name/{rank}", name)
@@ -227,18 +205,11 @@ def join_rendezvous(store: Store, *, rank: int, size: int) -> Store:
         if rank == 0:
             names = [store.get(f"albert/name/{other}").decode() for other in range(size)]
             store.set("albert/names", json.dumps(names))
-        else:
-            names = json.loads(store.get("albert/names"))
+        names = json.loads(store.get("albert/names"))
         prefix = hashlib.sha256(" ".join(names).encode()).hexdigest()[:16]
-        if rank == 0:
-            time.sleep(_POLL_SECONDS)
-            if size == 1 or store.check([f"albert/seen/{prefix}/{other}" for other in range(1, size)]):
-                store.set(f"albert/agreed/{prefix}", "")
-                return PrefixStore(prefix, store)
-            continue
-        if names[rank : rank + 1] == [name]:
+        if name in names:
             store.set(f"albert/seen/{prefix}/{rank}", "")
-            if store.check([f"albert/agreed/{prefix}"]):
+            if store.check([f"albert/seen/{prefix}/{other}" for other in range(size)]):
                 return PrefixStore(prefix, store)
         time.sleep(_POLL_SECONDS)
 
@@ -251,12 +222,9 @@ def _share_error(error: Exception, store: Store, *, rank: int, size: int) -> Exc
     if isinstance(error, EchoError):
         return error
     is_lost = isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _LOST)
-    message = f"process {rank} of {size}: {one_line(error) or type(error).__name__}"
-    if is_lost:
-        message = (
-            f"process {rank} of {size} lost another process, which was killed or whose machine is gone. "
-            "Resume the run from its newest checkpoint with --resume (torchrun --max-restarts does so)"
-        )
+    lost = "lost another process, which was killed. Use --resume (torchrun --max-restarts does so)"
+    reason = lost if is_lost else one_line(error) or type(error).__name__
+    message = f"process {rank} of {size}: {reason}"
     try:
         end = time.monotonic() + _CAUSE_SECONDS
         while is_lost and not store.check([_CAUSE]) and time.monotonic() < end:

@@ -9,10 +9,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any, Generic, NoReturn, TypeVar
 
 import torch
@@ -41,10 +40,7 @@ _DROPOUT_STREAM = 1001  # far from the streams that make examples
 
 
 class Job(ABC, Generic[B]):
-    """What is trained, on which batches, and how it is evaluated.
-
-    A batch has its token ids in `ids_T`. The methods with a body describe steps that are all alike.
-    """
+    """What is trained, on which batches (with token ids in `ids_T`), and how it is evaluated."""
 
     name: str  # of the progress bar
     model: AlbertModel
@@ -56,8 +52,7 @@ class Job(ABC, Generic[B]):
 
     @property
     @abstractmethod
-    def objective(self) -> Objective[B]:
-        """The names and counts of the losses of a batch."""
+    def objective(self) -> Objective[B]: ...
 
     @abstractmethod
     def build_network(self) -> nn.Module:
@@ -76,7 +71,6 @@ class Job(ABC, Generic[B]):
         """Return the figure that selects the best step; lower is better."""
 
     def build_optimizer(self) -> torch.optim.Optimizer:
-        """Build the optimizer, over parameters that may be sharded."""
         return build_optimizer(self.model, self.settings.optimizer)
 
     def find_options(self, step: int) -> dict[str, Any]:
@@ -92,16 +86,13 @@ class Job(ABC, Generic[B]):
         return float(step)
 
     def describe(self, step: int) -> dict[str, float]:
-        """Return figures for the record of a step."""
+        """Return more values for the record of a step."""
         return {}
 
 
 @dataclass
 class Progress:
-    """Where a run is: what a checkpoint keeps besides tensors and the state of the loss-spike filter.
-
-    `figures` are those of the last evaluation.
-    """
+    """Where a run is: what a checkpoint keeps besides tensors and the state of the loss-spike filter."""
 
     step: int = 0
     num_tokens: int = 0
@@ -109,11 +100,15 @@ class Progress:
     best_step: int | None = None
     best_score: float | None = None
     num_stale: int = 0  # evaluations since the best
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)  # of the last evaluation
 
 
 class StoppedError(Exception):
     """A signal, by its name, has stopped a run; its state is saved, and it can be resumed."""
+
+
+class TrainingStoppedError(AlbertError):
+    """Too many steps in a row were skipped; the weights before them are kept."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +120,6 @@ class LoopOutcome:
     signal: str | None = None
 
     def check_finished(self) -> None:
-        """Raise a StoppedError if the run was stopped."""
         if not self.is_finished:
             raise StoppedError(self.signal or "a signal")
 
@@ -148,8 +142,7 @@ def load_newest(run_dir: Path, *, reporter: Reporter, context: DistributedContex
     """Load the newest undamaged checkpoint that the first process finds, in every process."""
     folder = CheckpointFolder(run_dir / CHECKPOINTS_DIR)
     newest = folder.load_newest(say=reporter.say) if context.is_main else None
-    step = context.gather(None if newest is None else newest.step)[0]
-    failure = None
+    step, failure = context.gather(newest and newest.step)[0], None
     if step is not None and newest is None:
         try:
             newest = folder.load(step)
@@ -160,7 +153,7 @@ def load_newest(run_dir: Path, *, reporter: Reporter, context: DistributedContex
 
 
 def fetch_weights(model: AlbertModel, context: DistributedContext) -> dict[str, Tensor]:
-    """Gather the weights of a model that may be sharded, on the CPU."""
+    """Gather the weights of a model, sharded or not, on the CPU."""
     return {name: context.full_tensor(tensor).cpu() for name, tensor in model.state_dict().items()}
 
 
@@ -176,30 +169,24 @@ def load_best(
     return {name: tensors[f"model.{name}"] for name in names}
 
 
-class StopRequest:
-    """While the `with` block lasts, SIGINT and SIGTERM set a flag that the loop checks between steps.
+@contextmanager
+def _collect_signals() -> Iterator[list[signal.Signals]]:
+    """Collect SIGINT and SIGTERM while the block lasts; a second Ctrl-C raises KeyboardInterrupt."""
+    caught: list[signal.Signals] = []
 
-    A second Ctrl-C raises KeyboardInterrupt. Outside of the main thread no handler can be set.
-    """
-
-    def __init__(self) -> None:
-        self.signal: signal.Signals | None = None
-        self._previous: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> "StopRequest":
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.signal is signal.SIGINT and number == signal.SIGINT:
+    def handle(number: int, frame: object) -> None:
+        if number == signal.SIGINT and signal.SIGINT in caught:
             raise KeyboardInterrupt
-        self.signal = signal.Signals(number)
+        caught.append(signal.Signals(number))
+
+    is_main = threading.current_thread() is threading.main_thread()  # others cannot set handlers
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    previous = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield caught
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 class TrainingLoop(Generic[B]):
@@ -215,14 +202,9 @@ class TrainingLoop(Generic[B]):
         self.progress = Progress()
         self.spike_filter = LossSpikeFilter(self.settings.guard)
         self.autocast = build_autocast(self.settings.runtime)
+        limit = self.settings.optimizer.max_grad_norm
         self.train_step = TrainStep(
-            self.network,
-            self.optimizer,
-            job.objective,
-            self.spike_filter,
-            self.settings.optimizer.max_grad_norm,
-            self.autocast,
-            self.context,
+            self.network, self.optimizer, job.objective, self.spike_filter, limit, self.autocast, self.context
         )
         path, num_kept = run_dir / CHECKPOINTS_DIR, self.settings.num_checkpoints
         self.checkpoints = CheckpointFolder(path, num_kept)
@@ -232,7 +214,6 @@ class TrainingLoop(Generic[B]):
         self._saved_time = time.monotonic()
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Load a checkpoint; training continues exactly where it was written."""
         restore_tensors(checkpoint.tensors, self.model, self.optimizer, self.context)
         self.progress = Progress(**checkpoint.state["progress"])
         self.spike_filter.restore(checkpoint.state["guard"])
@@ -240,50 +221,42 @@ class TrainingLoop(Generic[B]):
 
     def run(self) -> LoopOutcome:
         """Train to the end, or until a signal, and save in both cases."""
-        log = MetricsLog(
-            self.run_dir,
-            first_step=self.progress.step,
-            say=self.reporter.say,
-            has_tensorboard=self.settings.has_tensorboard,
-            is_main=self.context.is_main,
-        )
-        with StopRequest() as stop, closing(log):
-            log.write(
-                "start",
-                self.progress.step,
-                processes=self.context.size,
-                threads=torch.get_num_threads(),
-                cores=count_cores(),
-                time=round(time.time(), 3),
-            )
+        log = MetricsLog(self.run_dir, say=self.reporter.say)
+        if self.context.is_main:
+            log.open(first_step=self.progress.step, has_tensorboard=self.settings.has_tensorboard)
+        with _collect_signals() as signals, closing(log):
+            machine = {"threads": torch.get_num_threads(), "cores": count_cores()}
+            now = round(time.time(), 3)
+            log.write("start", self.progress.step, processes=self.context.size, **machine, time=now)
             try:
-                self._train(log, stop)
+                self._train(log, signals)
             except BaseException as error:
                 log.write("end", self.progress.step, is_finished=False, error=one_line(error))
                 raise
             is_finished = self._is_finished
             self._save(log, is_last=True)
             # A process that was stopped without a signal of its own was stopped by another one's.
-            name = "SIGTERM" if stop.signal is None else stop.signal.name
-            ended_by = None if is_finished else name
+            ended_by = None if is_finished else signals[-1].name if signals else "SIGTERM"
             log.write("end", self.progress.step, is_finished=is_finished, signal=ended_by)
         return LoopOutcome(self.progress, is_finished, ended_by)
 
-    def _train(self, log: MetricsLog, stop: StopRequest) -> None:
+    def _train(self, log: MetricsLog, signals: list[signal.Signals]) -> None:
         reports: list[StepReport] = []  # since the last record
         self.model.train()
         with closing(self.job.iter_batches(self.progress.step)) as batches:
             while not self._is_finished:
                 start = time.perf_counter()
-                micro_batches, failure = self._fetch(batches)
+                micro_batches: list[Any] = []
+                failure: Exception | None = None
+                try:
+                    micro_batches = next(batches)
+                except Exception as error:  # damaged data may fail in any way; the state is saved first
+                    failure = error
                 waited = time.perf_counter() - start
-                plan = self.train_step.plan(
-                    micro_batches,
-                    num_tokens=sum(len(batch.ids_T) for batch in micro_batches),
-                    is_stopped=stop.signal is not None,
-                    is_failed=failure is not None,
-                    is_saved=time.monotonic() - self._saved_time > 60.0 * self.settings.save_minutes,
-                )
+                is_due = time.monotonic() - self._saved_time > 60.0 * self.settings.save_minutes
+                flags = bool(signals), failure is not None, is_due
+                num_tokens = sum(len(batch.ids_T) for batch in micro_batches)
+                plan = self.train_step.plan(micro_batches, num_tokens=num_tokens, flags=flags)
                 if plan.is_failed:
                     self._fail(failure, log)
                 if plan.is_stopped:
@@ -311,20 +284,11 @@ class TrainingLoop(Generic[B]):
         is_settled = patience is not None and self.progress.num_stale >= patience
         return is_settled or self.progress.step >= self.job.num_steps
 
-    def _fetch(self, batches: Iterator[list[B]]) -> tuple[list[Any], Exception | None]:
-        """Fetch the batches of the next step, or the error that prevented it."""
-        try:
-            return next(batches), None
-        except Exception as error:  # damaged data may fail in any way; the state is saved first
-            return [], error
-
     def _fail(self, error: Exception | None, log: MetricsLog) -> NoReturn:
         """Save and raise, because the data of one process could not be read."""
         self._save(log, is_last=True)
-        if error is None:
-            raise EchoError("another process could not read its data")
-        if isinstance(error, AlbertError):
-            raise error
+        if error is None or isinstance(error, AlbertError):
+            raise error or EchoError("another process could not read its data")
         raise FileFormatError(
             f"the data could not be read at step {self.progress.step} ({one_line(error)}). All steps are "
             "saved: fix the data and use --resume"
@@ -353,15 +317,15 @@ class TrainingLoop(Generic[B]):
 
     def _report_skipped(self, reason: str, log: MetricsLog) -> None:
         """Report a skipped step; save and raise after too many in a row."""
-        step = self.progress.step
+        step, number = self.progress.step, self.spike_filter.num_in_a_row
         self.reporter.say(f"Skipped step {step}: {reason}")
         log.write("skip", step, reason=reason, num_skipped=self.spike_filter.num_skipped)
-        try:
-            learning_rate = self.settings.optimizer.learning_rate
-            self.spike_filter.raise_if_stuck(step, reason, learning_rate=learning_rate)
-        except AlbertError:
+        if number >= self.settings.guard.max_skipped:
             self._save(log, is_last=True)
-            raise
+            raise TrainingStoppedError(
+                f"Stopped at step {step}: {number} steps in a row were skipped, the last because {reason}. "
+                "The weights before them are saved. Start a new run with half the learning rate"
+            )
 
     def _report(self, reports: list[StepReport], log: MetricsLog) -> None:
         """Log the means of the last steps, and estimate the time left."""
@@ -399,8 +363,7 @@ class TrainingLoop(Generic[B]):
         If the disk is full, training continues and tries again. At its end, it tries a second time (the error
         may be that of the save before, written in the background) and raises.
         """
-        failure = None
-        for _ in range(2 if is_last else 1):
+        for is_repeated in (False, True):
             try:
                 if self._saved_step != self.progress.step:
                     self._write_checkpoint(log)
@@ -408,18 +371,16 @@ class TrainingLoop(Generic[B]):
                     self.checkpoints.wait()
                 return
             except OSError as error:  # noqa: PERF203 - at most twice
-                failure = error
                 self._saved_step = None
-        assert failure is not None
-        steps = self.checkpoints.list_steps()
-        kept = f"The newest checkpoint is that of step {steps[-1]}" if steps else "There is no checkpoint yet"
-        message = (
-            f"{self.checkpoints.path}: step {self.progress.step} could not be saved "
-            f"({failure.strerror or failure}). {kept}"
-        )
-        if is_last:
-            raise InputError(f"{message}. Free some space and use --resume") from failure
-        self.reporter.say(f"{message}. Training continues and tries to save again later.")
+                message = (
+                    f"{self.checkpoints.path}: step {self.progress.step} could not be saved "
+                    f"({error.strerror or error}). Checkpoints: {self.checkpoints.list_steps() or 'none'}"
+                )
+                if not is_last:
+                    self.reporter.say(f"{message}. Training continues and tries to save again later.")
+                    return
+                if is_repeated:
+                    raise InputError(f"{message}. Free some space and use --resume") from error
 
     def _write_checkpoint(self, log: MetricsLog) -> None:
         start = time.perf_counter()

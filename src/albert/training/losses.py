@@ -42,7 +42,7 @@ def count_terms(batch: PretrainingBatch, *, pair_head: str | None) -> dict[str, 
 
 
 def build_tokens(batch: PretrainingBatch, device: torch.device | str = "cpu") -> Tokens:
-    """Convert a batch to tensors on a device."""
+    """Convert a batch to tensors."""
     return Tokens(
         ids_T=_to_tensor(batch.ids_T, device),
         positions_T=_to_tensor(batch.positions_T, device),
@@ -51,51 +51,39 @@ def build_tokens(batch: PretrainingBatch, device: torch.device | str = "cpu") ->
     )
 
 
-def compute_pretraining_losses(
-    model: AlbertModel, batch: PretrainingBatch, *, pair_head: str | None, depth: int | None = None
-) -> dict[str, tuple[Tensor, Tensor]]:
-    """Compute the masked language modeling loss and, with a `pair_head`, the sentence loss (section 3.1).
+class PretrainLosses(nn.Module):
+    """Masked language modeling and, with a `pair_head`, the sentence loss (section 3.1).
 
     Each is a sum over the batch, with the number of correct predictions. The loss of a step is the unweighted
-    sum of both means.
+    sum of both means. A module with the model inside, so that DDP and FSDP see all of it.
     """
-    device = model.device
-    tokens = build_tokens(batch, device)
-    is_paired = pair_head is not None and batch.has_labels
-    # The last layer is computed at these positions only; [CLS] is never masked, so none is repeated.
-    first_B = tokens.first_B if is_paired else tokens.first_B[:0]
-    positions_P = torch.cat([first_B, _to_tensor(batch.masked_M, device)])
-    first_BD, masked_MD = model(tokens, depth=depth, indices_P=positions_P).last_TD.split(
-        [len(first_B), len(batch.masked_M)]
-    )
-    # The head takes part even without a masked token: DDP waits for every gradient.
-    terms = {MLM: _sum_cross_entropy(model.predict_words(masked_MD), _to_tensor(batch.targets_M, device))}
-    if pair_head is not None and is_paired:
-        logits_B2 = model.head(pair_head)(model.pool_first(first_BD))
-        terms[pair_head] = _sum_cross_entropy(logits_B2, _to_tensor(batch.labels_B, device))
-    return terms
-
-
-class PretrainLosses(nn.Module):
-    """The model with its losses as one module, so that DDP and FSDP see all of it."""
 
     def __init__(self, model: AlbertModel, *, pair_head: str | None) -> None:
         super().__init__()
-        self.model = model
-        self.pair_head = pair_head
+        self.model, self.pair_head = model, pair_head
 
     def forward(
         self, batch: PretrainingBatch, *, depth: int | None = None
     ) -> dict[str, tuple[Tensor, Tensor]]:
-        return compute_pretraining_losses(self.model, batch, pair_head=self.pair_head, depth=depth)
+        model, device = self.model, self.model.device
+        tokens = build_tokens(batch, device)
+        pair_head = self.pair_head if batch.has_labels else None
+        # The last layer is computed at these positions only; [CLS] is never masked, so none is repeated.
+        first_B = tokens.first_B if pair_head is not None else tokens.first_B[:0]
+        positions_P = torch.cat([first_B, _to_tensor(batch.masked_M, device)])
+        last_PD = model(tokens, depth=depth, indices_P=positions_P).last_TD
+        first_BD, masked_MD = last_PD.split([len(first_B), len(batch.masked_M)])
+        # The head takes part even without a masked token: DDP waits for every gradient.
+        terms = {MLM: _sum_cross_entropy(model.predict_words(masked_MD), _to_tensor(batch.targets_M, device))}
+        if pair_head is not None:
+            logits_B2 = model.head(pair_head)(model.pool_first(first_BD))
+            terms[pair_head] = _sum_cross_entropy(logits_B2, _to_tensor(batch.labels_B, device))
+        return terms
 
 
 def _sum_cross_entropy(logits_MV: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
-    """Sum the cross-entropy over the rows, in float32, and count the correct predictions."""
     total = F.cross_entropy(logits_MV.float(), targets_M, reduction="sum")
-    with torch.no_grad():
-        num_correct = (logits_MV.argmax(-1) == targets_M).sum()
-    return total, num_correct
+    return total, (logits_MV.argmax(-1) == targets_M).sum()
 
 
 def _to_tensor(array: "np.typing.NDArray[np.int64]", device: torch.device | str) -> Tensor:
@@ -112,7 +100,7 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95% interval, or None."""
+        """The 95% interval."""
         if self.standard_error is None:
             return None
         return self.mean - 1.96 * self.standard_error, self.mean + 1.96 * self.standard_error
@@ -175,31 +163,29 @@ def evaluate_pass(
     A sentence head is evaluated on either objective (label 1 is swapped for one, random for the other), as in
     table 5.
     """
-    head = _find_pair_head(model)
-    context = context or DistributedContext()
-    sums: list[tuple[dict[str, tuple[float, float]], dict[str, int]]] = []
+    head, context = _find_pair_head(model), context or DistributedContext()
+    compute_losses = PretrainLosses(model, pair_head=head)
+    found: list[tuple[str, float, float, int]] = []
     for index, batch in enumerate(iter_batches(source, num_examples=num_examples, max_tokens=max_tokens)):
-        if index % context.size != context.rank:
-            continue
-        terms = compute_pretraining_losses(model, batch, pair_head=head, depth=depth)
-        found = {name: (total.item(), num_correct.item()) for name, (total, num_correct) in terms.items()}
-        sums.append((found, count_terms(batch, pair_head=head)))
-        if advance is not None:
-            advance(len(batch.lengths))
-    sums = [each for part in context.gather(sums) for each in part]
-
-    def average(name: str, which: int) -> Score | None:
-        parts = [(terms[name][which], counts[name]) for terms, counts in sums if name in terms]
-        return _average(parts) if any(count for _, count in parts) else None
-
-    word_loss, word_accuracy = average(MLM, 0), average(MLM, 1)
-    if word_loss is None or word_accuracy is None:
+        if index % context.size == context.rank:
+            counts = count_terms(batch, pair_head=head)
+            for name, (total, num_correct) in compute_losses(batch, depth=depth).items():
+                found.append((name, total.item(), num_correct.item(), counts[name]))
+            if advance is not None:
+                advance(len(batch.lengths))
+    found = [each for part in context.gather(found) for each in part]
+    words = [row for row in found if row[0] == MLM]
+    if not any(count for _, _, _, count in words):
         raise InputError(f"{source.corpus.name}: no example to evaluate on; use more text")
-    return PassScores(word_loss, word_accuracy, None if head is None else average(head, 1))
+    pairs = [(num_correct, count) for name, _, num_correct, count in found if name == head]
+    return PassScores(
+        word_loss=_average([(total, count) for _, total, _, count in words]),
+        word_accuracy=_average([(num_correct, count) for _, _, num_correct, count in words]),
+        pair_accuracy=_average(pairs) if pairs else None,
+    )
 
 
 def _find_pair_head(model: AlbertModel) -> str | None:
-    """Find the sentence head, whichever objective it was trained for."""
     return next((name for name in PAIR_OBJECTIVES if name in model.heads), None)
 
 
@@ -221,12 +207,11 @@ def iter_batches(source: ExampleSource, *, num_examples: int, max_tokens: int) -
 
 
 def _average(parts: list[tuple[float, int]]) -> Score:
-    """Average totals over counts; the error comes from the differences between batches."""
     count, number = sum(size for _, size in parts), len(parts)
     mean = sum(total for total, _ in parts) / count
     if number < 2:
         return Score(mean, count, None)
-    squares = sum((total - size * mean) ** 2 for total, size in parts)
+    squares = sum((total - size * mean) ** 2 for total, size in parts)  # differences between batches
     return Score(mean, count, math.sqrt(squares * number / (number - 1)) / count)
 
 

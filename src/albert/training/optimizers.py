@@ -1,10 +1,10 @@
 """Optimizers: LAMB as published with ALBERT, AdamW, and Muon."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import ParamsT
 
 from albert.model.encoder import Embeddings
 from albert.training.settings import OptimizerSettings
@@ -20,11 +20,8 @@ SMALLEST_MAP = 32
 
 def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
     """Build the optimizer over all trainable weights of a model."""
-    options: dict[str, Any] = {
-        "lr": settings.learning_rate,
-        "betas": (settings.beta1, settings.beta2),
-        "eps": settings.eps,
-    }
+    betas = settings.beta1, settings.beta2
+    options: dict[str, Any] = {"lr": settings.learning_rate, "betas": betas, "eps": settings.eps}
     if settings.name == "muon":
         return Muon(model, weight_decay=settings.weight_decay, **options)
     groups = group_parameters(model, weight_decay=settings.weight_decay)
@@ -35,14 +32,12 @@ def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.opti
 
 def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
     """Apply weight decay and layer adaptation to matrices, but not to vectors (biases and LayerNorms)."""
-    decayed: list[Tensor] = []
-    others: list[Tensor] = []
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            (decayed if parameter.ndim > 1 else others).append(parameter)
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    matrices = [weight for weight in trained if weight.ndim > 1]
+    vectors = [weight for weight in trained if weight.ndim <= 1]
     return [
-        {"params": decayed, "weight_decay": weight_decay, "is_adapted": True},
-        {"params": others, "weight_decay": 0.0, "is_adapted": False},
+        {"params": matrices, "weight_decay": weight_decay, "is_adapted": True},
+        {"params": vectors, "weight_decay": 0.0, "is_adapted": False},
     ]
 
 
@@ -54,15 +49,9 @@ class Lamb(torch.optim.Optimizer):
     """
 
     def __init__(
-        self,
-        params: Iterable[Any],
-        *,
-        lr: float = 0.00176,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-6,
-        weight_decay: float = 0.01,
+        self, params: ParamsT, *, lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-6
     ) -> None:
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "is_adapted": True}
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.01, "is_adapted": True}
         super().__init__(params, defaults)
 
     @torch.no_grad()
@@ -93,16 +82,11 @@ class Lamb(torch.optim.Optimizer):
         if group["weight_decay"]:
             torch._foreach_add_(updates, weights, alpha=group["weight_decay"])
         if group["is_adapted"]:
-            torch._foreach_mul_(updates, _find_trust_ratios(weights, updates))
+            sizes = torch.stack(torch._foreach_norm(weights))
+            steps = torch.stack(torch._foreach_norm(updates))
+            ratios = torch.where((sizes > 0) & (steps > 0), sizes / steps, torch.ones_like(sizes))
+            torch._foreach_mul_(updates, list(ratios.unbind()))
         torch._foreach_add_(weights, updates, alpha=-group["lr"])
-
-
-def _find_trust_ratios(weights: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
-    """Compute ‖w‖ / ‖update‖ of each pair, and 1 where either is 0."""
-    sizes = torch.stack(torch._foreach_norm(weights))
-    steps = torch.stack(torch._foreach_norm(updates))
-    ratios = torch.where((sizes > 0) & (steps > 0), sizes / steps, torch.ones_like(sizes))
-    return list(ratios.unbind())
 
 
 class Muon(torch.optim.AdamW):
@@ -140,18 +124,16 @@ class Muon(torch.optim.AdamW):
             super().step()
         finally:
             self.param_groups = [*others, maps]
+        lr = maps["lr"]
         for weight in maps["params"]:
             if weight.grad is not None:
-                self._update_map(weight, weight.grad, maps["lr"], maps["weight_decay"])
-
-    def _update_map(self, weight: Tensor, grad: Tensor, lr: float, weight_decay: float) -> None:
-        state = self.state[weight]
-        if not state:
-            state["momentum_buffer"] = torch.zeros_like(weight)
-        mean = state["momentum_buffer"].lerp_(grad, 1.0 - MOMENTUM)
-        update = orthogonalize(grad.lerp(mean, MOMENTUM))  # Nesterov momentum
-        weight.mul_(1.0 - lr * weight_decay)
-        weight.add_(update, alpha=-lr * ADAM_SIZE * max(weight.shape) ** 0.5)
+                state = self.state[weight]
+                if not state:
+                    state["momentum_buffer"] = torch.zeros_like(weight)
+                mean = state["momentum_buffer"].lerp_(weight.grad, 1.0 - MOMENTUM)
+                update = orthogonalize(weight.grad.lerp(mean, MOMENTUM))  # Nesterov momentum
+                weight.mul_(1.0 - lr * maps["weight_decay"])
+                weight.add_(update, alpha=-lr * ADAM_SIZE * max(weight.shape) ** 0.5)
 
 
 def orthogonalize(matrix: Tensor) -> Tensor:
@@ -159,16 +141,15 @@ def orthogonalize(matrix: Tensor) -> Tensor:
     is_tall = matrix.shape[0] > matrix.shape[1]
     near = matrix.T if is_tall else matrix
     near = near / near.norm().clamp(min=1e-7)
-    near = _iterate_on_square(near) if near.shape[1] >= 2 * near.shape[0] else _iterate(near)
-    return near.T if is_tall else near
-
-
-def _iterate(near: Tensor) -> Tensor:
     linear, cubic, quintic = QUINTIC
-    for _ in range(NUM_ITERATIONS):
-        gram = near @ near.T
-        near = torch.addmm(near, torch.addmm(gram, gram, gram, beta=cubic, alpha=quintic), near, beta=linear)
-    return near
+    if near.shape[1] >= 2 * near.shape[0]:
+        near = _iterate_on_square(near)
+    else:
+        for _ in range(NUM_ITERATIONS):
+            gram = near @ near.T
+            factor = torch.addmm(gram, gram, gram, beta=cubic, alpha=quintic)
+            near = torch.addmm(near, factor, near, beta=linear)
+    return near.T if is_tall else near
 
 
 def _iterate_on_square(near: Tensor) -> Tensor:

@@ -1,8 +1,4 @@
-"""Pretraining: train a model by a recipe on a prepared corpus, in a run folder that can be resumed.
-
-In reading order: the command, how a run is started or checked, its data, its model, the job of the loop, and
-the folders of the trained model.
-"""
+"""Pretraining: train a model by a recipe on a prepared corpus, in a run folder that can be resumed."""
 
 import time
 from collections.abc import Generator, Iterable
@@ -77,7 +73,6 @@ _FREE_MODEL_KEYS = frozenset(
 )  # fmt: skip
 # The keys that are always those of the folder.
 _FOLDER_KEYS = frozenset({"vocab_size", "pad_token_id", "has_embedding_map"})
-_MANY_DROPPED = 0.1
 
 
 @dataclass(frozen=True)
@@ -132,13 +127,8 @@ def pretrain(
     with open_distributed(settings.strategy, settings.runtime.device) as context, ExitStack() as held:
         reporter = reporter if reporter is not None and context.is_main else NullReporter()
         run_on_main(context, lambda: held.enter_context(claim_run(run_dir, resume=resume)))
-        found = open_data(
-            data,
-            settings.held_out,
-            objective=settings.examples.objective,
-            share=settings.data_share,
-            reporter=reporter,
-        )
+        objective, share = settings.examples.objective, settings.data_share
+        found = open_data(data, settings.held_out, objective=objective, share=share, reporter=reporter)
         reject_different_copies(found, context)
         # Only the first process looks: on a network file system, others would cache that nothing was there.
         if context.gather(has_run(run_dir) if context.is_main else None)[0]:
@@ -154,25 +144,20 @@ def pretrain(
         model = build_pretrain_model(settings, is_resumed=newest is not None)
         job = PretrainJob(model, settings, found, context)
         outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, context=context)
-        if not outcome.is_finished:
-            return PretrainResult(run_dir, settings, outcome, None, context.is_main)
-        weights = fetch_weights(model, context)
-        run_on_main(
-            context, lambda: _write_models(run_dir, weights, settings, metadata, found, outcome, reporter)
-        )
-        return PretrainResult(run_dir, settings, outcome, run_dir / MODEL_DIR, context.is_main)
+        if outcome.is_finished:
+            weights, progress = fetch_weights(model, context), outcome.progress
+            card = _format_card(model, settings, metadata, progress)
+            run_on_main(context, lambda: _write_models(run_dir, weights, job, card, progress, reporter))
+        model_dir = run_dir / MODEL_DIR if outcome.is_finished else None
+        return PretrainResult(run_dir, settings, outcome, model_dir, context.is_main)
 
 
 def reject_different_copies(data: "PretrainData", context: DistributedContext) -> None:
     """Raise an InputError if the machines have different copies of the corpus on their disks."""
     mine = [identify_corpus(corpus) for corpus in (data.corpus, data.held_out)]
-    failure = None
-    if mine != context.gather(mine)[0]:
-        failure = (
-            f"{data.corpus.name}: process {context.rank} of {context.size} has another corpus than the first "
-            "process; give all of them the same one"
-        )
-    raise_together(context, failure)
+    process = f"process {context.rank} of {context.size}"
+    failure = f"{data.corpus.name}: {process} has another corpus than the first process"
+    raise_together(context, failure if mine != context.gather(mine)[0] else None)
 
 
 def _start_run(
@@ -186,9 +171,8 @@ def _start_run(
     context: DistributedContext,
 ) -> None:
     """Choose the number of steps, check everything, then write settings and metadata."""
-    seconds = None if budget is None else parse_duration(budget)
     settings = resolve_model(_resolve_path(settings), data.tokenizer)
-    recipe_steps = settings.num_steps
+    recipe_steps, seconds = settings.num_steps, None if budget is None else parse_duration(budget)
     if seconds is not None:
         timed = PretrainJob(build_pretrain_model(settings), settings, data, context)
         settings = freeze_steps(timed, run_dir, seconds=seconds, start=start, reporter=reporter)
@@ -196,14 +180,10 @@ def _start_run(
     def check_and_write() -> None:
         job = PretrainJob(build_pretrain_model(settings), settings, data)
         dropped, objective = job.check(), settings.examples.objective
-        if dropped > _MANY_DROPPED:
-            reporter.say(
-                f"{dropped:.0%} of the examples are dropped: their documents have a single sentence, and the "
-                f"objective {objective} needs two"
-            )
-        num_held_out, unigram_loss = measure_held_out(
-            data.train, job.build_held_out(objective), num_examples=settings.held_out.num_examples
-        )
+        if dropped > 0.1:
+            reporter.say(f"Dropped {dropped:.0%} of the examples: objective {objective} needs two sentences")
+        source, limit = job.build_held_out(objective), settings.held_out.num_examples
+        num_held_out, unigram_loss = measure_held_out(data.train, source, num_examples=limit)
         metadata = PretrainMetadata(
             data=data.corpus.location,
             corpus=identify_corpus(data.corpus),
@@ -226,18 +206,14 @@ def _check_run(
 ) -> None:
     """Raise an InputError if other settings or another corpus are given than the run was started with."""
     settings, metadata = read_pretrain_run(run_dir)
+    asked = _resolve_like(settings, given, metadata, data)
     model_dir = run_dir / MODEL_DIR
-    reject_changes(
-        run_dir,
-        settings,
-        asked=_resolve_like(settings, given, metadata, data),
-        free=_FREE,
-        hint=f"start a new run {f'with init_from={model_dir}' if model_dir.exists() else 'in another --out'}",
-    )
+    hint = f"start a new run {f'with init_from={model_dir}' if model_dir.exists() else 'in another --out'}"
+    reject_changes(run_dir, settings, asked=asked, free=_FREE, hint=hint)
     for corpus, known in ((data.corpus, metadata.corpus), (data.held_out, metadata.held_out)):
         if identify_corpus(corpus) != known:
             raise InputError(
-                f"{corpus.name}: is not the corpus that this run was started with; give {metadata.data}"
+                f"{corpus.name}: not the corpus that this run started with; give {metadata.data}"
             )
     if budget is not None or (metadata.budget_seconds is None and given.num_steps != settings.num_steps):
         reporter.say(f"The run was started with {settings.num_steps:,} steps and keeps this number")
@@ -298,11 +274,7 @@ def open_data(
     share: float = 1.0,
     reporter: Reporter | None = None,
 ) -> PretrainData:
-    """Open a prepared corpus and its held-out corpus, or hold out its last documents.
-
-    The first `share` of the rest is trained on. `nsp` draws random sentences from another document, so it
-    needs two held-out documents.
-    """
+    """Open a prepared corpus and hold out another one or its last documents; keep `share` of the rest."""
     corpus = open_corpus(path, reporter=reporter)
     tokenizer = load_tokenizer(corpus.folder / VOCAB_DIR)
     reject_other_vocabulary(corpus.manifest, corpus.name, tokenizer.fingerprint)
@@ -310,10 +282,9 @@ def open_data(
         train = corpus
         held_out = open_corpus(settings.data, fingerprint=tokenizer.fingerprint, reporter=reporter)
     else:
-        min_documents = max(settings.min_documents, 2 if objective == "nsp" else 1)
-        split = hold_out(
-            corpus, share=settings.share, max_tokens=settings.max_pieces, min_documents=min_documents
-        )
+        # Next sentence prediction draws random sentences from another document.
+        number = max(settings.min_documents, 2 if objective == "nsp" else 1)
+        split = hold_out(corpus, share=settings.share, max_tokens=settings.max_pieces, min_documents=number)
         train, held_out = split.train, split.held_out
     if share != 1.0:
         train = keep_beginning(corpus, train, share=share)
@@ -321,19 +292,15 @@ def open_data(
 
 
 def resolve_model(settings: PretrainSettings, tokenizer: Tokenizer) -> PretrainSettings:
-    """Complete the model's config: the vocabulary is that of the corpus.
-
-    With `init_from` the config is that of the folder, except for the keys that `model` names.
-    """
+    """Complete the model's config with the vocabulary of the corpus, or with the config of `init_from`."""
     model = settings.model
     if settings.init_from is not None:
         model = _resolve_warm_start(settings.init_from, model, tokenizer)
     elif model is None:
         raise InputError("the recipe has no model; set model.preset, as in model.preset=nano, or init_from")
     else:
-        model = model.model_copy(
-            update={"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.pad_id}
-        )
+        changes = {"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.pad_id}
+        model = model.model_copy(update=changes)
     # Built again, so that all combinations are validated.
     values = {**settings.model_dump(mode="json"), "model": model.model_dump(mode="json")}
     return build_settings(PretrainSettings, values=values)
@@ -352,25 +319,21 @@ def _resolve_warm_start(source: str, given: ModelConfig | None, tokenizer: Token
     for key, value in named.items():
         if key not in _FREE_MODEL_KEYS | _FOLDER_KEYS and value != getattr(config, key):
             raise InputError(
-                f"{source}: has {key} {getattr(config, key)} and the recipe {value}; a warm start keeps the "
-                "shape: set model=null to take that of the folder, or train from scratch without init_from"
+                f"{source}: has {key} {getattr(config, key)} and the recipe {value}; set model=null to take "
+                "the shape of the folder, or train from scratch without init_from"
             )
     changes = {key: value for key, value in named.items() if key in _FREE_MODEL_KEYS}
     depth = changes.get("num_hidden_layers", config.num_hidden_layers)
     if depth != config.num_hidden_layers and not config.is_fully_shared:
         raise InputError(
-            f"{source}: has {config.num_hidden_layers} layers that are not shared and cannot start a model "
-            f"of {depth}; only a fully shared model can change its depth"
+            f"{source}: has {config.num_hidden_layers} layers and the recipe {depth}; only a fully shared "
+            "model can change its depth"
         )
     return config.model_copy(update=changes)
 
 
 def build_pretrain_model(settings: PretrainSettings, *, is_resumed: bool = False) -> AlbertModel:
-    """Build the model with the heads of its objectives, on its device, compiled if set.
-
-    The weights are initialized from the seed, or those of `init_from`, unless a checkpoint is loaded
-    afterwards.
-    """
+    """Build the model on its device, with the weights of the seed or of `init_from`."""
     assert settings.model is not None, "resolve_model comes first"
     heads = list_heads(pair_head=settings.examples.pair_objective)
     checkpointing = settings.gradient_checkpointing
@@ -434,15 +397,12 @@ class PretrainJob(Job[PretrainingBatch]):
         return PretrainLosses(self.model, pair_head=self.pair_head)
 
     def build_optimizer(self) -> torch.optim.Optimizer:
-        """Build the optimizer of the recipe; it keeps the matching heads as they are."""
         optimizer = super().build_optimizer()
         if self.settings.num_matching_heads:
-            matching = WordMatching(self.model.encoder, num_heads=self.settings.num_matching_heads)
-            matching.hold(optimizer)
+            WordMatching(self.model.encoder, num_heads=self.settings.num_matching_heads).hold(optimizer)
         return optimizer
 
     def iter_batches(self, first_step: int) -> Generator[list[PretrainingBatch], None, None]:
-        """Yield the micro-batches of each step, made ahead by other processes."""
         step = first_step
         while step < self.num_steps:
             shape = self.curriculum.find(step)
@@ -472,11 +432,8 @@ class PretrainJob(Job[PretrainingBatch]):
         return step > 0 and self.curriculum.find_end(step - 1) == step
 
     def find_cost(self, step: int) -> float:
-        """Estimate the work before a step.
-
-        All steps have about as many tokens, but the last layer is computed for few of them, and attention
-        costs more on longer sequences (rates measured at nano, within 20%).
-        """
+        # All steps have about as many tokens, but the last layer is computed for few of them, and attention
+        # costs more on longer sequences (rates measured at nano, within 20%).
         return sum(
             max(0, min(steps.stop, step) - steps.start) * (shape.depth - 0.35) * (1.0 + shape.length / 512)
             for shape, steps in self.curriculum.list_shapes()
@@ -487,8 +444,7 @@ class PretrainJob(Job[PretrainingBatch]):
         return {"depth": shape.depth, "length": shape.length, "batch_size": shape.batch_size}
 
     def evaluate(self, step: int) -> dict[str, float]:
-        """Evaluate on held-out documents at full length, with the depth that was trained last."""
-        depth = self.curriculum.find(max(step, 1) - 1).depth
+        depth = self.curriculum.find(max(step, 1) - 1).depth  # the one trained last
         found = self.evaluate_objective(self.settings.examples.objective, depth=depth)
         figures = {f"{MLM}_loss": found.word_loss.mean, f"{MLM}_accuracy": found.word_accuracy.mean}
         if found.pair_accuracy is not None:
@@ -500,24 +456,16 @@ class PretrainJob(Job[PretrainingBatch]):
             figures |= {} if pairs is None else {f"{other}_accuracy": pairs.mean}
         return figures
 
-    def evaluate_objective(
-        self, objective: str, *, depth: int, num_examples: int | None = None
-    ) -> PassScores:
-        """Evaluate on held-out examples with a sentence objective."""
+    def evaluate_objective(self, objective: str, *, depth: int, num_examples: int = 0) -> PassScores:
+        source, limit = self.build_held_out(objective), self.settings.micro_batch_tokens
+        number = num_examples or self.settings.held_out.num_examples
         return evaluate_pass(
-            self.model,
-            self.build_held_out(objective),
-            num_examples=num_examples or self.settings.held_out.num_examples,
-            max_tokens=self.settings.micro_batch_tokens,
-            depth=depth,
-            context=self.context,
+            self.model, source, num_examples=number, max_tokens=limit, depth=depth, context=self.context
         )
 
     def build_held_out(self, objective: str) -> ExampleSource:
-        """Build the held-out examples with a sentence objective."""
-        return build_held_out_source(
-            self.data.held_out, self.data.tokenizer, self.settings.examples, objective=objective
-        )
+        held_out, tokenizer = self.data.held_out, self.data.tokenizer
+        return build_held_out_source(held_out, tokenizer, self.settings.examples, objective=objective)
 
     def score(self, figures: dict[str, float]) -> float:
         return figures[f"{MLM}_loss"]
@@ -525,35 +473,28 @@ class PretrainJob(Job[PretrainingBatch]):
 
 def _write_models(
     run_dir: Path,
-    weights: dict[str, Tensor],
-    settings: PretrainSettings,
-    metadata: PretrainMetadata,
-    data: PretrainData,
-    outcome: LoopOutcome,
+    last: dict[str, Tensor],
+    job: PretrainJob,
+    card: str,
+    progress: Progress,
     reporter: Reporter,
 ) -> None:
     """Write the model of the last step, and that of the best step if it is another one."""
-    plain = settings.model_copy(update={"runtime": RuntimeSettings(device="cpu"), "is_compiled": False})
-    model = build_pretrain_model(plain, is_resumed=True).eval()
-    card = _format_card(model, settings, metadata, outcome.progress)
-
-    def write(folder: Path, content: dict[str, Tensor]) -> None:
-        model.load_state_dict(content)
-        with writing_to(folder, hint=STEPS_ARE_SAVED):
-            save_model(folder, model, tokenizer=data.tokenizer, card=card)
-
-    write(run_dir / MODEL_DIR, weights)
-    best_step = outcome.progress.best_step
-    if best_step is not None and best_step != outcome.progress.step:
-        best = load_best(run_dir, best_step, names=weights, reporter=reporter)
-        if best is not None:
-            write(run_dir / BEST_DIR, best)
+    plain = {"runtime": RuntimeSettings(device="cpu"), "is_compiled": False}
+    model = build_pretrain_model(job.settings.model_copy(update=plain), is_resumed=True).eval()
+    found: dict[str, dict[str, Tensor] | None] = {MODEL_DIR: last}
+    if progress.best_step not in (None, progress.step):
+        found[BEST_DIR] = load_best(run_dir, progress.best_step, names=last, reporter=reporter)
+    for name, content in found.items():
+        if content is not None:
+            model.load_state_dict(content)
+            with writing_to(run_dir / name, hint=STEPS_ARE_SAVED):
+                save_model(run_dir / name, model, tokenizer=job.data.tokenizer, card=card)
 
 
 def _format_card(
     model: AlbertModel, settings: PretrainSettings, metadata: PretrainMetadata, progress: Progress
 ) -> str:
-    """Format the model card with a section about training."""
     optimizer = settings.optimizer
     rows = {
         "steps": f"{progress.step:,} of {settings.batch_size} × {settings.examples.max_length} tokens",

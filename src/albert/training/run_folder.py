@@ -8,6 +8,7 @@ import json
 import math
 import os
 import platform
+import re
 import shutil
 import sys
 import time
@@ -42,7 +43,6 @@ TENSORBOARD_DIR = "tensorboard"
 CHECKPOINTS_DIR = "checkpoints"
 MODEL_DIR = "model"
 BEST_DIR = "best"
-# The hint if there is no space for the model at the end of a run.
 STEPS_ARE_SAVED = "all steps are saved: free some space and use --resume"
 # Settings that may change when a run is resumed: they change no weight.
 FREE_KEYS = frozenset({"strategy", "log_every", "save_minutes", "num_checkpoints", "has_tensorboard"})
@@ -63,20 +63,16 @@ class RunMetadata(Settings):
 
 
 class PretrainMetadata(RunMetadata):
-    """The metadata of a pretraining run.
-
-    `num_asked` is the number of held-out examples; it may be lower than in the settings, because documents of
-    a single sentence make no pair. `recipe_steps` is the recipe's number of steps, where a budget changed it.
-    """
+    """The metadata of a pretraining run."""
 
     job: Literal["pretrain"] = "pretrain"
     corpus: str
     held_out: str = ""
     num_pieces: int
     unigram_loss: float
-    num_asked: int | None = None
+    num_asked: int | None = None  # held-out examples; documents of a single sentence make none
     budget_seconds: float | None = None
-    recipe_steps: int | None = None
+    recipe_steps: int | None = None  # before a budget changed the number of steps
 
 
 S = TypeVar("S", bound=Settings)
@@ -90,12 +86,9 @@ def has_run(run_dir: Path) -> bool:
 
 @contextmanager
 def claim_run(run_dir: Path, *, resume: bool) -> Iterator[None]:
-    """Lock the folder of a run while the block lasts.
+    """Lock the folder of a run while the block lasts; remove it again if no run has started by then.
 
-    If no run has started when the block ends, what was created is removed again.
-
-    Raises:
-        InputError: If the folder holds other files, a run without `resume`, or is used by another process.
+    Raises an InputError if it holds other files, or a run without `resume`, or another process uses it.
     """
     if not has_run(run_dir):
         # A killed process leaves a lock and perhaps settings; settings without a lock are somebody else's.
@@ -137,18 +130,13 @@ def list_versions() -> dict[str, str]:
 
 
 def read_run(run_dir: Path, settings_type: type[S], metadata_type: type[M]) -> tuple[S, M]:
-    """Read the settings and the metadata of a run.
-
-    Raises:
-        InputError: If the folder holds no run, or one of another command.
-    """
+    """Read the settings and the metadata; raise an InputError if it is no run or one of another command."""
     path = run_dir / RUN_NAME
     if not path.exists():
         raise InputError(f"{run_dir}: is not the folder of a run, it has no {RUN_NAME}")
     values = read_json(path)
     expected = metadata_type.model_fields["job"].default
-    job = values.get("job", expected) if isinstance(values, dict) else expected
-    if job != expected:
+    if (job := values.get("job", expected)) != expected:
         raise InputError(f"{run_dir}: is a run of albert {job}; give one of albert {expected}")
     settings = read_settings(settings_type, run_dir / SETTINGS_NAME)
     return settings, build_settings(metadata_type, values=values, source=str(path))
@@ -169,10 +157,7 @@ def reject_changes(
     run_dir: Path, settings: Settings, *, asked: Settings, free: Collection[str], hint: str
 ) -> None:
     """Raise an InputError if other settings than those of the run are given, except for the `free` ones."""
-    before, after = (
-        {key: value for key, value in dumped.model_dump(mode="json").items() if key not in free}
-        for dumped in (settings, asked)
-    )
+    before, after = (each.model_dump(mode="json", exclude=set(free)) for each in (settings, asked))
     change = find_change(before, after)
     if change is not None:
         raise InputError(
@@ -187,12 +172,8 @@ def iter_records(run_dir: Path) -> Iterator[dict[str, Any]]:
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict) and isinstance(record.get("step"), int):
-                yield record
+            with suppress(ValueError):
+                yield json.loads(line)
 
 
 def list_records(run_dir: Path, kind: str) -> list[dict[str, Any]]:
@@ -207,27 +188,20 @@ def keep_figures(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 class MetricsLog:
-    """Appends records to metrics.jsonl and TensorBoard; records after `first_step` are dropped at the start.
+    """Appends records to metrics.jsonl and TensorBoard once it is open.
 
-    A failed write is reported once and does not stop training. Only the main process writes.
+    A failed write is reported once and does not stop training.
     """
 
-    def __init__(
-        self,
-        run_dir: Path,
-        *,
-        first_step: int,
-        say: Callable[[str], None],
-        has_tensorboard: bool = True,
-        is_main: bool = True,
-    ) -> None:
-        self._path = run_dir / METRICS_NAME
-        self._say = say
+    def __init__(self, run_dir: Path, *, say: Callable[[str], None]) -> None:
+        self._path, self._say = run_dir / METRICS_NAME, say
         self._has_failed = False
         self._file: Any = None
         self._board: Any = None
-        if not is_main:
-            return
+
+    def open(self, *, first_step: int, has_tensorboard: bool) -> None:
+        """Open the files, without the records after `first_step`; only the main process does so."""
+        run_dir = self._path.parent
         with self._reporting_failure():
             kept = [record for record in iter_records(run_dir) if record["step"] <= first_step]
             write_text(self._path, "".join(json.dumps(record) + "\n" for record in kept))
@@ -273,17 +247,15 @@ def summarize_steps(reports: "Sequence[StepReport]") -> dict[str, float | None]:
     for name in dict.fromkeys(name for report in reports for name in report.losses):
         figures[f"{name}_loss"] = _average([report.losses.get(name) for report in reports])
         figures[f"{name}_accuracy"] = _average([report.accuracies.get(name) for report in reports])
-    seconds = sum(report.seconds for report in reports)
+    num_tokens, seconds = (sum(getattr(each, name) for each in reports) for name in ("num_tokens", "seconds"))
+    timed = ("seconds", "waited_seconds", "model_seconds", "optimizer_seconds")
     return {
         **figures,
-        "loss": _average([report.loss for report in reports if report.losses]),
+        "loss": _average([sum(report.losses.values()) for report in reports if report.losses]),
         "grad_norm": _average([report.grad_norm for report in reports]),
         "learning_rate": reports[-1].learning_rate,
-        "tokens_per_second": round(sum(report.num_tokens for report in reports) / max(seconds, 1e-9), 1),
-        "seconds": round(seconds, 4),
-        "waited_seconds": round(sum(report.waited_seconds for report in reports), 4),
-        "model_seconds": round(sum(report.model_seconds for report in reports), 4),
-        "optimizer_seconds": round(sum(report.optimizer_seconds for report in reports), 4),
+        "tokens_per_second": round(num_tokens / max(seconds, 1e-9), 1),
+        **{name: round(sum(getattr(report, name) for report in reports), 4) for name in timed},
         **measure_machine(),
     }
 
@@ -306,33 +278,24 @@ def _average(values: list[float | None]) -> float | None:
 
 def count_cores() -> int:
     """Count the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def measure_machine() -> dict[str, float]:
     """Measure peak and swapped memory in megabytes, major page faults, and the system's load."""
-    found: dict[str, float] = {}
-    status = read_amounts(STATUS_PATH)
+    status, found = read_amounts(STATUS_PATH), dict[str, float]()
     if resource is not None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         found["major_faults"] = usage.ru_majflt
         # The peak of getrusage may be that of the parent process.
-        own = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        found["peak_mb"] = round(status.get("VmHWM", own) / 1024**2, 1)
+        status.setdefault("VmHWM", usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
     if hasattr(os, "getloadavg"):
         found["load"] = round(os.getloadavg()[0], 2)
-    if "VmSwap" in status:
-        found["swap_mb"] = round(status["VmSwap"] / 1024**2, 1)
-    return found
+    kept = {"VmHWM": "peak_mb", "VmSwap": "swap_mb"}
+    return found | {kept[name]: round(size / 1024**2, 1) for name, size in status.items() if name in kept}
 
 
 def read_amounts(path: Path) -> dict[str, int]:
     """Read the `Name: N kB` lines of a file of Linux, in bytes; return nothing if it does not exist."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return {}
-    rows = [line.split() for line in lines if line.endswith(" kB")]
-    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[1].isdecimal()}
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    return {name: int(number) * 1024 for name, number in re.findall(r"(?m)^(\S+):\s+(\d+) kB$", text)}

@@ -16,11 +16,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class ScheduleSettings(Settings):
-    """The learning rate schedule; `linear` is the published one.
-
-    Warm-up is a number of steps or a share of them. `stable` stays at the peak and decays over the last
-    `decay_share` of the steps.
-    """
+    """The learning rate; `linear` is the published schedule, `stable` decays in the last `decay_share`."""
 
     name: Literal["linear", "cosine", "stable", "constant"] = "linear"
     warmup_steps: Annotated[int, Field(ge=0)] | None = None
@@ -30,26 +26,19 @@ class ScheduleSettings(Settings):
     @model_validator(mode="after")
     def _check_warmup(self) -> "ScheduleSettings":
         if self.warmup_steps is not None and self.warmup_share is not None:
-            raise ValueError(
-                f"warmup_steps {self.warmup_steps} and warmup_share {self.warmup_share} exclude each other; "
-                "give one and set the other to null"
-            )
+            raise ValueError("warmup_steps and warmup_share exclude each other; set one of them to null")
         return self
 
     def find_fault(self, num_steps: int) -> str | None:
         """Explain what is wrong with it for a run of `num_steps`, or return None."""
         if self.warmup_steps is None or self.warmup_steps < num_steps:
             return None
-        return (
-            f"schedule.warmup_steps {self.warmup_steps} is not less than num_steps {num_steps}; lower it, or "
-            "set it to null and give schedule.warmup_share, as in 0.06"
-        )
+        hint = "lower it, or set it to null and give schedule.warmup_share, as in 0.06"
+        return f"schedule.warmup_steps {self.warmup_steps} is not less than num_steps {num_steps}; {hint}"
 
     def count_warmup(self, num_steps: int) -> int:
-        """Count the warm-up steps of a run of `num_steps`."""
-        if self.warmup_steps is not None:
-            return self.warmup_steps
-        return round((self.warmup_share or 0.0) * num_steps)
+        share = round((self.warmup_share or 0.0) * num_steps)
+        return share if self.warmup_steps is None else self.warmup_steps
 
     def find_factor(self, step: int, *, num_steps: int) -> float:
         """Compute the factor of the peak learning rate at a step, counted from 0."""
@@ -88,10 +77,7 @@ Stages = Annotated[tuple[Stage, ...], AfterValidator(_check_order)]
 
 @dataclass(frozen=True)
 class StepShape:
-    """The shape of a step: `stage` is the index of its length, `first_step` where its examples began.
-
-    A stage of a length that occurred before continues with that one's examples.
-    """
+    """The shape of a step: `stage` is the index of its length, `first_step` where its examples began."""
 
     depth: int
     length: int
@@ -117,11 +103,10 @@ class Curriculum:
     lengths: tuple[Stage, ...] = ()
 
     def find(self, step: int) -> StepShape:
-        """Find the shape of a step."""
         depth, _ = self._find_stage(self.depths, step, self.depth)
         length, stage = self._find_stage(self.lengths, step, self.length)
         borders = [0, *map(self._border, self.lengths)]
-        # Steps of the same length in earlier stages.
+        # Steps of the same length in earlier stages: this one continues with their examples.
         earlier = zip(self.lengths[:stage], borders, borders[1:], strict=False)
         num_earlier = sum(end - start for each, start, end in earlier if each.value == length)
         return StepShape(
@@ -150,6 +135,5 @@ class Curriculum:
         return round(stage.until * self.num_steps)
 
     def _find_stage(self, stages: tuple[Stage, ...], step: int, full: int) -> tuple[int, int]:
-        """Find the value at a step and the index of its stage."""
         index = bisect_right([self._border(stage) for stage in stages], step)
         return stages[index].value if index < len(stages) else full, index

@@ -5,7 +5,7 @@ A recipe is a YAML file, by name or path, merged with the recipe that it is base
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,10 +26,9 @@ _PRESET = "preset"
 
 
 class OptimizerSettings(Settings):
-    """The optimizer and its hyperparameters.
+    """The optimizer; defaults as published, but the learning rate depends on the batch size.
 
-    The defaults are the published ones, except for the learning rate, which depends on the batch size. `muon`
-    takes AdamW's learning rates. `max_grad_norm` 0 disables clipping.
+    `muon` takes AdamW's learning rates. `max_grad_norm` 0 disables clipping.
     """
 
     name: OptimizerName = "lamb"
@@ -56,9 +55,8 @@ class LoopSettings(Settings):
     """The settings that pretraining and fine-tuning share.
 
     A checkpoint is written after each evaluation and every `save_minutes`. Training stops after `patience`
-    evaluations in a row without a better score; with None it stops at its last step. `strategy` says whether
-    each of several processes holds the full model (ddp) or a shard of it (fsdp). `is_compiled` compiles the
-    encoder with torch.compile, which takes a minute.
+    evaluations in a row without a better score. Each of several processes holds the full model (`strategy`
+    ddp) or a shard of it (fsdp). `is_compiled` compiles the encoder, which takes a minute.
     """
 
     optimizer: OptimizerSettings = OptimizerSettings()
@@ -79,10 +77,7 @@ class LoopSettings(Settings):
     @model_validator(mode="after")
     def _check_strategy(self) -> "LoopSettings":
         if self.strategy == "fsdp" and self.optimizer.name == "muon":
-            raise ValueError(
-                "optimizer.name muon needs full matrices, and strategy fsdp shards them; use strategy ddp, "
-                "or optimizer.name adamw"
-            )
+            raise ValueError("optimizer.name muon needs strategy ddp: fsdp shards the matrices")
         return self
 
 
@@ -90,9 +85,8 @@ class HeldOutSettings(Settings):
     """The held-out text of a pretraining run and what is evaluated on it.
 
     `data` is another prepared corpus. Without it, the last documents of the corpus are held out: `share` of
-    its tokens, about `max_pieces` at most (whole documents up to three times as much; of a longer one its
-    end), and at least `min_documents`; from two on these are whole, however long. The other sentence
-    objective is evaluated at the end only, unless `asks_both`.
+    its tokens, about `max_pieces` at most, and at least `min_documents`; from two on these are whole, however
+    long. The other sentence objective is evaluated at the end only, unless `asks_both`.
     """
 
     data: str | None = None
@@ -137,34 +131,25 @@ class PretrainSettings(LoopSettings):
         for stage in self.length_schedule:
             if not 8 <= stage.value <= full:
                 raise ValueError(
-                    f"length_schedule has a stage of {stage.value} tokens; the range is 8 to "
-                    f"examples.max_length {full}"
+                    f"length_schedule has a stage of {stage.value} tokens; the range is 8 to {full}"
                 )
         if self.num_matching_heads and self.strategy == "fsdp":
-            raise ValueError(
-                f"num_matching_heads {self.num_matching_heads} needs full matrices, and strategy fsdp shards "
-                "them; use strategy ddp, or num_matching_heads 0"
-            )
+            number = self.num_matching_heads
+            raise ValueError(f"num_matching_heads {number} needs strategy ddp: fsdp shards the matrices")
         # What a warm start leaves out is taken from the folder, which is not known yet.
-        if self.model is None or (
-            self.init_from is not None and "max_position_embeddings" not in self.model.model_fields_set
-        ):
-            return self
-        if full > self.model.max_position_embeddings:
-            raise ValueError(
-                f"examples.max_length {full} exceeds model.max_position_embeddings "
-                f"{self.model.max_position_embeddings}; lower the first or raise the second"
-            )
+        key = "max_position_embeddings"
+        if self.model is not None and (self.init_from is None or key in self.model.model_fields_set):
+            limit = self.model.max_position_embeddings
+            if full > limit:
+                raise ValueError(f"examples.max_length {full} exceeds model.{key} {limit}; lower it")
         return self
 
     @property
     def fresh_start(self) -> Initialization:
-        """How the weights are initialized."""
         has_waves = self.position_init == "sinusoidal"
         return Initialization(has_waves=has_waves, num_matching_heads=self.num_matching_heads)
 
     def with_warmup_share(self) -> "PretrainSettings":
-        """Express warm-up as a share of the steps."""
         if self.schedule.warmup_steps is None:
             return self
         share = self.schedule.warmup_steps / self.num_steps
@@ -173,14 +158,9 @@ class PretrainSettings(LoopSettings):
 
     def build_curriculum(self, model: ModelConfig) -> Curriculum:
         """Resolve the stages of depth and length for a model."""
-        return Curriculum(
-            num_steps=self.num_steps,
-            depth=model.num_hidden_layers,
-            length=self.examples.max_length,
-            batch_size=self.batch_size,
-            depths=self.depth_schedule,
-            lengths=self.length_schedule,
-        )
+        depth, length = model.num_hidden_layers, self.examples.max_length
+        full = Curriculum(num_steps=self.num_steps, depth=depth, length=length, batch_size=self.batch_size)
+        return replace(full, depths=self.depth_schedule, lengths=self.length_schedule)
 
 
 def read_recipe(
@@ -188,9 +168,8 @@ def read_recipe(
 ) -> PretrainSettings:
     """Read a pretraining recipe and apply the overrides.
 
-    `batch_size` replaces the recipe's: the learning rate is multiplied by √(B/B₀), the steps by B₀/B, and
-    warm-up keeps its share; overrides are applied afterwards. `model.preset` names a shape that the other
-    keys of `model` change; `based_on` names the recipe that this one changes.
+    Another `batch_size` multiplies the learning rate by √(B/B₀) and the steps by B₀/B; warm-up keeps its
+    share. `model.preset` names a shape that the other keys of `model` change.
     """
     values, source = RecipeFolder("pretrain").read_values(recipe)
     if batch_size is not None:
@@ -219,32 +198,26 @@ def _expand_model(values: dict[str, Any]) -> dict[str, Any]:
     model = values.get("model")
     if not isinstance(model, dict) or _PRESET not in model:
         return values
-    changes, preset = dict(model), str(model[_PRESET])
-    del changes[_PRESET]
+    preset = str(model[_PRESET])
     if preset not in {**PRESETS, **ALIASES}:
         build_preset(preset)  # raises with a suggestion
+    changes = {key: value for key, value in model.items() if key != _PRESET}
     return {**values, "model": {**PRESETS[ALIASES.get(preset, preset)], **changes}}
 
 
 @dataclass(frozen=True)
 class RecipeFolder:
-    """The recipes of the package for one job: `pretrain`, `finetune`, `study`.
-
-    `fit` may change the recipe that another one is based on so that it fits the values above it.
-    """
+    """The recipes of the package for a job; `fit` may change the one below to fit the values above it."""
 
     job: str
     fit: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = lambda below, _: below
 
     def list_names(self) -> list[str]:
-        names = [entry.name for entry in self._folder.iterdir()]
-        return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
+        return sorted(path.stem for path in self._folder.glob("*.yaml"))
 
-    def read_values(self, recipe: str | Path, *, above: tuple[str, ...] = ()) -> tuple[dict[str, Any], str]:
+    def read_values(self, recipe: str | Path) -> tuple[dict[str, Any], str]:
         """Read a recipe over the one it is based on; return the values and where they are from."""
         name, known = str(recipe), self.list_names()
-        if name in above:
-            raise SettingsError(f"{name}: is based on itself ({' → '.join((*above, name))})")
         if name in known:
             text, source = (self._folder / f"{name}.yaml").read_text("utf-8"), f"recipe {name}"
         elif Path(recipe).is_file():
@@ -257,9 +230,7 @@ class RecipeFolder:
         based_on = values.pop("based_on", None)
         if based_on is None:
             return values, source
-        if not isinstance(based_on, str):
-            raise SettingsError(f"{source}: based_on is {based_on!r}; give the name of a recipe")
-        below, _ = self.read_values(based_on, above=(*above, name))
+        below, _ = self.read_values(str(based_on))
         return _merge(self.fit(below, values), values), source
 
     @property
@@ -268,10 +239,7 @@ class RecipeFolder:
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two levels of values; sections are merged, other values of `above` win.
-
-    A section that names a `preset` replaces the one below it.
-    """
+    """Merge sections; other values of `above` win, and a section with a `preset` replaces the one below."""
     merged = {} if _PRESET in above else dict(below)
     for key, value in above.items():
         inner = merged.get(key)

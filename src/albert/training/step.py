@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -10,7 +11,6 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from albert.errors import AlbertError
 from albert.training.distributed import DistributedContext
 from albert.training.settings import LossSpikeSettings
 
@@ -21,10 +21,9 @@ _MIN_SEEN = 50  # losses before spikes are looked for
 
 @dataclass(frozen=True)
 class Objective(Generic[B]):
-    """The losses of a batch.
+    """The losses of a batch by name, and how many predictions each has, before the model has run.
 
-    `count` gives the number of predictions of each loss in `names`, before the model has run. A process that
-    has fewer micro-batches than another one runs the `placeholder` instead, with a loss of weight 0.
+    A process that has fewer micro-batches than another one runs the `placeholder`, with a loss of weight 0.
     """
 
     names: tuple[str, ...]
@@ -34,10 +33,7 @@ class Objective(Generic[B]):
 
 @dataclass(frozen=True)
 class StepReport:
-    """Means over all micro-batches of a step, and the time it took.
-
-    The loop sets `waited_seconds`, in which it waited for the batches, and `seconds`, of everything.
-    """
+    """Means over all micro-batches of a step, and the times; the loop sets the last two."""
 
     learning_rate: float
     losses: dict[str, float]
@@ -49,10 +45,6 @@ class StepReport:
     optimizer_seconds: float = 0.0
     waited_seconds: float = 0.0
     seconds: float = 0.0
-
-    @property
-    def loss(self) -> float:
-        return sum(self.losses.values())
 
 
 @dataclass(frozen=True)
@@ -69,10 +61,7 @@ class StepPlan:
 
 @dataclass(frozen=True)
 class TrainStep(Generic[B]):
-    """Runs training steps.
-
-    `network` maps a batch to the summed loss and the number of correct predictions of each objective.
-    """
+    """Runs training steps; `network` maps a batch to summed losses and numbers of correct predictions."""
 
     network: nn.Module
     optimizer: torch.optim.Optimizer
@@ -83,25 +72,13 @@ class TrainStep(Generic[B]):
     context: DistributedContext
 
     def plan(
-        self,
-        batches: Sequence[B],
-        *,
-        num_tokens: int = 0,
-        is_stopped: bool = False,
-        is_failed: bool = False,
-        is_saved: bool = False,
+        self, batches: Sequence[B], *, num_tokens: int = 0, flags: tuple[bool, bool, bool] = (False,) * 3
     ) -> StepPlan:
-        """Add up the counts and the tokens of all micro-batches of all processes.
-
-        If one process was told to stop, or has no data, all stop. The clock of the first process decides
-        whether a checkpoint follows the step.
-        """
+        """Add up counts and tokens over all processes; if one of them stops or has no data, all do."""
         names = self.objective.names
-        mine = dict.fromkeys(names, 0)
+        mine = Counter[str]()
         for batch in batches:
-            for name, count in self.objective.count(batch).items():
-                mine[name] += count
-        flags = [float(is_stopped), float(is_failed), float(is_saved)]
+            mine.update(self.objective.count(batch))
         rows = self.context.gather_floats([*(mine[name] for name in names), len(batches), num_tokens, *flags])
         *counts, sizes, tokens, stops, failures, saves = zip(*rows, strict=True)
         return StepPlan(
@@ -110,7 +87,7 @@ class TrainStep(Generic[B]):
             num_tokens=int(sum(tokens)),
             is_stopped=any(stops),
             is_failed=any(failures),
-            is_saved=bool(saves[0]),
+            is_saved=bool(saves[0]),  # by the clock of the first process
         )
 
     def run(
@@ -133,23 +110,15 @@ class TrainStep(Generic[B]):
                 group["lr"] = learning_rate
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return StepReport(
-            learning_rate=learning_rate,
-            losses=losses,
-            accuracies=accuracies,
-            grad_norm=grad_norm,
-            skipped=skipped,
-            num_tokens=plan.num_tokens,
-            model_seconds=middle - start,
-            optimizer_seconds=time.perf_counter() - middle,
-        )
+        times = {"model_seconds": middle - start, "optimizer_seconds": time.perf_counter() - middle}
+        return StepReport(learning_rate, losses, accuracies, grad_norm, skipped, plan.num_tokens, **times)
 
     def _accumulate(
         self, batches: Sequence[B], plan: StepPlan, options: Mapping[str, Any]
     ) -> tuple[dict[str, float], dict[str, float]]:
         """Run all micro-batches forward and backward; return mean losses and accuracies."""
-        totals: dict[str, Tensor] = {}
-        correct: dict[str, Tensor] = {}
+        names = self.objective.names
+        totals: dict[str, list[Tensor | float]] = {name: [0.0, 0] for name in names}
         for index in range(plan.num_micro_batches):
             is_real = index < len(batches)
             batch = batches[index] if is_real else self.objective.placeholder()
@@ -162,19 +131,13 @@ class TrainStep(Generic[B]):
                     (torch.stack(parts).sum() * (float(is_real) * self.context.size)).backward()
             if is_real:
                 for name, (total, num_correct) in terms.items():
-                    totals[name] = totals.get(name, 0.0) + total.detach()
-                    correct[name] = correct.get(name, 0) + num_correct
-        names = self.objective.names
-        mine = [float(found.get(name, 0.0)) for found in (totals, correct) for name in names]
+                    totals[name] = [totals[name][0] + total.detach(), totals[name][1] + num_correct]
+        mine = [float(value) for name in names for value in totals[name]]
         sums = [sum(column) for column in zip(*self.context.gather_floats(mine), strict=True)]
-        counted = [(index, name) for index, name in enumerate(names) if plan.counts[name]]
-        losses = {name: sums[index] / plan.counts[name] for index, name in counted}
-        accuracies = {name: sums[len(names) + index] / plan.counts[name] for index, name in counted}
+        counts = plan.counts
+        losses = {name: sums[2 * i] / counts[name] for i, name in enumerate(names) if counts[name]}
+        accuracies = {name: sums[2 * i + 1] / counts[name] for i, name in enumerate(names) if counts[name]}
         return losses, accuracies
-
-
-class TrainingStoppedError(AlbertError):
-    """Too many steps in a row were skipped; the weights before them are kept."""
 
 
 @dataclass
@@ -209,26 +172,15 @@ class LossSpikeFilter:
         self.num_in_a_row = 0 if reason is None else self.num_in_a_row + 1
         return reason
 
-    def raise_if_stuck(self, step: int, reason: str, *, learning_rate: float) -> None:
-        """Raise a TrainingStoppedError after too many skipped steps in a row."""
-        if self.num_in_a_row >= self.settings.max_skipped:
-            raise TrainingStoppedError(
-                f"Stopped at step {step}: {self.num_in_a_row} steps in a row were skipped, the last because "
-                f"{reason}. The weights before them are saved. Start a new run with half the learning rate "
-                f"({learning_rate:.2g} now) or a longer warm-up; `albert doctor` on this run shows the curve"
-            )
-
     def reset(self) -> None:
         """Start the running mean again, as at a new stage with another normal loss."""
         self.mean = self.deviation = 0.0
         self.num_seen = 0
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
         return {key: value for key, value in asdict(self).items() if key != "settings"}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load what a checkpoint kept."""
         for key, value in state.items():
             setattr(self, key, value)
         if self.num_in_a_row >= self.settings.max_skipped:  # it stopped the run, which is now resumed

@@ -35,11 +35,11 @@ _TIMED_SHARE = 0.05  # of a budget is spent on timing steps
 
 @dataclass(frozen=True)
 class ShapeCost:
-    """A shape of steps: its share of all steps, and the seconds of one."""
+    """A shape of steps."""
 
     name: str
-    share: float
-    seconds: float
+    share: float  # of all steps
+    seconds: float  # of one step
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,8 @@ class RecipeCost:
         num_steps = int(available / self.step_seconds)
         if num_steps < _MIN_STEPS:
             raise InputError(
-                f"the budget leaves {max(available, 0):.0f} s for training and a step takes "
-                f"{self.step_seconds:.1f} s: {max(num_steps, 0)} steps, and at least {_MIN_STEPS} are needed"
-                "; give more time, or choose a smaller batch_size or model"
+                f"the budget leaves {max(available, 0):.0f} s for {max(num_steps, 0)} steps, and at least "
+                f"{_MIN_STEPS} are needed; give more time, or choose a smaller batch_size or model"
             )
         return num_steps
 
@@ -79,10 +78,7 @@ def parse_duration(text: str) -> float:
 def freeze_steps(
     job: "PretrainJob", run_dir: Path, *, seconds: float, start: float, reporter: Reporter
 ) -> PretrainSettings:
-    """Time a few steps and return the settings with as many as fit, and warm-up as a share of them.
-
-    The budget began at `start`, by the monotonic clock.
-    """
+    """Time a few steps and return the settings with as many as fit into the time since `start`."""
     cost = time_recipe(job, run_dir, limit=_TIMED_SHARE * seconds, reporter=reporter)
     fitting = cost.count_steps(seconds - (time.monotonic() - start))
     num_steps = int(job.context.gather_floats([fitting])[0][0])  # by the clock of the first process
@@ -92,10 +88,7 @@ def freeze_steps(
 
 
 def time_recipe(job: "PretrainJob", run_dir: Path, *, limit: float, reporter: Reporter) -> RecipeCost:
-    """Time steps of each shape for about `limit` seconds, then evaluations and checkpoints.
-
-    The model of the job is a temporary one; it may be sharded afterwards.
-    """
+    """Time steps of each shape for about `limit` seconds, then evaluations and a checkpoint."""
     num_steps = 1_000_000
     job = replace(job, settings=job.settings.model_copy(update={"num_steps": num_steps}))
     job.check()
@@ -106,7 +99,10 @@ def time_recipe(job: "PretrainJob", run_dir: Path, *, limit: float, reporter: Re
     with job.context.full_parameters(loop.network):
         pause_seconds = time_evaluations(job)
     if job.context.size == 1:  # several processes write checkpoints while they train
-        pause_seconds += job.settings.num_evaluations * _time_save(loop)
+        with tempfile.TemporaryDirectory(prefix=".timing.", dir=run_dir) as name:  # on the disk of the run
+            start = time.perf_counter()
+            CheckpointFolder(Path(name)).save(Checkpoint(0, list_tensors(loop.model, loop.optimizer), {}))
+            pause_seconds += job.settings.num_evaluations * (time.perf_counter() - start)
     costs = [
         ShapeCost(f"depth {shape.depth} and length {shape.length}", len(steps) / num_steps, seconds)
         for (shape, steps), seconds in zip(shapes, times, strict=True)
@@ -153,12 +149,3 @@ def time_evaluations(job: "PretrainJob") -> float:
     # The last evaluation, or every one, has both sentence objectives.
     twice = depths if held_out.asks_both else depths[-1:]
     return sum(seconds[depth] for depth in [*depths, *twice])
-
-
-def _time_save(loop: "TrainingLoop[PretrainingBatch]") -> float:
-    """Time a checkpoint, written to the disk where those of the run will be."""
-    start = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix=".timing.", dir=loop.run_dir) as name:
-        checkpoint = Checkpoint(0, list_tensors(loop.model, loop.optimizer), {})
-        CheckpointFolder(Path(name)).save(checkpoint)
-        return time.perf_counter() - start
