@@ -349,7 +349,8 @@ def test_an_unfinished_run_has_a_command_to_resume_unless_it_is_active(build, st
 
 def test_the_error_that_ended_a_run_is_shown(build):
     folder = build(num_done=2000)
-    log = MetricsLog(folder, first_step=2000, say=print, has_tensorboard=False)
+    log = MetricsLog(folder, say=print)
+    log.open(first_step=2000, has_tensorboard=False)
     log.write("end", 2000, is_finished=False, error="No space left on device")
     log.close()
     (found,) = diagnose(folder)

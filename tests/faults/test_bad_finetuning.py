@@ -64,7 +64,7 @@ def data(tmp_path) -> Path:
         ("classification", ("num_step=5",), ("num_step", "num_steps?")),
         ("classification", ("max_length=4",), ("max_length is 4", "8")),
         ("classification", ("--recipe", "smal"), ("'smal'", "small?")),
-        ("classification", ("--seeds", "0"), ("--seeds", "0", "1")),
+        ("classification", ("--seeds", "0"), ("--seeds", "1")),
         ("classification", ("--seeds", "2", "seed=3"), ("seed=3", "--seeds", "--seed")),
         ("classification", ("--seed", "2", "seed=3"), ("seed=3", "--seed")),
         ("regression", ("class_weights=balanced",), ("class_weights=balanced", "regression")),

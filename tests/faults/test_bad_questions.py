@@ -115,12 +115,6 @@ def test_bf16_is_nearly_float32_where_the_hardware_has_it(tiny_folder):
     assert 0 < abs(full - half).max() < 0.1 * abs(full).max()
 
 
-def test_without_a_standard_input_that_is_said(run_albert, tiny_folder, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)
-    error = run_albert("embed", "--model", tiny_folder, "-").error
-    assert error == "there is no standard input; give the texts as words"
-
-
 def test_brackets_in_a_file_name_are_no_markup(run_albert, tiny_folder, tmp_path):
     for name in ("v[a].npy", "v[bold].npy"):
         done = run_albert("embed", "--model", tiny_folder, "a", "--out", tmp_path / name)

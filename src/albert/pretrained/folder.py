@@ -137,8 +137,12 @@ def find_heads(tensors: Mapping[str, Tensor]) -> dict[str, int | None]:
 
 
 def _count_outputs(head: str, tensors: Mapping[str, Tensor]) -> int | None:
-    kind = HEADS[head]
-    return len(tensors[f"heads.{head}.{kind.counted}"]) if kind.num_outputs is None else None
+    kind, name = HEADS[head], f"heads.{head}.{HEADS[head].counted}"
+    if kind.num_outputs is not None:
+        return None
+    if name not in tensors:
+        raise WeightsError(f"the weights have a part of the {head} head but no {name}; download them again")
+    return len(tensors[name])
 
 
 def fill_model(
@@ -203,9 +207,14 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         path.open("rb").close()  # the libraries below would call it damaged
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    try:
-        if path.suffix not in (".bin", ".pt", ".pth"):
+    if path.suffix not in (".bin", ".pt", ".pth"):
+        try:
             return dict(load_file(path))
+        except SafetensorError as error:
+            raise FileFormatError(
+                f"{path}: truncated, or no safetensors file; download or save it again"
+            ) from error
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             values = torch.load(path, map_location="cpu", weights_only=True)
