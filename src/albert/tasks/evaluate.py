@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from albert.errors import InputError
 from albert.files import (
@@ -30,7 +31,6 @@ from albert.tasks.ensemble import (
 )
 from albert.tasks.metrics.calibration import (
     ReliabilityBin,
-    calibrate,
     expected_calibration_error,
     fit_temperature,
     list_reliability,
@@ -291,7 +291,7 @@ def measure_calibration(
         for rows, others in ((first, second), (second, first)):
             scaled = [table[rows] / fit_temperature(table[others], golds=golds[others]) for table in tables]
             logits[rows] = merge_softmax(scaled)
-    probabilities = calibrate(logits, temperature=1.0)
+    probabilities = softmax(logits, axis=-1)
     return Calibration(
         temperature=temperature,
         ece=expected_calibration_error(probabilities, golds=golds),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_softmax, logit, logsumexp, softmax
+from scipy.special import expit, log_softmax, logit, logsumexp
 
 from albert.errors import InputError
 from albert.tasks.metrics import Floats, Values, check_finite, check_pairs
@@ -64,7 +64,7 @@ def calibrate(logits: Values, *, temperature: float) -> Floats:
     """Compute the probabilities of logits [..., classes] at a temperature."""
     if not temperature > 0:
         raise InputError(f"temperature {temperature} is not above 0; 1 leaves probabilities as they are")
-    probabilities: Floats = softmax(np.asarray(logits, np.float64) / temperature, axis=-1)
+    probabilities: Floats = np.exp(log_softmax(np.asarray(logits, np.float64) / temperature, axis=-1))
     return probabilities
 
 
