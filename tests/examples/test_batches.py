@@ -16,7 +16,7 @@ from albert.examples.batches import (
     iter_steps,
 )
 from albert.examples.settings import PAIR_OBJECTIVES, ExampleSettings, Objective
-from albert.model.albert_model import HEADS
+from albert.model.heads import HEADS
 from albert.pretrained.names import ROWS
 from albert.settings import build_settings
 

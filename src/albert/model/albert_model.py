@@ -3,8 +3,6 @@
 Shapes: T tokens, P of them, B sequences, M masked positions, D hidden width, V vocabulary.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,38 +11,9 @@ from torch import Tensor, nn
 from albert.errors import InputError
 from albert.model.config import ModelConfig
 from albert.model.encoder import Encoder, EncoderOutput
-from albert.model.heads import BeamSpanHead, ClassificationHead, ExitHeads, MaskedLMHead, SpanHead
+from albert.model.heads import HEADS, Heads, check_head
 from albert.model.initialization import init_weights
 from albert.model.tokens import Tokens
-
-
-@dataclass(frozen=True)
-class HeadType:
-    """How a head is built; `num_outputs` None is chosen by the user; `counted` has a row for each output."""
-
-    build: Callable[[ModelConfig, int], nn.Module]
-    num_outputs: int | None
-    is_pooled: bool
-    counted: str = "linear.weight"
-
-
-def _build_pair_head(config: ModelConfig, num_labels: int) -> nn.Module:
-    return ClassificationHead(config, num_labels, dropout=0.0)
-
-
-HEADS: dict[str, HeadType] = {
-    "mlm": HeadType(lambda config, _: MaskedLMHead(config), 1, is_pooled=False),
-    "sop": HeadType(_build_pair_head, 2, is_pooled=True),
-    "nsp": HeadType(_build_pair_head, 2, is_pooled=True),
-    "classification": HeadType(ClassificationHead, None, is_pooled=True),
-    "exits": HeadType(ExitHeads, None, is_pooled=True, counted="0.linear.weight"),
-    "token_classification": HeadType(ClassificationHead, None, is_pooled=False),
-    "span": HeadType(lambda config, _: SpanHead(config), 2, is_pooled=False),
-    "beam_span": HeadType(lambda config, _: BeamSpanHead(config), 2, is_pooled=False),
-    "choice": HeadType(ClassificationHead, 1, is_pooled=True),
-}
-# Heads by name, with the number of outputs if it is chosen: {"mlm": None, "classification": 3}.
-Heads = Mapping[str, int | None]
 
 
 class AlbertModel(nn.Module):
@@ -94,13 +63,6 @@ class AlbertModel(nn.Module):
         """Compute logits [M, V] from the hidden states of the masked positions."""
         logits_MV: Tensor = self.head("mlm")(x_MD, self.encoder.embeddings.word.weight)
         return logits_MV
-
-
-def check_head(name: str) -> str:
-    """Return the name of a known head."""
-    if name not in HEADS:
-        raise InputError(f"unknown head {name!r}; there are {', '.join(HEADS)}")
-    return name
 
 
 def build_model(

@@ -4,6 +4,7 @@ Shapes: T tokens, B sequences, L longest sequence, M masked positions, D hidden 
 V vocabulary, K labels, C choices, S starts in the beam, Z ends of each.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -158,6 +159,42 @@ class BeamSpanHead(nn.Module):
         y_BD = F.dropout(torch.tanh(self.answer_dense(summary)), self.dropout, self.training)
         logits_B: Tensor = self.answer(y_BD).squeeze(-1)
         return logits_B
+
+
+@dataclass(frozen=True)
+class HeadType:
+    """How a head is built; `num_outputs` None is chosen by the user; `counted` has a row for each output."""
+
+    build: Callable[[ModelConfig, int], nn.Module]
+    num_outputs: int | None
+    is_pooled: bool
+    counted: str = "linear.weight"
+
+
+def _build_pair_head(config: ModelConfig, num_labels: int) -> nn.Module:
+    return ClassificationHead(config, num_labels, dropout=0.0)
+
+
+HEADS: dict[str, HeadType] = {
+    "mlm": HeadType(lambda config, _: MaskedLMHead(config), 1, is_pooled=False),
+    "sop": HeadType(_build_pair_head, 2, is_pooled=True),
+    "nsp": HeadType(_build_pair_head, 2, is_pooled=True),
+    "classification": HeadType(ClassificationHead, None, is_pooled=True),
+    "exits": HeadType(ExitHeads, None, is_pooled=True, counted="0.linear.weight"),
+    "token_classification": HeadType(ClassificationHead, None, is_pooled=False),
+    "span": HeadType(lambda config, _: SpanHead(config), 2, is_pooled=False),
+    "beam_span": HeadType(lambda config, _: BeamSpanHead(config), 2, is_pooled=False),
+    "choice": HeadType(ClassificationHead, 1, is_pooled=True),
+}
+# Heads by name, with the number of outputs if it is chosen: {"mlm": None, "classification": 3}.
+Heads = Mapping[str, int | None]
+
+
+def check_head(name: str) -> str:
+    """Return the name of a known head."""
+    if name not in HEADS:
+        raise InputError(f"unknown head {name!r}; there are {', '.join(HEADS)}")
+    return name
 
 
 def _softmax_or_zero(logits_L: Tensor) -> Tensor:

@@ -24,8 +24,9 @@ from albert.files import (
     write_json,
     write_text,
 )
-from albert.model.albert_model import HEADS, AlbertModel, Heads, build_model, check_head
+from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import Initialization, ModelConfig
+from albert.model.heads import HEADS, Heads, check_head
 from albert.model.initialization import init_weights
 from albert.pretrained import tensorflow
 from albert.pretrained.hub import resolve_source

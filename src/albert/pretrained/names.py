@@ -13,6 +13,7 @@ from torch import Tensor
 
 from albert.errors import WeightsError
 from albert.model.config import BlockIds, ModelConfig, build_sharing_table
+from albert.model.heads import HEADS
 from albert.pretrained.huggingface import OUR_KEY, FolderConfig, NameLayout
 
 ModuleType = Literal["linear", "norm", "table", "tensor", "logits", "weight"]
@@ -78,6 +79,10 @@ ROWS = (
     Row("linear", "heads.choice.linear", "classifier", "classifier"),
 )
 # fmt: on
+# Heads that no other library has need no row: they keep our names.
+_OWN_HEADS = tuple(
+    f"heads.{head}." for head in HEADS if not any(row.ours.startswith(f"heads.{head}.") for row in ROWS)
+)
 
 # Tensors that other layouts store twice; checked to be equal, then dropped.
 COPIES: dict[NameLayout, dict[str, str]] = {
@@ -167,6 +172,7 @@ def to_ours(tensors: Mapping[str, Tensor], folder: FolderConfig, *, source: str)
             )
         ours.setdefault(pair.ours, tensor)
         origin.setdefault(pair.ours, pair.theirs)
+    ours |= {name: theirs.pop(name) for name in list(theirs) if name.startswith(_OWN_HEADS)}
     if theirs:
         raise WeightsError(
             f"{source}: unknown tensors {_list(theirs)}; the weights do not belong to this config.json: use "
@@ -187,7 +193,8 @@ def to_theirs(tensors: Mapping[str, Tensor], folder: FolderConfig) -> dict[str, 
             f"{_MAP}.bias": torch.zeros(width, dtype=dtype),
         }
     theirs = {pair.theirs: ours[pair.ours] for pair in _iter_pairs(folder) if pair.ours in ours}
-    left = set(ours) - {pair.ours for pair in _iter_pairs(folder)}
+    theirs |= {name: tensor for name, tensor in ours.items() if name.startswith(_OWN_HEADS)}
+    left = set(ours) - {pair.ours for pair in _iter_pairs(folder)} - set(theirs)
     assert not left, f"the table of names lacks {_list(left)}"
     return theirs
 

@@ -20,41 +20,8 @@ from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, NullLoca
 
 from albert.files import atomic_path
 from albert.report.content import Chart, Series
+from albert.report.theme import COLORS, DASHES, GREY, MARKERS, PALE, PAPER, STYLE
 
-# The colors of Okabe and Ito without yellow. Series differ in color, marker and dashes, so that they can be
-# told apart in gray, too.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "*")
-DASHES: tuple[Any, ...] = (
-    "-",
-    (0, (6, 1.5)),
-    (0, (7, 1.5, 1.5, 1.5)),
-    (0, (1.3, 1.3)),
-    (0, (4, 1, 1, 1, 1, 1)),
-)
-INK, GREY, PALE, PAPER = "#222222", "#666666", "#E4E4E4", "#FFFFFF"
-STYLE: dict[str, Any] = {
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "albert",  # the same chart gives the same ids
-    "text.parse_math": False,  # names may contain dollar signs
-    "font.sans-serif": ["DejaVu Sans"],  # every matplotlib has it, so that layouts agree
-    "font.size": 9.5,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": GREY,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": PALE,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "lines.markersize": 5.5,
-    "lines.linewidth": 1.7,
-    "legend.frameon": False,
-}
 _WIDTH, _HEIGHT = 6.2, 3.4  # inches; narrow, so that text is readable on a phone
 _MAX_VALUE_TICKS = 8
 

@@ -19,8 +19,9 @@ from typing_extensions import Self
 
 from albert.data.rows import BadRow, Problems, Row, Wanted
 from albert.errors import FileFormatError, InputError
-from albert.model.albert_model import AlbertModel, Heads
+from albert.model.albert_model import AlbertModel
 from albert.model.early_exit import EarlyExitOutput, classify_after, classify_every_layer, classify_with_exits
+from albert.model.heads import Heads
 from albert.pretrained.folder import Pretrained
 from albert.report.content import Chart
 from albert.tasks import bag_of_words, tables

@@ -23,7 +23,8 @@ from typing_extensions import Self
 
 from albert.data.rows import BadRow, Row, Wanted, quote
 from albert.errors import InputError
-from albert.model.albert_model import AlbertModel, Heads
+from albert.model.albert_model import AlbertModel
+from albert.model.heads import Heads
 from albert.pretrained.sentence_transformers import format_sentence_files
 from albert.report.content import Chart
 from albert.tasks.classification import Label, TextExample, iter_encoded_texts

@@ -19,7 +19,8 @@ from typing_extensions import Self
 
 from albert.data.rows import BadRow, Problems, Row, Wanted, quote
 from albert.errors import InputError
-from albert.model.albert_model import AlbertModel, Heads
+from albert.model.albert_model import AlbertModel
+from albert.model.heads import Heads
 from albert.pretrained.folder import Pretrained
 from albert.tasks import tables
 from albert.tasks.classification import explain_choice

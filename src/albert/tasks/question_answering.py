@@ -32,8 +32,8 @@ from typing_extensions import Self
 from albert.data.rows import BadRow, Problems, Row, Wanted, quote
 from albert.errors import FileFormatError, InputError
 from albert.files import write_text
-from albert.model.albert_model import AlbertModel, Heads
-from albert.model.heads import BeamSpanHead, SpanBeam
+from albert.model.albert_model import AlbertModel
+from albert.model.heads import BeamSpanHead, Heads, SpanBeam
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import Pretrained
 from albert.tasks.finetune_settings import FinetuneSettings

@@ -19,7 +19,8 @@ from torch import Tensor
 from typing_extensions import Self
 
 from albert.errors import InputError
-from albert.model.albert_model import AlbertModel, Heads
+from albert.model.albert_model import AlbertModel
+from albert.model.heads import Heads
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import Pretrained
 from albert.report.content import Chart, Series

@@ -20,7 +20,8 @@ from typing_extensions import Self
 
 from albert.data.rows import BadRow, Row, Wanted
 from albert.errors import InputError
-from albert.model.albert_model import AlbertModel, Heads
+from albert.model.albert_model import AlbertModel
+from albert.model.heads import Heads
 from albert.pretrained.folder import Pretrained
 from albert.tasks.classification import MAX_CONFUSED, NO_LABEL
 from albert.tasks.metrics.calibration import calibrate, merge_softmax
