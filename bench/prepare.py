@@ -161,7 +161,7 @@ def measure_memory(*, megabytes: int, num_workers: int) -> dict[str, Any]:
         "all_processes_above_mb": (watch.peaks["all"] - interpreter) / 1e6,
         "reading_above_mb": reading,
         "dropped": manifest.dropped,
-        "pieces": manifest.num_pieces,
+        "pieces": manifest.num_tokens,
     }
 
 

@@ -41,7 +41,7 @@ def _tabulate_books(data: Mapping[str, Any]) -> Table:
     for name, books in data["books"].items():
         counts = data["corpora"][_CORPORA[name]]
         size = sum(book["num_bytes"] for book in books)
-        numbers = (len(books), counts["num_documents"], counts["num_pieces"])
+        numbers = (len(books), counts["num_documents"], counts["num_tokens"])
         first, *rest = [Cell(f"{number:,}", number) for number in numbers]
         rows.append([Cell(_NAMES[name]), first, Cell(f"{size / 1e6:.1f}", size), *rest])
     return Table("books", columns, rows)

@@ -91,7 +91,7 @@ def describe_training(run: Run, *, recipe: str, data: Mapping[str, Any]) -> Sect
     rows = {
         "time": f"{format_seconds(run.seconds)} on {cores} CPU cores, {_list_stretches(starts)}",
         "steps": f"{settings.num_steps:,} of {settings.batch_size} × {settings.examples.max_length} pieces",
-        "pieces seen": f"{run.num_tokens:,}, of a corpus of {run.facts.num_pieces:,}",
+        "pieces seen": f"{run.num_tokens:,}, of a corpus of {run.facts.num_tokens:,}",
         "objectives": f"masked words ({settings.examples.mask_share:.0%}, "
         f"{settings.examples.masking}), {settings.examples.objective.upper()}",
         "optimiser": f"{optimizer.name}, peak {optimizer.learning_rate:g}, {settings.schedule.name}",

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
         "overlap": measure_overlap(args.out / "corpus", args.data / "glue"),
     }
     write_json(args.out / "data.json", metadata)
-    num_tokens = manifests["corpus"].num_pieces
+    num_tokens = manifests["corpus"].num_tokens
     return f"{args.out / 'data.json'}: {num_tokens:,} tokens of {len(books.train)} training books"
 
 
@@ -130,5 +130,5 @@ def _describe(book: Book) -> dict[str, Any]:
 
 
 def _count(manifest: Manifest) -> dict[str, Any]:
-    counts = ("num_documents", "num_sentences", "num_pieces", "num_unknown", "num_characters", "dropped")
+    counts = ("num_documents", "num_sentences", "num_tokens", "num_unknown", "num_characters", "dropped")
     return {**{name: getattr(manifest, name) for name in counts}, "vocabulary": manifest.vocabulary}

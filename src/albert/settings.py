@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from albert.errors import SettingsError, one_line, suggest
 from albert.files import read_text
@@ -20,9 +20,24 @@ _NOT_A_NAME = re.compile(r"""(null)?|\[.*\]|"[^"]*"|'[^']*'""", re.DOTALL)
 
 
 class Settings(BaseModel):
-    """The base class of settings: frozen, strict about types, without unknown keys."""
+    """The base class of settings: frozen, strict about types, without unknown keys.
+
+    `former_names` maps keys of earlier versions to their names today, so that old files can be read.
+    """
+
+    former_names: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_keys(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        for former, name in cls.former_names.items():
+            if former in values and name in values:
+                raise ValueError(f"{former} is the former name of {name}; give {name} only")
+        return {cls.former_names.get(key, key): value for key, value in values.items()}
 
     def to_yaml(self) -> str:
         values = self.model_dump(mode="json")

@@ -81,7 +81,12 @@ def test_every_trial_leaves_a_result(whole):
     for folder in folders:
         load_model(folder)  # rejects a folder that is not complete
     found = read_json(whole / "results" / "sst-2" / "pretrained-0.json")
-    assert (found["task"], found["arm"], found["seed"], found["num_steps"]) == ("sst-2", "pretrained", 0, 6)
+    assert (found["task"], found["variant"], found["seed"], found["num_steps"]) == (
+        "sst-2",
+        "pretrained",
+        0,
+        6,
+    )
     assert found["settings"]["seed"] == 0
     assert found["seconds"] > 0
 

@@ -16,7 +16,7 @@ from tests.tasks.evaluations import evaluate_texts
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian's package chromium)")
 ARMS = {"middle": 5.0, "highest": 10.0, "lowest": 1.0}
-COLUMNS = [Column("arm"), Column("score", is_number=True)]
+COLUMNS = [Column("variant"), Column("score", is_number=True)]
 ROWS = Table("rows", COLUMNS, [[Cell(arm), Cell(f"{score}", score)] for arm, score in ARMS.items()])
 
 

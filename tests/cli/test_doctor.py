@@ -69,7 +69,7 @@ class Plan:
     start: dict[str, Any] = field(default_factory=lambda: {"threads": count_cores()})
     evaluation_seconds: float = 4.0
     save_seconds: float = 0.5
-    num_pieces: int = 20_000_000
+    num_tokens: int = 20_000_000
 
 
 # Spelled out, so that the findings do not change with the recipe.
@@ -86,7 +86,7 @@ def write_synthetic_run(folder: Path, plan: Plan, corpus: Path) -> Path:
     metadata = PretrainMetadata(
         data=str(corpus),
         corpus=identify_corpus(open_corpus(corpus)),
-        num_pieces=plan.num_pieces,
+        num_tokens=plan.num_tokens,
         vocabulary="",
         unigram_loss=UNIGRAM,
         num_threads=plan.start["threads"],
@@ -233,7 +233,7 @@ SYMPTOMS = {
         {"steps_left_out": 5},
     ),
     "overfitting": (
-        {"held_out": lambda step: 4.0 + abs(step - 2000) / 4000, "num_pieces": 1_000_000},
+        {"held_out": lambda step: 4.0 + abs(step - 2000) / 4000, "num_tokens": 1_000_000},
         ("stuck", "warning", "overfitting since step 2,000", "seen 32.8 times"),
         {"best_step": 2000, "epochs_seen": pytest.approx(32.768)},
     ),

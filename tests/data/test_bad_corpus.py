@@ -70,7 +70,7 @@ def test_sources_that_were_emptied_cost_no_corpus(prepare, tmp_path, content):
     (tmp_path / "a.txt").write_bytes(content)
     assert "a.txt: no text was found" in last_line(prepare(tmp_path / "a.txt"))
     assert read_manifest(tmp_path / "out") == before
-    assert open_corpus(tmp_path / "out").num_tokens == before.num_pieces
+    assert open_corpus(tmp_path / "out").num_tokens == before.num_tokens
 
 
 def test_invalid_utf8_is_replaced_and_counted(prepare, tmp_path):

@@ -260,7 +260,7 @@ def test_the_whole_journey_from_files_to_figures(run_albert, books, vocab_path, 
     assert "MB/s" in done.err
 
     shown = json.loads(run_albert("corpus", "show", out, "--json").out)
-    assert shown["num_pieces"] == result["pieces"]
+    assert shown["num_tokens"] == result["pieces"]
     assert shown["layouts"] == {"sentences": 1, "wrapped": 1, "paragraphs": 2}
     text = run_albert("corpus", "show", out).out
     assert "22 documents" in text
@@ -284,4 +284,4 @@ def test_lengths_are_those_of_the_shards(run_albert, books, vocab_path, tmp_path
         for d in range(len(part.document_starts) - 1)
     )
     assert summary["document_sentences"]["at"]["longest"] == longest
-    assert summary["sentence_pieces"]["mean"] == corpus.num_tokens / corpus.manifest.num_sentences
+    assert summary["sentence_tokens"]["mean"] == corpus.num_tokens / corpus.manifest.num_sentences

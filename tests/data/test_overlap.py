@@ -79,7 +79,7 @@ def test_what_is_found_is_what_a_plain_search_finds(tmp_path_factory, documents,
     path = folder / "dev.txt"
     path.write_text("\n".join(" ".join(map(str, text)) for text in texts))
     manifest = Manifest(
-        vocabulary="numbers", vocab_size=9, num_documents=0, num_sentences=0, num_pieces=0, shards=()
+        vocabulary="numbers", vocab_size=9, num_documents=0, num_sentences=0, num_tokens=0, shards=()
     )
     half = len(documents) // 2
     parts = tuple(pack(some) for some in (documents[:half], documents[half:]))

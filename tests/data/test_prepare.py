@@ -90,7 +90,7 @@ def test_the_sentences_of_the_sources_are_in_the_shards(books, vocab_path, tmp_p
         "books/deep/copy.txt": "paragraphs",
     }
     corpus = open_corpus(tmp_path / "out", fingerprint=load_tokenizer(vocab_path).fingerprint)
-    assert corpus.num_tokens == manifest.num_pieces == sum(len(part.tokens) for part in corpus.parts)
+    assert corpus.num_tokens == manifest.num_tokens == sum(len(part.tokens) for part in corpus.parts)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["manifest.json", "shards", "vocab"]
 
 
@@ -427,4 +427,4 @@ def test_of_symbols_brackets_and_numbers_are_no_ornaments(tmp_path):
     manifest = prepare_corpus(
         [tmp_path / "rna.txt"], vocab=tmp_path / "symbols", out=tmp_path / "out", settings=settings
     )
-    assert manifest.num_pieces == sum(map(len, lines))
+    assert manifest.num_tokens == sum(map(len, lines))

@@ -38,7 +38,7 @@ def write_corpus(folder: Path, documents, tokenizer: Tokenizer, *, per_shard: in
                 name=path.name,
                 num_documents=len(chosen),
                 num_sentences=sum(map(len, chosen)),
-                num_pieces=sum(len(sentence) for document in chosen for sentence in document),
+                num_tokens=sum(len(sentence) for document in chosen for sentence in document),
                 num_bytes=path.stat().st_size,
                 sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
             )
@@ -50,7 +50,7 @@ def write_corpus(folder: Path, documents, tokenizer: Tokenizer, *, per_shard: in
             vocab_size=tokenizer.vocab_size,
             num_documents=len(documents),
             num_sentences=sum(entry.num_sentences for entry in entries),
-            num_pieces=sum(entry.num_pieces for entry in entries),
+            num_tokens=sum(entry.num_tokens for entry in entries),
             shards=tuple(entries),
         ),
     )

@@ -70,7 +70,7 @@ def source(corpus, tokenizer):
 def test_both_segments_are_spelled_out_with_what_is_predicted(source, tokenizer):
     view = describe_example(source, tokenizer, 7)
     pieces = view.first + view.second
-    assert len(pieces) + 3 == view.num_pieces
+    assert len(pieces) + 3 == view.num_tokens
     assert sum(piece.span > 0 for piece in pieces) == view.num_predicted > 0
     for piece in pieces:
         assert piece.shown == piece.original or piece.span

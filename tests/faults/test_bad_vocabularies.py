@@ -74,13 +74,13 @@ def test_a_damaged_vocabulary_is_refused_and_nothing_is_written(fault, run_alber
 
 
 @pytest.mark.parametrize(
-    ("num_pieces", "num_rows", "is_right"),
+    ("num_tokens", "num_rows", "is_right"),
     [(30_000, 30_127, True), (31_102, 32_102, True), (31_102, 33_000, False), (30_000, 29_999, False)],
 )
-def test_a_table_may_have_a_twentieth_of_its_rows_to_spare(num_pieces, num_rows, is_right):
+def test_a_table_may_have_a_twentieth_of_its_rows_to_spare(num_tokens, num_rows, is_right):
     """As those of the Italian BERTs (31,102 pieces) do, which were published so."""
     config = ModelConfig(vocab_size=num_rows)
-    tokenizer = Mock(vocab_size=num_pieces)
+    tokenizer = Mock(vocab_size=num_tokens)
     with nullcontext() if is_right else pytest.raises(WeightsError, match=f"the embedding table {num_rows}"):
         check_vocabulary(config, tokenizer)
 

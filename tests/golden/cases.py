@@ -66,6 +66,24 @@ _VOLATILE = re.compile(
     r"second|time|started|rate$|_mb$|bytes|memory|path|model|data|report|out$|source|folder|file|version|run"
     r"|corpus|speed|host"
 )
+# Names of earlier versions and today's, so that checkouts of both give the same record.
+_RENAMED = {
+    "pieces": "tokens",
+    "num_pieces": "num_tokens",
+    "unknown_pieces": "unknown_tokens",
+    "sentence_pieces": "sentence_tokens",
+    "document_pieces": "document_tokens",
+    "arm": "variant",
+    "arms": "variants",
+    "verdict": "outcome",
+    "kind": "task_type",
+    "texts": "classification",
+    "words": "token-classification",
+    "spans": "question-answering",
+    "questions": "question-answering",
+    "choice": "multiple-choice",
+    "choices": "multiple-choice",
+}
 _METRICS = ("loss", "accuracy", "learning_rate", "grad_norm", "score")
 
 
@@ -85,12 +103,12 @@ class Record:
         """Add a document: its keys, its integers and texts by hash, its floats apart."""
         self.add_keys(name, value)
         floats: list[float] = []
-        self.exact[name] = _hash(json.dumps(_take_floats(value, floats), sort_keys=True).encode())
+        self.exact[name] = _hash(json.dumps(_take_floats(rename(value), floats), sort_keys=True).encode())
         self.add_floats(name, floats)
 
     def add_keys(self, name: str, value: Any) -> None:
         """Add the keys of a document at every depth, without their values."""
-        self.exact[f"{name} keys"] = _hash(" ".join(sorted(_list_keys(value))).encode())
+        self.exact[f"{name} keys"] = _hash(" ".join(sorted(_list_keys(rename(value)))).encode())
 
     def add_weights(self, name: str, path: Path) -> None:
         """Add a weights file: names and shapes, the norm of each tensor, all bytes."""
@@ -112,6 +130,18 @@ class Record:
         self.bits[name] = _hash(np.array(values, np.float64).tobytes())
         if values:
             self.floats[name] = [float(f"{value:.7g}") for value in values[:: -(-len(values) // 40)]]
+
+
+def rename(value: Any) -> Any:
+    """Replace the keys of earlier versions, and the names of tasks and task types, by those of today."""
+    if isinstance(value, list):
+        return [rename(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    renamed = {_RENAMED.get(key, key): rename(each) for key, each in value.items()}
+    for key in {"task", "task_type"} & {key for key, each in renamed.items() if isinstance(each, str)}:
+        renamed[key] = _RENAMED.get(renamed[key], renamed[key])
+    return renamed
 
 
 def _take_floats(value: Any, floats: list[float]) -> Any:
@@ -283,10 +313,10 @@ def record_pretraining(name: str) -> "Case":
 
 # The keys of task.json that only some task types have.
 CONFIG_KEYS: dict[str, set[str]] = {
-    "texts": {"label_kind", "class_weights", "has_exits", "patience", "exit_tolerance"},
-    "words": {"class_weights"},
-    "spans": {"stride", "max_question", "max_answer", "has_impossible", "threshold"},
-    "choices": {"max_ending"},
+    "classification": {"label_kind", "class_weights", "has_exits", "patience", "exit_tolerance"},
+    "token-classification": {"class_weights"},
+    "question-answering": {"stride", "max_question", "max_answer", "has_impossible", "threshold"},
+    "multiple-choice": {"max_ending"},
     "embedding": {"similarity_temperature", "min_similarity"},
 }
 
@@ -297,9 +327,10 @@ def record_task(task: str) -> "Case":
     def record_one(golden: Golden, record: Record) -> None:
         run, data, out = golden.finetuned(task), golden.data(task), golden.folder / f"evaluation-{task}"
         record.add_run(run)
-        config = json.loads((run / "model" / "task.json").read_text(encoding="utf-8"))
-        others = {key for kind, keys in CONFIG_KEYS.items() if kind != config["kind"] for key in keys}
-        own = others - CONFIG_KEYS[config["kind"]]  # the first version wrote the keys of all task types
+        config = rename(json.loads((run / "model" / "task.json").read_text(encoding="utf-8")))
+        task_type = config["task_type"]
+        others = {key for each, keys in CONFIG_KEYS.items() if each != task_type for key in keys}
+        own = others - CONFIG_KEYS[task_type]  # the first version wrote the keys of all task types
         record.add_json(
             "task.json", drop_volatile({key: value for key, value in config.items() if key not in own})
         )
@@ -388,9 +419,9 @@ def record_reports(golden: Golden, record: Record) -> None:
     }
     for name, command in commands.items():
         record.add_keys(f"{name} --json", albert_json(command))
-    for path in sorted(out.glob("arms/*/*/result.json")):
+    for path in sorted(out.glob("*/*/seed-*/result.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
-        record.add_json(str(path.parent.relative_to(out)), drop_volatile(result))
+        record.add_json("/".join(path.parts[-3:-1]), drop_volatile(result))
 
 
 def record_two_processes(golden: Golden, record: Record) -> None:

@@ -44,7 +44,7 @@ def test_everything_is_written_down(made: Made):
     facts = read_json(made.out / "data.json")
     assert facts["vocab_size"] == 80
     assert facts["books"]["held-out"][0]["name"] == "Author_15_1900"
-    assert facts["corpora"]["corpus"]["num_pieces"] == open_corpus(made.out / "corpus").num_tokens
+    assert facts["corpora"]["corpus"]["num_tokens"] == open_corpus(made.out / "corpus").num_tokens
     assert facts["corpora"]["windows"]["num_documents"] < facts["corpora"]["held-out"]["num_documents"]
     assert [found["name"] for found in facts["overlap"]] == ["sst-2", "mrpc"]
 

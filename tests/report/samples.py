@@ -63,7 +63,7 @@ LAYERS = Chart(
 SCORES = Table(
     "scores",
     [
-        Column("arm"),
+        Column("variant"),
         Column("parameters", is_number=True),
         Column("average", is_number=True, hint="mean over five tasks, with its 95% interval"),
         Column("difference", is_number=True, hint="from the base, seed by seed"),
@@ -85,7 +85,7 @@ SCORES = Table(
 
 COSTS = Table(
     "costs",
-    [Column("arm"), Column("step, ms", is_number=True), Column("memory, MB", is_number=True)],
+    [Column("variant"), Column("step, ms", is_number=True), Column("memory, MB", is_number=True)],
     [
         [Cell("none"), Cell("410", 410.0, 402.0, 419.0), Cell("1,830", 1830.0)],
         [Cell("all, E = 128"), Cell("377", 377.0, 371.0, 384.0), Cell("640", 640.0)],
@@ -94,9 +94,9 @@ COSTS = Table(
 
 FINDINGS = (
     Finding("Sharing everything costs little.", "-1.5 points", "-2.2 points (p = 0.008)", "agrees"),
-    Finding("Sharing attention costs nothing.", "+0.1 points", "-0.5 points (p = 0.15)", "cannot tell"),
+    Finding("Sharing attention costs nothing.", "+0.1 points", "-0.5 points (p = 0.15)", "inconclusive"),
     Finding("A shared model trains faster.", "1.2 times", "0.9 times, in ten runs side by side", "disagrees"),
-    Finding("More data helps.", "+0.7 points", "", "not asked"),
+    Finding("More data helps.", "+0.7 points", "", "not tested"),
 )
 
 PAGE = Page(

@@ -87,8 +87,8 @@ def test_ids_are_unique(html):
 
 def test_findings_charts_and_code_are_shown(html):
     page = ReadPage(html)
-    assert re.findall(r'<p class="verdict">. ([a-z ]+)</p>', html) == [
-        "agrees", "cannot tell", "disagrees", "not asked"
+    assert re.findall(r'<p class="outcome">. ([a-z ]+)</p>', html) == [
+        "agrees", "inconclusive", "disagrees", "not tested"
     ]  # fmt: skip
     assert page.text.count("measured here") == 3  # what was not asked has no figure here
     for chart in PAGE.charts:
@@ -161,7 +161,7 @@ def read_csv(table):
 def test_csv_has_the_numbers_beside_the_texts():
     rows = read_csv(SCORES)
     assert rows[0][:7] == [
-        "arm", "parameters", "parameters value", "average", "average value", "average low", "average high"
+        "variant", "parameters", "parameters value", "average", "average value", "average low", "average high"
     ]  # fmt: skip
     assert rows[3][:8] == [
         "all, E = 128", "11.7M", "11700000", "60.10 ± 1.15", "60.1", "59", "61.3", "'-2.20 (-3.40 … -1.00)"

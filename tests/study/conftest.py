@@ -18,7 +18,7 @@ STUDY: dict[str, Any] = {
     "num_seeds": 2,
     "num_examples": 16,
     "has_footprint": False,
-    "arms": {
+    "variants": {
         "all": {"label": "all shared", "paper": {"average": 80.1}},
         "none": {"pretrain": {"model": {"sharing": "none"}}, "paper": {"average": 81.6}},
     },

@@ -37,7 +37,7 @@ def run(tiny_study, story_corpus, tmp_path):
 def read_results(folder: Path) -> dict[str, dict[str, Any]]:
     return {
         f"{path.parent.parent.name}-{path.parent.name}": json.loads(path.read_text())
-        for path in sorted(folder.glob("arms/*/*/result.json"))
+        for path in sorted(folder.glob("variants/*/*/result.json"))
     }
 
 
@@ -62,8 +62,8 @@ def test_every_variant_is_trained_with_every_seed_and_compared(run, tmp_path):
 
 def test_the_same_seed_sees_the_same_text(run, tmp_path):
     listener = Listener()
-    run("arms.again={}", reporter=listener)
-    assert [line for line in listener.lines if "arms all and again are the same model" in line]
+    run("variants.again={}", reporter=listener)
+    assert [line for line in listener.lines if "variants all and again are the same model" in line]
     results = read_results(tmp_path / "study")
     assert results["again-seed-0"]["figures"] == results["all-seed-0"]["figures"]
     assert results["again-seed-0"]["figures"] != results["again-seed-1"]["figures"]
@@ -71,7 +71,7 @@ def test_the_same_seed_sees_the_same_text(run, tmp_path):
 
 def test_a_finished_run_is_not_repeated_and_more_seeds_may_follow(run, tmp_path):
     run("num_seeds=1", "first_seed=4")
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "study").glob("arms/*/*/result.json")}
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "study").glob("variants/*/*/result.json")}
     left = Run(tmp_path / "study", "all", 4).pretrain_dir / "checkpoints" / "step-6"
     left.mkdir(parents=True)  # a kill may leave checkpoints behind
     listener = Listener()
@@ -95,7 +95,7 @@ def test_minimal_pairs_are_scored(run, tmp_path, monkeypatch):
 
 def test_a_failed_run_and_those_that_start_from_it_are_reported_and_the_rest_continue(run, tmp_path):
     # The corpus of short stories has not enough sequences for one batch.
-    outcome = run("arms.huge.pretrain.batch_size=100000", "arms.next.start_from=huge", "num_seeds=1")
+    outcome = run("variants.huge.pretrain.batch_size=100000", "variants.next.start_from=huge", "num_seeds=1")
     assert set(read_results(tmp_path / "study")) == {"all-seed-0", "none-seed-0"}
     assert "less than one batch" in outcome.failures["huge, seed 0"]
     assert "huge" in outcome.failures["next, seed 0"]
@@ -144,11 +144,11 @@ def test_held_out_text_may_move_but_not_change(run, story_corpus, tmp_path):
 
 def test_a_variant_of_which_no_model_can_be_built_is_named(run):
     with pytest.raises(InputError, match=r"arm odd: .*num_hidden_groups.*--arms"):
-        run("arms.odd.pretrain.model.num_hidden_groups=9")
+        run("variants.odd.pretrain.model.num_hidden_groups=9")
 
 
 def test_a_variant_that_starts_from_another(run, tmp_path):
-    run("arms.longer.start_from=all", "num_seeds=1")
+    run("variants.longer.start_from=all", "num_seeds=1")
     settings = (Run(tmp_path / "study", "longer", 0).pretrain_dir / "settings.yaml").read_text()
     assert str(Run(tmp_path / "study", "all", 0).model_dir) in settings
 
@@ -159,8 +159,8 @@ def test_other_settings_are_rejected(run, tmp_path):
         run("num_seeds=1", "pretrain.num_steps=9")
     # A variant that is left out for a while is still bound to the settings of its results.
     run("num_seeds=1", variants=["all"])
-    with pytest.raises(InputError, match="arms.none.pretrain.num_steps is 9 and was 6"):
-        run("num_seeds=1", "arms.none.pretrain.num_steps=9")
+    with pytest.raises(InputError, match="variants.none.pretrain.num_steps is 9 and was 6"):
+        run("num_seeds=1", "variants.none.pretrain.num_steps=9")
     recipe = tmp_path / "tiny.yaml"
     recipe.write_text(recipe.read_text().replace("num_steps: 6", "num_steps: 7"), encoding="utf-8")
     with pytest.raises(InputError, match="pretrain.num_steps is 7 and was 6"):
@@ -189,7 +189,7 @@ def test_a_budget_freezes_the_steps(run, tmp_path):
     results = read_results(tmp_path / "study")
     assert results["none-seed-0"]["num_steps"] == plan["num_steps"]["none"]
     # A variant that is added later takes as many.
-    run("num_seeds=1", "arms.added={}")
+    run("num_seeds=1", "variants.added={}")
     added = read_results(tmp_path / "study")["added-seed-0"]
     assert added["num_steps"] == plan["num_steps"]["all"]
 
@@ -228,7 +228,7 @@ def test_killed_in_the_middle_it_resumes_without_repeating_a_run(tiny_study, sto
     first = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
     def results() -> dict[Path, int]:
-        return {path: path.stat().st_mtime_ns for path in out.glob("arms/*/*/result.json")}
+        return {path: path.stat().st_mtime_ns for path in out.glob("variants/*/*/result.json")}
 
     limit = time.monotonic() + 120
     while not results() and time.monotonic() < limit:
@@ -254,7 +254,7 @@ def test_stopped_with_workers_every_one_of_them_saves_and_the_report_is_written(
     command = [sys.executable, "-m", "albert", *map(str, words), *long]
     first = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     limit = time.monotonic() + 120
-    while len(list(out.glob("arms/*/*/pretrain/metrics.jsonl"))) < 2 and time.monotonic() < limit:
+    while len(list(out.glob("variants/*/*/pretrain/metrics.jsonl"))) < 2 and time.monotonic() < limit:
         time.sleep(0.05)
     time.sleep(1)  # some steps
     first.send_signal(number)
@@ -262,7 +262,7 @@ def test_stopped_with_workers_every_one_of_them_saves_and_the_report_is_written(
     assert first.returncode == code
     assert told.splitlines()[-1] == f"stopped by {number.name} and saved; run the same command to continue"
     assert "leaked" not in told
-    assert len(list(out.glob("arms/*/*/pretrain/checkpoints/step-*"))) >= 2
+    assert len(list(out.glob("variants/*/*/pretrain/checkpoints/step-*"))) >= 2
     assert (out / "report.html").is_file()
 
 
@@ -285,4 +285,4 @@ def test_every_study_of_the_paper_runs_at_a_toy_size(name, story_corpus, tmp_pat
     claims = [finding for section in outcome.page.sections for finding in section.findings]
     assert claims or name == "same-time"
     # One seed has no interval: nothing is claimed from it.
-    assert {finding.verdict for finding in claims} <= {"cannot tell", "not asked"}
+    assert {finding.outcome for finding in claims} <= {"inconclusive", "not tested"}

@@ -1,4 +1,4 @@
-"""The report of an ablation study: statistics over seeds, verdicts, tables and charts."""
+"""The report of an ablation study: statistics over seeds, outcomes, tables and charts."""
 
 import math
 from dataclasses import replace
@@ -63,8 +63,9 @@ def test_nothing_in_common_is_no_comparison():
 def summarize_seeds(arm: str, *accuracies: float, name: str = "sop_accuracy") -> VariantSummary:
     results = {
         seed: RunResult(
-            arm=arm, seed=seed, num_parameters=1, num_encoder_parameters=1, num_steps=1, num_tokens=1,
-            seconds=1.0, figures={name: accuracy}, errors={}, scores={}, curve=(), num_threads=1,
+            variant=arm, seed=seed, num_parameters=1, num_encoder_parameters=1, num_steps=1, num_tokens=1,
+            seconds=1.0, figures={name: accuracy}, errors={}, scores={}, curve=(),
+                    num_threads=1,
         )
         for seed, accuracy in enumerate(accuracies)
     }  # fmt: skip
@@ -79,23 +80,23 @@ def judge(summaries, **claim):
 
 
 @pytest.mark.parametrize(
-    ("accuracies", "verdict"),
-    [((0.80, 0.81, 0.82), "agrees"), ((0.5, 0.9, 0.7), "cannot tell"), ((0.44, 0.45, 0.46), "disagrees")],
+    ("accuracies", "outcome"),
+    [((0.80, 0.81, 0.82), "agrees"), ((0.5, 0.9, 0.7), "inconclusive"), ((0.44, 0.45, 0.46), "disagrees")],
 )
-def test_an_arm_is_compared_with_chance(accuracies, verdict):
+def test_an_arm_is_compared_with_chance(accuracies, outcome):
     found = judge([summarize_seeds("sop", *accuracies)], better="sop", than=50.0, paper=36.5)
-    assert found.verdict == verdict
+    assert found.outcome == outcome
     assert found.theirs == "+36.5 points (sentence order right)"
     assert found.ours.startswith("sentence order right, sop against 50: ")
 
 
 @pytest.mark.parametrize(
-    ("accuracies", "verdict"),
-    [((0.52, 0.51, 0.53), "agrees"), ((0.49, 0.55, 0.52), "cannot tell"), ((0.6, 0.61, 0.6), "disagrees")],
+    ("accuracies", "outcome"),
+    [((0.52, 0.51, 0.53), "agrees"), ((0.49, 0.55, 0.52), "inconclusive"), ((0.6, 0.61, 0.6), "disagrees")],
 )
-def test_near_chance_means_within_a_margin_of_it(accuracies, verdict):
+def test_near_chance_means_within_a_margin_of_it(accuracies, outcome):
     found = judge([summarize_seeds("nsp", *accuracies)], better="nsp", than=50.0, is_equal=True, margin=5.0)
-    assert found.verdict == verdict
+    assert found.outcome == outcome
     assert found.theirs == "no difference"
 
 
@@ -104,7 +105,7 @@ def test_what_is_missing_is_told_as_it_is():
     assert judge([done, waiting], better="sop", than="nsp").ours == "not finished: nsp"
     other = summarize_seeds("nsp", 0.5, name="mlm_accuracy")
     found = judge([done, other], better="sop", than="nsp")
-    assert (found.ours, found.verdict) == ("sentence order right: not measured", "not asked")
+    assert (found.ours, found.outcome) == ("sentence order right: not measured", "not tested")
 
 
 def test_where_less_is_better_the_figure_itself_is_told():
@@ -113,7 +114,7 @@ def test_where_less_is_better_the_figure_itself_is_told():
     claim = ClaimSettings(text="Sharing keeps them closer", better="all", than="none", by=("gap",))
     gaps = {"all": (0.10, 0.11, 0.12), "none": (0.30, 0.31, 0.33)}
     found = judge_claim(claim, settings, {arm: summarize_seeds(arm, *gaps[arm], name="gap") for arm in gaps})
-    assert found.verdict == "agrees"
+    assert found.outcome == "agrees"
     assert found.ours == (
         "held-out loss above training loss, all against none: -0.20, 95% from -0.22 to -0.19 (3 seeds, "
         "p < 0.001); less is better"
@@ -122,7 +123,7 @@ def test_where_less_is_better_the_figure_itself_is_told():
 
 def test_a_run_that_diverged_leaves_nothing_to_tell():
     found = judge([summarize_seeds("sop", 0.8, math.nan, 0.8)], better="sop", than=50.0)
-    assert found.verdict == "cannot tell"
+    assert found.outcome == "inconclusive"
     assert found.ours.endswith("+nan points, no interval")
 
 
@@ -138,19 +139,20 @@ def summarize(plan, **figures):
             arm,
             {
                 0: RunResult(
-                    arm=arm, seed=0, num_parameters=10, num_encoder_parameters=5, num_steps=3, num_tokens=9,
-                    seconds=60.0, figures=figures, errors={}, scores={}, curve=(), num_threads=1,
+                    variant=arm, seed=0, num_parameters=10, num_encoder_parameters=5, num_steps=3,
+                    num_tokens=9, seconds=60.0, figures=figures, errors={}, scores={}, curve=(),
+                    num_threads=1,
                 )
             },
             {},
             made,
         )
-        for arm in plan.settings.arms
+        for arm in plan.settings.variants
     ]  # fmt: skip
 
 
 def build_arm_table(plan, summaries):
-    (table,) = [table for table in build_page(plan, summaries).tables if table.name == "arms"]
+    (table,) = [table for table in build_page(plan, summaries).tables if table.name == "variants"]
     return table
 
 
@@ -189,9 +191,9 @@ def test_a_curve_is_drawn_from_left_to_right_whenever_its_arms_were_added():
     plan = build_plan("width", ["albert-double", "albert-half", "albert-whole"])
     arms = {
         name: arm.model_copy(update={"x": {"double": 512, "half": 128, "whole": 256}[name.split("-")[1]]})
-        for name, arm in reversed(plan.settings.arms.items())
+        for name, arm in reversed(plan.settings.variants.items())
     }
-    settings = plan.settings.model_copy(update={"arms": arms, "x_label": ""})
+    settings = plan.settings.model_copy(update={"variants": arms, "x_label": ""})
     plan = plan.model_copy(update={"settings": settings})
     charts = {each.name: each for each in build_page(plan, summarize(plan, mlm_accuracy=0.2)).charts}
     assert charts["dial"].series[0].xs == [128, 256, 512]
@@ -210,7 +212,7 @@ def test_the_papers_average_is_not_drawn_on_a_scale_of_masked_words():
 )
 def test_models_that_nobody_trains_here_have_tables_of_their_own(study, model):
     plan = build_plan(study)
-    page = build_page(plan, [VariantSummary(arm, {}, {}) for arm in plan.settings.arms])
+    page = build_page(plan, [VariantSummary(arm, {}, {}) for arm in plan.settings.variants])
     assert page.lead == "Nothing is finished yet."
     (section,) = [section for section in page.sections if section.title == "The paper's own figures"]
     assert any(model in row[0].text for table in section.tables for row in table.rows)

@@ -1,4 +1,4 @@
-"""The layers study: distances and shapes of curves by hand, verdicts, and whole studies."""
+"""The layers study: distances and shapes of curves by hand, outcomes, and whole studies."""
 
 import json
 import shutil
@@ -174,36 +174,36 @@ def model(heights, *, sharing="all", jump=0.0):
 
 
 @pytest.mark.parametrize(
-    ("albert", "bert", "verdict"),
+    ("albert", "bert", "outcome"),
     [
         (model(SMOOTH), model(ROUGH, sharing="none"), "agrees"),
         (model(ROUGH), model(SMOOTH, sharing="none"), "disagrees"),
-        (model(SMOOTH), model(SMOOTH, sharing="none"), "cannot tell"),
+        (model(SMOOTH), model(SMOOTH, sharing="none"), "inconclusive"),
         # Smoother from its second layer on, and rougher with its first: it depends on what one looks at.
-        (model(SMOOTH, jump=50.0), model(4 + 0.2 * (-1.0) ** LAYERS, sharing="none"), "cannot tell"),
-        (model(SMOOTH), model(ROUGH[:12], sharing="none"), "cannot tell"),
+        (model(SMOOTH, jump=50.0), model(4 + 0.2 * (-1.0) ** LAYERS, sharing="none"), "inconclusive"),
+        (model(SMOOTH), model(ROUGH[:12], sharing="none"), "inconclusive"),
     ],
 )
-def test_smoother(albert, bert, verdict):
+def test_smoother(albert, bert, outcome):
     smoother, _ = list_findings({"albert": albert, "bert": bert})
-    assert smoother.verdict == verdict
+    assert smoother.outcome == outcome
 
 
 @pytest.mark.parametrize(
-    ("heights", "verdict"),
+    ("heights", "outcome"),
     [
         (SMOOTH, "agrees"),
         (ROUGH, "agrees"),
-        (4 * 0.93 ** LAYERS[:12], "cannot tell"),  # it keeps a level by its thirds, and falls all the time
-        (np.full(24, 2.0), "cannot tell"),
+        (4 * 0.93 ** LAYERS[:12], "inconclusive"),  # it keeps a level by its thirds, and falls all the time
+        (np.full(24, 2.0), "inconclusive"),
         (FALLING, "disagrees"),
         (GROWING, "disagrees"),
-        (SMOOTH[:4], "cannot tell"),
+        (SMOOTH[:4], "inconclusive"),
     ],
 )
-def test_oscillates(heights, verdict):
+def test_oscillates(heights, outcome):
     (smoother, oscillates) = list_findings({"albert": model(heights)})
-    assert (smoother.verdict, oscillates.verdict) == ("not asked", verdict)
+    assert (smoother.outcome, oscillates.outcome) == ("not tested", outcome)
 
 
 def test_an_interval_over_two_courses_cannot_tell():
@@ -212,7 +212,7 @@ def test_an_interval_over_two_courses_cannot_tell():
     curve = build_curve(heights, np.ones(5))
     found = ModelCurves("all", 24, 64, 5, 5, 0.0, dict.fromkeys(TITLES, curve))
     assert curve.course == "settles"
-    assert list_findings({"albert": found})[1].verdict == "cannot tell"
+    assert list_findings({"albert": found})[1].outcome == "inconclusive"
 
 
 @pytest.fixture(scope="module")
@@ -270,17 +270,17 @@ def test_both_families_beside_each_other(run, tiny_folder, bert_folder, tmp_path
             assert all(low <= y <= high for low, y, high in ends)
     smoother, oscillates = find_findings(page)
     assert "tiny against bert, 3 layers, roughness: L2 distance" in smoother.ours
-    assert oscillates.verdict == "cannot tell"  # of three layers
+    assert oscillates.outcome == "inconclusive"  # of three layers
     write_page(tmp_path / "page", page)
 
 
 def test_without_a_bert_nothing_is_compared(run, tiny_folder):
     smoother, oscillates = find_findings(run(tiny_folder, depth=12))
-    assert (smoother.verdict, smoother.ours) == ("not asked", "No BERT was given to compare with.")
+    assert (smoother.outcome, smoother.ours) == ("not tested", "No BERT was given to compare with.")
     assert "12 layers (3 of its own)" in oscillates.ours
     # Random weights, of seeds: the one block rises and falls, between 0.71 and 0.80 of its middle third.
     assert oscillates.ours.count("keeps a level with a turn") == 2
-    assert oscillates.verdict == "agrees"
+    assert oscillates.outcome == "agrees"
 
 
 def test_layers_of_their_own_run_no_more_often_than_they_are(run, tiny_folder, bert_folder):
@@ -288,7 +288,7 @@ def test_layers_of_their_own_run_no_more_often_than_they_are(run, tiny_folder, b
     drawn = {series.name: len(series.xs) for series in page.charts[0].series}
     assert drawn == {"tiny (trained with 3)": 7, "bert": 3}
     smoother = find_findings(page)[0]
-    assert smoother.verdict == "cannot tell"
+    assert smoother.outcome == "inconclusive"
     assert "tiny 7, bert 3" in smoother.ours
 
 

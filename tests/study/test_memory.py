@@ -1,4 +1,4 @@
-"""The memory study: killed and resumed at a toy size; ratios and verdicts of given peaks."""
+"""The memory study: killed and resumed at a toy size; ratios and outcomes of given peaks."""
 
 import json
 import signal
@@ -107,13 +107,13 @@ def test_ratios_by_hand():
 def test_the_page_says_what_is_left_of_fewer_parameters(tmp_path):
     page = build_memory_page([made_up()], settings=SETTINGS, machine="A machine")
     parameters, lower = find_findings(page)
-    assert parameters.verdict == "agrees"
+    assert parameters.outcome == "agrees"
     assert parameters.theirs == "18M against 334M, 18.6×."
     large = [count_parameters(build_preset(name)).backbone for name in ("albert-large", "bert-large")]
     assert f"{large[0]:,} against {large[1]:,}" in parameters.ours
-    assert lower.verdict == "agrees"
+    assert lower.outcome == "agrees"
     same = build_memory_page([made_up(bert=(100, 50))], settings=SETTINGS, machine="A machine")
-    assert find_findings(same)[1].verdict == "disagrees"
+    assert find_findings(same)[1].outcome == "disagrees"
     assert "7.00 with batches of 1, 5.50 with batches of 2, 4.00 with batches of 4" in lower.ours
     assert [chart.name for chart in page.charts] == ["memory-base"]
     assert len(page.charts[0].series) == 4

@@ -46,7 +46,7 @@ def test_every_table_of_the_paper_has_a_recipe():
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_every_variant_of_every_study_is_another_model(name, story_corpus, tmp_path):
     plan = StudyPlan(name=name, settings=read_study(name), data=str(story_corpus), corpus="")
-    shapes = [plan.resolve(Run(tmp_path, variant, 0))[0] for variant in plan.settings.arms]
+    shapes = [plan.resolve(Run(tmp_path, variant, 0))[0] for variant in plan.settings.variants]
     assert len({shape.model_dump_json() for shape in shapes}) == len(shapes)
 
 
@@ -90,7 +90,7 @@ def test_a_size_that_no_width_has_is_rejected(same_size):
 def test_table_3_has_the_shares_of_the_paper_at_any_width(story_corpus, tmp_path, hidden_size):
     settings = read_study("embedding", overrides=[f"pretrain.model.hidden_size={hidden_size}"])
     plan = StudyPlan(name="embedding", settings=settings, data=str(story_corpus), corpus="")
-    configs = [plan.resolve(Run(tmp_path, variant, 0))[1] for variant in settings.arms]
+    configs = [plan.resolve(Run(tmp_path, variant, 0))[1] for variant in settings.variants]
     widths = {256: [21, 43, 85, 256], 768: [64, 128, 256, 768]}[hidden_size]
     assert [config.embedding_size for config in configs] == [*widths, *widths]
 
@@ -102,7 +102,7 @@ def test_differences_become_overrides():
 
 def test_selected_variants_bring_the_base_and_what_they_start_from():
     settings = read_study("depth", variants=["depth-2"])
-    assert set(settings.arms) == {"depth-1", "depth-2", "depth-4"}
+    assert set(settings.variants) == {"depth-1", "depth-2", "depth-4"}
     assert {claim.better for claim in settings.claims} == {"depth-2", "depth-4"}
 
 
@@ -110,17 +110,20 @@ def test_selected_variants_bring_the_base_and_what_they_start_from():
     ("overrides", "named"),
     [
         (["base=nobody"], "base names 'nobody'"),
-        (["arms.all.start_from=none", "arms.none.start_from=all"], "all, none start from one another"),
-        (["arms.all.start_from=nobody"], "arms.all.start_from names 'nobody'"),
+        (
+            ["variants.all.start_from=none", "variants.none.start_from=all"],
+            "all, none start from one another",
+        ),
+        (["variants.all.start_from=nobody"], "variants.all.start_from names 'nobody'"),
         (["num_seeds=0"], "num_seeds is 0"),
-        (["arms.All={}"], "arm 'All'"),
+        (["variants.All={}"], "arm 'All'"),
         (["num_seed=3"], "did you mean num_seeds?"),
-        (["arms.all.as_large_as=nobody"], "arms.all.as_large_as names 'nobody'"),
-        (["arms.all.embedding_share=0"], "embedding_share"),
-        (["arms.all=null"], "arms.all is None"),
+        (["variants.all.as_large_as=nobody"], "variants.all.as_large_as names 'nobody'"),
+        (["variants.all.embedding_share=0"], "embedding_share"),
+        (["variants.all=null"], "variants.all is None"),
         (["claims=[{text: so, better: all, than: none, by: [mlm_acuracy]}]"], "did you mean mlm_accuracy?"),
         (["pretrain.seed=7"], "pretrain.seed is 7"),
-        (["arms.all.finetune.seed=7"], "arms.all.finetune.seed is 7"),
+        (["variants.all.finetune.seed=7"], "variants.all.finetune.seed is 7"),
         (["paper_tables=[{name: Table 2, columns: [a], rows: []}]"], "paper_tables.0.name is 'Table 2'"),
     ],
 )
@@ -136,14 +139,16 @@ def test_an_unknown_variant_is_rejected(tiny_study):
 
 
 def test_all_variants_are_evaluated_like_the_base(build):
-    plan = build("arms.none.pretrain.examples.mask_share=0.4", "arms.none.pretrain.examples.unit=sentences")
+    plan = build(
+        "variants.none.pretrain.examples.mask_share=0.4", "variants.none.pretrain.examples.unit=sentences"
+    )
     assert (plan.examples.mask_share, plan.examples.unit) == (0.15, "segments")
     assert plan.bound["none"]["pretrain"]["examples"]["mask_share"] == 0.4
 
 
 def test_wide_and_narrow_variants_are_fine_tuned_by_the_same_recipe(build, monkeypatch):
     monkeypatch.setattr(planning, "hash_evaluation_data", lambda plan: {})
-    wide = "arms.none.pretrain.model={hidden_size: 512, num_attention_heads: 8, intermediate_size: 1024}"
+    wide = "variants.none.pretrain.model={hidden_size: 512, num_attention_heads: 8, intermediate_size: 1024}"
     assert build(wide, "tasks=[rte]", task_data=".").task_recipes == {"rte": "narrow"}
     assert build(wide, "tasks=[rte]", "base=none", task_data=".").task_recipes == {"rte": "paper-rte"}
 
@@ -153,21 +158,21 @@ def test_widths_in_proportion_and_labels_follow_the_recipe(build):
     plan = build(
         f"pretrain.model={shape}",
         "x_from=embedding_size",
-        "arms.none={times_as_wide: 2, embedding_share: 0.25}",
-        "arms.none.label='E = {embedding_size} of {hidden_size} {x}'",
-        "arms.all.label='{num_hidden_layers} × {hidden_size}'",
-        "arms.all.x=7",
+        "variants.none={times_as_wide: 2, embedding_share: 0.25}",
+        "variants.none.label='E = {embedding_size} of {hidden_size} {x}'",
+        "variants.all.label='{num_hidden_layers} × {hidden_size}'",
+        "variants.all.x=7",
     )
     wide = plan.bound["none"]["pretrain"]["model"]
     assert (wide["hidden_size"], wide["num_attention_heads"], wide["intermediate_size"]) == (96, 4, 192)
     assert wide["embedding_size"] == 24
-    variants = plan.settings.arms
+    variants = plan.settings.variants
     assert (variants["none"].label, variants["none"].x) == ("E = 24 of 96 {x}", 24.0)
     assert (variants["all"].label, variants["all"].x) == ("3 × 48", 7.0)
 
 
 def test_variants_that_start_from_other_models_are_no_duplicates(build):
-    plan = build("arms.warm.pretrain.init_from=a-model", "arms.again={}")
+    plan = build("variants.warm.pretrain.init_from=a-model", "variants.again={}")
     assert plan.bound["warm"]["pretrain"]["init_from"] == "a-model"
     assert plan.bound["all"] == plan.bound["again"]
 
@@ -232,16 +237,16 @@ def test_side_by_side_the_longest_run_decides(num_at_once):
 def test_a_study_whose_runs_wait_for_others_keeps_to_its_budget(study, num_at_once):
     settings = read_study(study)
     schedule = build_schedule(settings, num_at_once=num_at_once)
-    costs = dict.fromkeys(settings.arms, VariantCost(1.0, 0.0))
+    costs = dict.fromkeys(settings.variants, VariantCost(1.0, 0.0))
     (number,) = set(share_steps(costs, schedule, seconds=9000.0, is_equal_time=False).values())
-    assert schedule.find_seconds(dict.fromkeys(settings.arms, float(number))) <= 9000.0
-    assert schedule.find_seconds(dict.fromkeys(settings.arms, number + 1.0)) > 9000.0
+    assert schedule.find_seconds(dict.fromkeys(settings.variants, float(number))) <= 9000.0
+    assert schedule.find_seconds(dict.fromkeys(settings.variants, number + 1.0)) > 9000.0
 
 
 def test_one_at_a_time_each_seed_is_finished_before_the_next():
     settings = read_study("depth", overrides=["num_seeds=2", "first_seed=5"])
     order = [pair for group in build_schedule(settings).groups for pair in group]
-    assert [seed for _, seed in order] == [5] * len(settings.arms) + [6] * len(settings.arms)
+    assert [seed for _, seed in order] == [5] * len(settings.variants) + [6] * len(settings.variants)
 
 
 def test_side_by_side_all_that_may_start_is_in_one_group():

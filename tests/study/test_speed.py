@@ -1,4 +1,4 @@
-"""The speed study: a real round of a tiny model; ratios and verdicts of given times."""
+"""The speed study: a real round of a tiny model; ratios and outcomes of given times."""
 
 import json
 
@@ -102,21 +102,21 @@ def test_a_ratio_is_the_median_of_the_rounds_own():
     ("bert", "faster", "less_work"),
     [
         ((1.5, 1.6, 1.4), "agrees", "agrees"),
-        ((1.0, 1.1, 1.8), "cannot tell", "cannot tell"),  # by the median there is no less work
-        ((1.0, 1.1, 0.9), "cannot tell", "disagrees"),
+        ((1.0, 1.1, 1.8), "inconclusive", "inconclusive"),  # by the median there is no less work
+        ((1.0, 1.1, 0.9), "inconclusive", "disagrees"),
         ((0.9, 1.0, 0.8), "disagrees", "disagrees"),
         ((1.04, 1.13, 0.94), "agrees", "disagrees"),
-        ((1.5, 1.1, 1.4), "cannot tell", "cannot tell"),
-        ((1.5, 1.6), "cannot tell", "cannot tell"),  # two rounds are too few
+        ((1.5, 1.1, 1.4), "inconclusive", "inconclusive"),
+        ((1.5, 1.6), "inconclusive", "inconclusive"),  # two rounds are too few
     ],
 )
 def test_verdicts_follow_from_the_times(bert, faster, less_work):
     found = [made_up(albert=(1.0, 1.1, 0.9)[: len(bert)], bert=bert)]
     page = build_speed_page(found, settings=SpeedSettings(), machine="A machine")
     base, large, computations, communication = find_findings(page)
-    assert (base.verdict, large.verdict) == (faster, "not asked")
+    assert (base.outcome, large.outcome) == (faster, "not tested")
     assert base.theirs.startswith("1.19×")
-    assert (computations.verdict, communication.verdict) == (less_work, "agrees")
+    assert (computations.outcome, communication.outcome) == (less_work, "agrees")
 
 
 def test_the_papers_figures_stand_beside_ours(tmp_path):

@@ -61,7 +61,7 @@ def build(tiny_folder, tmp_path):
 
     def write(config, seed=1, **options):
         config = config_of(config) if isinstance(config, str) else config
-        out = tmp_path / f"{config.task}-{config.kind}-{seed}"
+        out = tmp_path / f"{config.task}-{config.task_type}-{seed}"
         return write_finetuned_folder(out, tiny_folder, config, seed=seed, **options)
 
     return write

@@ -21,7 +21,7 @@ CLASSES = {
 }
 # The values of each attribute, since sources of text and charts have a `kind` as well.
 VALUES = {
-    "kind": {str(each.config_class.model_fields["kind"].default) for each in TASK_TYPES},
+    "task_type": {str(each.config_class.model_fields["task_type"].default) for each in TASK_TYPES},
     "label_kind": set(get_args(LabelKind)),
     "method": {"classify", "find_labels", "rate", "tag", "answer", "choose", "embed"},
 }
@@ -94,7 +94,7 @@ def _name(node: ast.AST) -> str:
 
 def _is_keyed(table: ast.AST, key: ast.AST, path: Path) -> bool:
     is_catalogue = path == Path("tasks/catalogue.py") and _name(table) == TABLE
-    is_key = isinstance(key, ast.Attribute) and key.attr in ("kind", "label_kind")
+    is_key = isinstance(key, ast.Attribute) and key.attr in ("task_type", "label_kind")
     return is_key and path.parts[0] in BELOW and not is_catalogue
 
 
@@ -114,15 +114,15 @@ def test_no_other_module_branches_on_a_task_type():
         "isinstance(item, WordWindow | EncodedText)",
         "issubclass(task_class, EmbeddingTask)",
         "type(task) is MultipleChoiceTask",
-        "config.kind == 'texts'",
-        "'spans' != task.config.kind",
-        "config.kind in ('texts', 'words')",
+        "config.task_type == 'classification'",
+        "'question-answering' != task.config.task_type",
+        "config.task_type in ('classification', 'token-classification')",
         "label_kind == 'number'",
         "task.method != 'embed'",
-        "names[config.kind]",
+        "names[config.task_type]",
         "names.get(self.config.label_kind)",
-        "{config.kind: 1}",
-        "match config.kind:\n    case 'texts' | 'words':\n        pass",
+        "{config.task_type: 1}",
+        "match config.task_type:\n    case 'classification' | 'token-classification':\n        pass",
         "match example:\n    case TextExample():\n        pass",
     ],
 )
@@ -138,9 +138,9 @@ def test_branches_are_found(line):
     [
         "isinstance(example, Example)",
         "source.kind == 'txt'",
-        "config.kind != other.kind",
+        "config.task_type != other.task_type",
         "task.method != method",
-        "_TYPES[config.kind]",
+        "_TYPES[config.task_type]",
         "ClassificationConfig(task='classification', label_kind='one')",
     ],
 )

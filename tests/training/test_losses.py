@@ -19,11 +19,11 @@ def test_documents_of_a_single_sentence_are_not_counted_as_pairs(recipe, tmp_pat
     save_tokenizer(tokenizer, corpus / "vocab")
     pretrain(recipe, data=corpus, out=run_dir, overrides=["num_steps=2", "held_out.share=0.2"])
     settings, metadata = read_pretrain_run(run_dir)
-    assert metadata.num_asked is not None
-    assert 0 < metadata.num_asked < 16  # the number in the recipe
+    assert metadata.num_held_out is not None
+    assert 0 < metadata.num_held_out < 16  # the number in the recipe
     data, model = open_data(corpus, settings.held_out), load_model(run_dir).model.eval()
     source = build_held_out_source(data.held_out, data.tokenizer, settings.examples, objective="sop")
     assert source.num_examples > 16
     pairs = evaluate_pass(model, source, num_examples=16, max_tokens=1000).pair_accuracy
     assert pairs is not None
-    assert pairs.count == metadata.num_asked
+    assert pairs.count == metadata.num_held_out

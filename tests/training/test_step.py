@@ -181,4 +181,4 @@ def test_losses_that_are_not_finite_are_skipped_and_not_counted():
 def test_fine_tuning_does_not_skip_batches_with_a_rare_class():
     losses = [5.0 if index % 50 == 49 else 0.01 for index in range(1000)]
     assert list_skipped(losses) != []
-    assert list_skipped([*losses, math.nan], **FinetuneSettings().guard.model_dump()) == [1000]
+    assert list_skipped([*losses, math.nan], **FinetuneSettings().loss_spike_filter.model_dump()) == [1000]

@@ -119,7 +119,7 @@ class Run:
     def is_stopped(self) -> bool:
         """Whether the run ended because too many steps in a row were skipped."""
         steps = {record["step"] for record in self.list_records("skip")}
-        last = range(self.step - self.settings.guard.max_skipped + 1, self.step + 1)
+        last = range(self.step - self.settings.loss_spike_filter.max_skipped + 1, self.step + 1)
         return not self.is_finished and steps.issuperset(last)
 
     @property
@@ -184,7 +184,7 @@ class PretrainRun(Run):
     @property
     def num_epochs(self) -> float:
         """How many times the corpus was seen."""
-        return float(self.curve("train", "tokens").values.max(initial=0.0) / max(1, self.metadata.num_pieces))
+        return float(self.curve("train", "tokens").values.max(initial=0.0) / max(1, self.metadata.num_tokens))
 
     @property
     def mlm_losses(self) -> dict[str, float]:
@@ -349,7 +349,7 @@ def check_pairs(run: PretrainRun) -> Iterator[Finding]:
     if not len(held_out) or min(run.mlm_losses.values()) >= 0.85 * run.metadata.unigram_loss:
         return  # pairs are learned later than words
     accuracy = float(held_out[-3:].mean())
-    error = 0.5 / math.sqrt(run.metadata.num_asked or run.settings.held_out.num_examples)
+    error = 0.5 / math.sqrt(run.metadata.num_held_out or run.settings.held_out.num_examples)
     if accuracy <= 0.5 + 2 * error:
         values = {f"held_out_{name}_accuracy": accuracy, "standard_error": error}
         hint = (

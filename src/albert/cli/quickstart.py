@@ -26,7 +26,7 @@ import albert
 from albert.errors import InputError
 from albert.files import atomic_dir, read_json, reject_foreign, require_folder, write_json, write_text
 from albert.progress import Reporter, format_seconds
-from albert.report.content import Cell, Chart, Column, Finding, Page, Section, Series, Table, Verdict
+from albert.report.content import Cell, Chart, Column, Finding, Outcome, Page, Section, Series, Table
 from albert.report.write import write_page
 from albert.settings import Settings, find_change
 
@@ -372,7 +372,7 @@ def summarize_run(
         "run": str(run),
         "parameters": count_parameters(settings.model).backbone,
         "steps": progress.step,
-        "pieces": progress.num_tokens,
+        "tokens": progress.num_tokens,
         "seconds": round(progress.seconds, 1),
         "resumed_at": sorted(step for step in starts if 0 < step < progress.step),
         "unigram_loss": unigram,
@@ -383,7 +383,7 @@ def summarize_run(
     paragraph = (
         f"{progress.step:,} steps ({progress.num_tokens:,} tokens, {format_seconds(progress.seconds)}) of a "
         f"model with {values['parameters']:,} parameters and a vocabulary of {data.tokenizer.vocab_size:,} "
-        f"tokens, on {metadata.num_pieces:,} tokens of text. Sentence objective: {objective}."
+        f"tokens, on {metadata.num_tokens:,} tokens of text. Sentence objective: {objective}."
         + (f" The run was interrupted and resumed exactly at step {resumed}." if resumed else "")
     )
     before, after = start["mlm_loss"], end["mlm_loss"]
@@ -392,13 +392,13 @@ def summarize_run(
         f"unigram baseline: {unigram:.3f}."
     )
     claim = "Pretraining gets below the loss of the unigram baseline."
-    verdict: Verdict = "agrees" if after < unigram else "cannot tell" if after < before else "disagrees"
-    hint = " More `--minutes` may get below it." if verdict == "cannot tell" else ""
-    finding = Finding(claim, "", losses + hint, verdict)
+    found: Outcome = "agrees" if after < unigram else "inconclusive" if after < before else "disagrees"
+    hint = " More `--minutes` may get below it." if found == "inconclusive" else ""
+    finding = Finding(claim, "", losses + hint, found)
     loss_chart, *others = build_charts(load_run(run))
     charts = [replace(loss_chart, name="loss", title="Masked tokens", told=losses)]
     if (key := f"{objective}_accuracy") in end:
-        number = metadata.num_asked or settings.held_out.num_examples
+        number = metadata.num_held_out or settings.held_out.num_examples
         told = (
             f"Accuracy on {number:,} held-out pairs: {start[key]:.1%} before pretraining, {end[key]:.1%} "
             f"after it. Below {0.5 + 0.98 / number**0.5:.1%}, it may be chance."
@@ -454,7 +454,7 @@ def finetune_models(
         f"{gain.high:+.1f}). A bag of words has {accuracy['bag_of_words'].value:.1f}%."
     )
     claim = "A pretrained model is fine-tuned to a higher accuracy than an untrained one."
-    verdict: Verdict = "agrees" if gain.low > 0 else "disagrees" if gain.high < 0 else "cannot tell"
+    outcome: Outcome = "agrees" if gain.low > 0 else "disagrees" if gain.high < 0 else "inconclusive"
     paragraph = (
         f"The data are {REVIEWS_NOTE} {len(opened.train):,} are for training and {len(gaps):,} for the "
         f"test. The untrained model has the shape of `{settings.model}` and random weights."
@@ -471,7 +471,7 @@ def finetune_models(
     title, x_names = "Positive or negative", list(shown)
     chart = Chart("reviews", title, "", "accuracy, %", points, kind="points", x_names=x_names, told=told)
     values = {"accuracy": {name: vars(each) for name, each in accuracy.items()}, "gain": vars(gain)}
-    findings, tables = [Finding(claim, "", ours, verdict)], [Table("reviews", columns, cells)]
+    findings, tables = [Finding(claim, "", ours, outcome)], [Table("reviews", columns, cells)]
     return values, Section("Fine-tuning", [paragraph], findings, tables, [chart])
 
 

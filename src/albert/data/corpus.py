@@ -231,9 +231,9 @@ def summarize_corpus(corpus: Corpus) -> dict[str, Any]:
     lengths: dict[str, Counter[int]] = defaultdict(Counter)
     for number, part in enumerate(corpus.parts):
         for name, starts in (
-            ("sentence_pieces", part.sentence_starts),
+            ("sentence_tokens", part.sentence_starts),
             ("document_sentences", part.document_starts),
-            ("document_pieces", part.sentence_starts[part.document_starts]),
+            ("document_tokens", part.sentence_starts[part.document_starts]),
         ):
             values, counts = np.unique(np.diff(starts), return_counts=True)
             lengths[name].update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
@@ -241,7 +241,7 @@ def summarize_corpus(corpus: Corpus) -> dict[str, Any]:
     manifest = corpus.manifest
     return {
         **manifest.model_dump(exclude={"format_version", "num_unknown", "sources", "shards"}),
-        "unknown_share": manifest.num_unknown / max(manifest.num_pieces, 1),
+        "unknown_share": manifest.num_unknown / max(manifest.num_tokens, 1),
         **{name: _describe_lengths(counter) for name, counter in lengths.items()},
         "layouts": Counter(source.layout or f"skipped: {source.skipped}" for source in manifest.sources),
         "num_sources": len(manifest.sources),

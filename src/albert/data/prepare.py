@@ -213,7 +213,7 @@ def _prepare(run: _Run, given: Sequence[Source], unit_bytes: int, before: Manife
         vocab_size=run.tokenizer.vocab_size,
         num_documents=sum(shard.num_documents for shard in written),
         num_sentences=sum(shard.num_sentences for shard in written),
-        num_pieces=sum(shard.num_pieces for shard in written),
+        num_tokens=sum(shard.num_tokens for shard in written),
         num_unknown=sum(record.num_unknown for record in records),
         num_characters=sum(record.num_characters for record in records),
         dropped=_count_dropped(surveys, records),
@@ -557,9 +557,9 @@ def _write_shard(
         while part is not None:
             totals["num_documents"] += part.num_documents
             totals["num_sentences"] += part.num_sentences
-            totals["num_pieces"] += len(part.tokens)
+            totals["num_tokens"] += len(part.tokens)
             yield part
-            part = next(parts, None) if totals["num_pieces"] < MAX_SHARD_TOKENS else None
+            part = next(parts, None) if totals["num_tokens"] < MAX_SHARD_TOKENS else None
 
     with writing_to(f"{out.location}/{name}", hint=_NO_SPACE_HINT), out.writing(name) as path:
         shards.write_parts(path, take(), id_type=id_type)

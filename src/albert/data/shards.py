@@ -8,10 +8,10 @@ import contextlib
 import mmap
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -42,10 +42,12 @@ MAX_BATCH_TOKENS = 1 << 21
 class ShardEntry(Settings):
     """One shard: its file, what it holds, and the checksum of its bytes."""
 
+    former_names: ClassVar[Mapping[str, str]] = {"num_pieces": "num_tokens"}
+
     name: str
     num_documents: int
     num_sentences: int
-    num_pieces: int
+    num_tokens: int
     num_bytes: int
     sha256: str
 
@@ -63,12 +65,14 @@ class SourceEntry(Settings):
 class Manifest(Settings):
     """What a prepared corpus holds."""
 
+    former_names: ClassVar[Mapping[str, str]] = {"num_pieces": "num_tokens"}
+
     format_version: int = FORMAT_VERSION
     vocabulary: str
     vocab_size: int
     num_documents: int
     num_sentences: int
-    num_pieces: int
+    num_tokens: int
     num_unknown: int = 0
     num_characters: int = 0
     dropped: dict[str, int] = Field(default_factory=dict)

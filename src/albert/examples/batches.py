@@ -265,7 +265,7 @@ class ExampleView:
     second: tuple[TokenView, ...]
     label: int
     answer: str
-    num_pieces: int
+    num_tokens: int
     num_predicted: int
 
 
@@ -295,7 +295,7 @@ def describe_example(
         second=tuple(tokens[border + 1 : -1]),
         label=label,
         answer=ANSWERS[source.settings.objective][label],
-        num_pieces=len(tokens),
+        num_tokens=len(tokens),
         num_predicted=len(batch.masked_M),
     )
 

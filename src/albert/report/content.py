@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["agrees", "disagrees", "cannot tell", "not asked"]
+Outcome = Literal["agrees", "disagrees", "inconclusive", "not tested"]
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 
@@ -104,12 +104,12 @@ class Chart:
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim, what its source measured (`theirs`), what was measured here (`ours`), and the verdict."""
+    """A claim, what its source measured (`theirs`), what was measured here (`ours`), and the outcome."""
 
     claim: str
     theirs: str
     ours: str
-    verdict: Verdict
+    outcome: Outcome
 
 
 @dataclass(frozen=True)

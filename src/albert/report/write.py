@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FIGURES, TABLES = "figures", "tables"
 MISSING = "–"
-SIGNS = {"agrees": "✓", "disagrees": "✗", "cannot tell": "?", "not asked": "–"}
+SIGNS = {"agrees": "✓", "disagrees": "✗", "inconclusive": "?", "not tested": "–"}
 _CODE = re.compile(r"`([^`]+)`")
 _MARKDOWN = re.compile(r"[\\`*\[\]<~$|]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
 _FORMULA = re.compile(r"[=+\-@\t\r]")  # what a spreadsheet takes for the start of a formula
@@ -96,10 +96,10 @@ def _iter_blocks(section: Section) -> Iterator[str]:
     yield from map(_escape_block, section.paragraphs)
     if section.findings:
         rows = [
-            (each.claim, each.theirs, each.ours, f"{SIGNS[each.verdict]} {each.verdict}")
+            (each.claim, each.theirs, each.ours, f"{SIGNS[each.outcome]} {each.outcome}")
             for each in section.findings
         ]
-        head = ("claim", "measured there", "measured here", "verdict")
+        head = ("claim", "measured there", "measured here", "outcome")
         yield _format_rows(
             [head, ("---",) * 4, *([_escape(text) or MISSING for text in row] for row in rows)]
         )

@@ -72,12 +72,12 @@ def _open_plan(
         return resume_plan(out, new)
     for one, other in combinations(new.bound, 2):
         if new.bound[one] == new.bound[other]:
-            reporter.say(f"arms {one} and {other} are the same model with these settings; leave one out")
+            reporter.say(f"variants {one} and {other} are the same model with these settings; leave one out")
     if seconds is not None:
         threads = count_threads(options)
         new = freeze_steps(new, seconds=seconds, engine=engine, num_threads=threads, reporter=reporter)
     elif new.settings.equal == "time":
-        raise InputError(f"study {new.name}: its arms take equal time; give a budget, as in --budget 1h")
+        raise InputError(f"study {new.name}: its variants take equal time; give a budget, as in --budget 1h")
     new.write(out)
     return new
 
@@ -94,7 +94,7 @@ def _do_runs(
     plan: StudyPlan, out: Path, threads: int | None, engine: Engine, reporter: Reporter
 ) -> str | None:
     """Do the runs that are not finished, group by group; return the signal that stopped it, if one did."""
-    runs = [Run(out, variant, seed) for seed in plan.settings.seeds for variant in plan.settings.arms]
+    runs = [Run(out, variant, seed) for seed in plan.settings.seeds for variant in plan.settings.variants]
     finished = {run for run in runs if read_result(run) is not None}
     for run in finished:
         remove_checkpoints(run)  # left by a kill just after the end
@@ -102,7 +102,7 @@ def _do_runs(
     for group in build_schedule(plan.settings, num_at_once=engine.num_at_once).groups:
         ready = []
         for run in (Run(out, variant, seed) for variant, seed in group):
-            start = plan.settings.arms[run.variant].start_from
+            start = plan.settings.variants[run.variant].start_from
             if run in finished:
                 continue
             if start is None or replace(run, variant=start) in finished:
@@ -124,11 +124,11 @@ def _do_runs(
 
 def _measure_footprints(plan: StudyPlan, out: Path, reporter: Reporter) -> str | None:
     """Measure a step of each variant, once, in a fresh process; return the signal that stopped it, if any."""
-    for number, variant in enumerate(plan.settings.arms, start=1):
+    for number, variant in enumerate(plan.settings.variants, start=1):
         path = out / _FOOTPRINTS_DIR / f"{variant}.json"
         if path.exists():
             continue
-        reporter.show("measuring", f"{variant}, {number} of {len(plan.settings.arms)}: a training step")
+        reporter.show("measuring", f"{variant}, {number} of {len(plan.settings.variants)}: a training step")
         settings, config = plan.resolve(Run(out, variant, 0))
         request = StepRequest(
             config=config,
@@ -152,7 +152,7 @@ def _measure_footprints(plan: StudyPlan, out: Path, reporter: Reporter) -> str |
 
 def _write_report(plan: StudyPlan, out: Path, signal: str | None) -> StudyOutcome:
     summaries, all_failures = [], {}
-    for variant in plan.settings.arms:
+    for variant in plan.settings.variants:
         results, failures = {}, {}
         for seed in plan.settings.seeds:
             run = Run(out, variant, seed)
@@ -169,7 +169,7 @@ def _write_report(plan: StudyPlan, out: Path, signal: str | None) -> StudyOutcom
 
 def _find_failure(plan: StudyPlan, run: Run) -> str | None:
     """Find why there is no result and will be none: the run failed, or the one that it starts from."""
-    path, start = run.folder / FAILURE_NAME, plan.settings.arms[run.variant].start_from
+    path, start = run.folder / FAILURE_NAME, plan.settings.variants[run.variant].start_from
     if path.exists():
         return str(read_json(path)["reason"])
     if start is None or _find_failure(plan, replace(run, variant=start)) is None:

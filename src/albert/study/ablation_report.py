@@ -1,4 +1,4 @@
-"""Build the report of an ablation study: verdicts on the paper's claims, a table of all variants, and charts.
+"""Build the report of an ablation study: outcomes on the paper's claims, a table of all variants, and charts.
 
 Variants are compared seed by seed, because with one seed all variants see the same examples in the same
 order. A claim is decided by the 95% interval of the difference.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from albert.progress import format_seconds
-from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table, Verdict
+from albert.report.content import Cell, Chart, Column, Finding, Level, Outcome, Page, Section, Series, Table
 from albert.study.plan import StudyPlan
 from albert.study.results import build_table
 from albert.study.run import RunResult
@@ -99,7 +99,7 @@ def build_page(plan: StudyPlan, summaries: Summaries) -> Page:
     settings = plan.settings
     found = {summary.variant: summary for summary in summaries}
     results = [result for summary in summaries for result in summary.results.values()]
-    labeled = {_label(settings, name): each.note for name, each in settings.arms.items() if each.note}
+    labeled = {_label(settings, name): each.note for name, each in settings.variants.items() if each.note}
     intervals = "One seed, so no intervals and no p-values."
     if settings.num_seeds > 1:
         intervals = "Means over seeds with 95% intervals (Student's t) and p-values of a paired t-test."
@@ -139,7 +139,7 @@ def build_page(plan: StudyPlan, summaries: Summaries) -> Page:
 
 
 def _label(settings: StudySettings, variant: str) -> str:
-    return settings.arms[variant].label or variant
+    return settings.variants[variant].label or variant
 
 
 def _format_row(values: Sequence[str | float]) -> list[Cell]:
@@ -153,9 +153,9 @@ def _describe_scale(plan: StudyPlan, results: Sequence[RunResult]) -> str:
     seconds = sum(result.seconds for result in results)
     num_seeds = plan.settings.num_seeds
     return (
-        f"A small copy of the paper's experiment: {len(plan.settings.arms)} variants, "
+        f"A small copy of the paper's experiment: {len(plan.settings.variants)} variants, "
         f"{num_seeds} seed{'' if num_seeds == 1 else 's'}; about {first.num_parameters:,} parameters, "
-        f"{first.num_steps:,} steps and {first.num_tokens:,} tokens in the variant {first.arm}; "
+        f"{first.num_steps:,} steps and {first.num_tokens:,} tokens in the variant {first.variant}; "
         f"{format_seconds(seconds)} of pretraining. "
         "The paper trains 12 to 235 million parameters on 16 GB of text for 125,000 steps of 4,096 sequences."
     )
@@ -168,7 +168,7 @@ def _describe_runs(plan: StudyPlan, summaries: Summaries, results: Sequence[RunR
     threads = " or ".join(map(str, sorted({result.num_threads for result in results}))) or "–"
     versions = ", ".join(f"{name} {version}" for name, version in plan.versions.items())
     lines = [
-        f"{len(results)} of {len(settings.arms) * settings.num_seeds} runs are finished, with {seeds}. "
+        f"{len(results)} of {len(settings.variants) * settings.num_seeds} runs are finished, with {seeds}. "
         f"Started {plan.started}; threads per run: {threads}. All variants with the same seed saw the same "
         "examples in the same order, unless the examples are what differs.",
         f"Recipe {settings.recipe}; the differences of each variant are in study.json. {versions}.",
@@ -189,18 +189,18 @@ def _describe_runs(plan: StudyPlan, summaries: Summaries, results: Sequence[RunR
 def _tabulate_variants(settings: StudySettings, summaries: Summaries, main: str) -> Table:
     shown = [name for name in _QUALITY if any(summary.collect(name) for summary in summaries)]
     shown += [*settings.tasks, *(["average"] if len(settings.tasks) > 1 else [])]
-    in_paper = {name for variant in settings.arms.values() for name in variant.paper}
+    in_paper = {name for variant in settings.variants.values() for name in variant.paper}
     theirs = [name for name in FIGURES if name in in_paper]
-    has_sizes = any(variant.paper_millions is not None for variant in settings.arms.values())
+    has_sizes = any(variant.paper_millions is not None for variant in settings.variants.values())
     base = next(summary for summary in summaries if summary.variant == settings.base)
     rows = []
     for summary in summaries:
-        variant, results = settings.arms[summary.variant], list(summary.results.values())
+        variant, results = settings.variants[summary.variant], list(summary.results.values())
         minutes = fmean(result.seconds / 60 for result in results) if results else None
         cost = summary.footprint
         step, forward = (cost.step_seconds, cost.inference_seconds) if cost else (None, None)
         row = {
-            Column("arm"): Cell(_label(settings, summary.variant)),
+            Column("variant"): Cell(_label(settings, summary.variant)),
             Column("parameters", True): Cell.number(results[0].num_parameters if results else None),
         }
         if has_sizes:
@@ -227,7 +227,7 @@ def _tabulate_variants(settings: StudySettings, summaries: Summaries, main: str)
         ):
             row[Column(name, True, hint)] = Cell.number(value, spec)
         rows.append(row)
-    return build_table("arms", rows, strong_rows=[summaries.index(base)])
+    return build_table("variants", rows, strong_rows=[summaries.index(base)])
 
 
 def _format_difference(summary: VariantSummary, base: VariantSummary, figure: str) -> tuple[Cell, Cell]:
@@ -246,7 +246,7 @@ def _format_p(p_value: float) -> str:
 def _tabulate_stability(settings: StudySettings, summaries: Summaries) -> Table:
     rows = []
     for summary in summaries:
-        row = {Column("arm"): Cell(_label(settings, summary.variant))}
+        row = {Column("variant"): Cell(_label(settings, summary.variant))}
         for name in _STABILITY:
             found = summary.estimate(name)
             cell = Cell.number(found.mean, ".3f", low=found.low, high=found.high) if found else Cell("")
@@ -271,14 +271,14 @@ def _build_series(name: str, points: Iterable[tuple[float, Estimate]]) -> Series
 def _draw_differences(settings: StudySettings, summaries: Summaries, figure: str) -> Chart | None:
     """Compare every variant with the base: ours with intervals, and the paper's on the same scale."""
     base = next(summary for summary in summaries if summary.variant == settings.base)
-    base_label, base_paper = _label(settings, base.variant), settings.arms[base.variant].paper.get(figure)
+    base_label, base_paper = _label(settings, base.variant), settings.variants[base.variant].paper.get(figure)
     others = [summary for summary in summaries if summary is not base and summary.collect(figure)]
     ours: list[tuple[float, Estimate]] = []
     theirs: dict[float, float] = {}
     for x, summary in enumerate(others):
         if found := compare_paired(summary.collect(figure), base=base.collect(figure)):
             ours.append((x, found))
-        paper = settings.arms[summary.variant].paper.get(figure)
+        paper = settings.variants[summary.variant].paper.get(figure)
         if paper is not None and base_paper is not None:
             theirs[x] = paper - base_paper
     if not ours:
@@ -300,7 +300,7 @@ def _draw_families(settings: StudySettings, summaries: Summaries, figure: str) -
     """Draw a line for each family of variants that have an x, such as their width, depth or data."""
     families: dict[str, list[tuple[float, Estimate]]] = defaultdict(list)
     for summary in summaries:
-        variant, found = settings.arms[summary.variant], summary.estimate(figure)
+        variant, found = settings.variants[summary.variant], summary.estimate(figure)
         if variant.x is not None and found is not None:
             families[variant.family or "here"].append((variant.x, found))
     if not any(len(points) > 1 for points in families.values()):
@@ -364,20 +364,20 @@ def judge_claim(
     else:
         hint = "; give tasks, as in tasks=[sst-2], and --task-data" if claim.by == ("average",) else ""
         ours = f"{' and '.join(get_figure(figure).title for figure in claim.by)}: not measured{hint}"
-    return Finding(claim.text, theirs, ours, "not asked")
+    return Finding(claim.text, theirs, ours, "not tested")
 
 
-def _judge(claim: ClaimSettings, figure: str, found: Estimate) -> Verdict:
+def _judge(claim: ClaimSettings, figure: str, found: Estimate) -> Outcome:
     """Decide by the interval of how much better one variant is than the other."""
     if found.low is None or found.high is None:
-        return "cannot tell"
+        return "inconclusive"
     low, high = (found.low, found.high) if get_figure(figure).is_better_high else (-found.high, -found.low)
     margin = claim.margin if claim.is_equal else 0.0
     if claim.is_equal and -margin <= low and high <= margin:
         return "agrees"
     if low > margin:
         return "disagrees" if claim.is_equal else "agrees"
-    return "disagrees" if high < -margin else "cannot tell"
+    return "disagrees" if high < -margin else "inconclusive"
 
 
 def _format_claim(claim: ClaimSettings, figure: str, found: Estimate, settings: StudySettings) -> str:

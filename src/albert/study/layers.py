@@ -29,7 +29,7 @@ from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model, load_vocabulary
 from albert.pretrained.hub import resolve_source, stamp_model
 from albert.progress import Reporter
-from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table, Verdict
+from albert.report.content import Cell, Chart, Column, Finding, Level, Outcome, Page, Section, Series, Table
 from albert.settings import Settings
 from albert.study.results import (
     RECIPES_DIR,
@@ -124,7 +124,7 @@ class ModelCurves:
     num_hidden_layers: int
     hidden_size: int
     num_sequences: int
-    num_pieces: int
+    num_tokens: int
     unknown_share: float
     curves: dict[Distance, Curve]
 
@@ -184,7 +184,7 @@ def measure_model(
     return ModelCurves(
         **config.model_dump(include={"sharing", "num_hidden_layers", "hidden_size"}),
         num_sequences=len(sequences),
-        num_pieces=num_tokens,
+        num_tokens=num_tokens,
         unknown_share=num_unknown / num_tokens,
         curves={name: build_curve(sums, counts_S) for name, sums in sums_SL.items()},
     )
@@ -334,7 +334,7 @@ def _build_model_table(models: Models) -> Table:
                 Column(f"{title} goes"): Cell(curve.course),
             }
         row[Column("sequences", True)] = Cell.number(found.num_sequences)
-        row[Column("tokens", True)] = Cell.number(found.num_pieces)
+        row[Column("tokens", True)] = Cell.number(found.num_tokens)
         rows.append(row)
     return build_table("models", rows, note="In brackets: 95% intervals over sequences.")
 
@@ -373,12 +373,12 @@ def list_findings(models: Models) -> list[Finding]:
     smoother = [_compare_roughness(*a, *b) for a, b in pairs if a[1].depth == b[1].depth > 2]
     if not alberts or not berts:
         text = f"No {'BERT' if alberts else 'ALBERT'} was given to compare with."
-        smoother = [Finding(SMOOTHER, THEIR_SMOOTHER, text, "not asked")]
+        smoother = [Finding(SMOOTHER, THEIR_SMOOTHER, text, "not tested")]
     elif not smoother:
         depths = ", ".join(f"{name} {found.depth}" for name, found in {**alberts, **berts}.items())
         text = f"No two models have the same number of layers, three or more ({depths}); set depth."
-        smoother = [Finding(SMOOTHER, THEIR_SMOOTHER, text, "cannot tell")]
-    none = Finding(OSCILLATES, THEIR_OSCILLATES, "No ALBERT was given.", "not asked")
+        smoother = [Finding(SMOOTHER, THEIR_SMOOTHER, text, "inconclusive")]
+    none = Finding(OSCILLATES, THEIR_OSCILLATES, "No ALBERT was given.", "not tested")
     return [*smoother, *([_judge_course(*item) for item in alberts.items()] or [none])]
 
 
@@ -395,10 +395,10 @@ def _compare_roughness(albert_name: str, albert: ModelCurves, bert_name: str, be
                 texts.append(f"{name} {format_interval(mine)} against {format_interval(other)}")
                 signs.append((mine.low > other.high) - (mine.high < other.low))
     text = f"{albert_name} against {bert_name}, {albert.depth} layers, roughness: {'; '.join(texts)}."
-    verdict: Verdict = "cannot tell"
+    outcome: Outcome = "inconclusive"
     if len(set(signs)) == 1 and signs[0] != 0:
-        verdict = "agrees" if signs[0] < 0 else "disagrees"
-    return Finding(SMOOTHER, THEIR_SMOOTHER, text, verdict)
+        outcome = "agrees" if signs[0] < 0 else "disagrees"
+    return Finding(SMOOTHER, THEIR_SMOOTHER, text, outcome)
 
 
 def _judge_course(name: str, found: ModelCurves) -> Finding:
@@ -418,9 +418,9 @@ def _judge_course(name: str, found: ModelCurves) -> Finding:
     ours = f"{name}, {found.depth} layers ({found.num_hidden_layers} of its own): {'; '.join(texts)}."
     if found.depth < MIN_LAYERS:
         ours += f" At least {MIN_LAYERS} layers are needed; set depth."
-    verdict: Verdict = "cannot tell"
+    outcome: Outcome = "inconclusive"
     if courses == {"keeps a level"} and all(has_turn(np.array(curve.means)) for curve in curves.values()):
-        verdict = "agrees"
+        outcome = "agrees"
     elif courses in ({"settles"}, {"drifts"}):
-        verdict = "disagrees"
-    return Finding(OSCILLATES, THEIR_OSCILLATES, ours, verdict)
+        outcome = "disagrees"
+    return Finding(OSCILLATES, THEIR_OSCILLATES, ours, outcome)

@@ -11,7 +11,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from albert.model.config import ModelConfig, build_preset, count_parameters
 from albert.progress import Reporter
-from albert.report.content import Cell, Chart, Column, Finding, Page, Section, Series, Table, Verdict
+from albert.report.content import Cell, Chart, Column, Finding, Outcome, Page, Section, Series, Table
 from albert.study.parameters import PAPER_SIZES
 from albert.study.results import MISSING, build_table, format_bytes, number_cell, open_results, seconds_cell
 from albert.study.step_costs import (
@@ -180,11 +180,11 @@ def _judge_memory(found: ShapeMemory) -> Finding:
     theirs = "“Two parameter-reduction techniques to lower memory consumption” (abstract); no figure."
     ratios = found.list_ratios(is_checkpointed=False) or found.list_ratios(is_checkpointed=True)
     if not ratios:
-        return Finding(claim, theirs, "No batch was measured on both sides.", "not asked")
+        return Finding(claim, theirs, "No batch was measured on both sides.", "not tested")
     is_less = {ratio > _NOTICEABLE for ratio in ratios.values()}
-    verdict: Verdict = "cannot tell" if len(is_less) > 1 else "agrees" if True in is_less else "disagrees"
+    outcome: Outcome = "inconclusive" if len(is_less) > 1 else "agrees" if True in is_less else "disagrees"
     figures = ", ".join(f"{ratio:.2f} with batches of {size}" for size, ratio in ratios.items())
-    return Finding(claim, theirs, f"BERT's peak over ALBERT's, one measurement each: {figures}.", verdict)
+    return Finding(claim, theirs, f"BERT's peak over ALBERT's, one measurement each: {figures}.", outcome)
 
 
 def _tabulate_ratios(found: Sequence[ShapeMemory]) -> Table:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import torch
 from pydantic import Field
@@ -73,7 +73,8 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        return self.study_dir / "arms" / self.variant / f"seed-{self.seed}"
+        root = "arms" if (self.study_dir / "arms").exists() else "variants"  # arms: earlier versions
+        return self.study_dir / root / self.variant / f"seed-{self.seed}"
 
     @property
     def pretrain_dir(self) -> Path:
@@ -87,9 +88,11 @@ class Run:
 class StudyPlan(Settings):
     """What a study was started with. It never changes, except that variants and seeds may be added.
 
-    `bound` has the complete settings of every variant that was ever part of it, `asked` hashes of the data
-    that they are evaluated on, `num_steps` the steps that were frozen by a budget.
+    `bound` has the complete settings of every variant that was ever part of it, `evaluation_data` the
+    hashes of what they are evaluated on, `num_steps` the steps that were frozen by a budget.
     """
+
+    former_names: ClassVar[Mapping[str, str]] = {"asked": "evaluation_data"}
 
     name: str
     settings: StudySettings
@@ -99,7 +102,7 @@ class StudyPlan(Settings):
     bound: dict[str, Any] = Field(default_factory=dict)
     examples: ExampleSettings = ExampleSettings()
     task_recipes: dict[str, str] = Field(default_factory=dict)
-    asked: dict[str, str] = Field(default_factory=dict)
+    evaluation_data: dict[str, str] = Field(default_factory=dict)
     num_steps: dict[str, int] = Field(default_factory=dict)
     budget_seconds: float | None = None
     command: str = ""
@@ -120,7 +123,7 @@ class StudyPlan(Settings):
 
     def list_pretrain_overrides(self, run: Run) -> list[str]:
         """List all in which the pretraining of a run differs from the study's recipe."""
-        variant = self.settings.arms[run.variant]
+        variant = self.settings.variants[run.variant]
         overrides = [_MIN_HELD_OUT, *list_overrides(self.settings.pretrain, variant.pretrain)]
         overrides += [f"seed={run.seed}", _NO_TENSORBOARD]
         if variant.times_as_wide is not None or variant.embedding_share is not None:
@@ -142,7 +145,7 @@ class StudyPlan(Settings):
 
     def list_task_overrides(self, run: Run) -> list[str]:
         """List all in which the fine-tuning of a run differs from the tasks' recipes."""
-        sections = (self.settings.finetune, self.settings.arms[run.variant].finetune)
+        sections = (self.settings.finetune, self.settings.variants[run.variant].finetune)
         return [*list_overrides(*sections), f"seed={run.seed}", _NO_TENSORBOARD]
 
     def _resolve(self, overrides: list[str]) -> tuple[PretrainSettings, ModelConfig]:
@@ -177,12 +180,12 @@ def build_plan(
         versions=list_versions(),
     )
     variants, bound, resolved = {}, {}, {}
-    for variant_name, variant in settings.arms.items():
+    for variant_name, variant in settings.variants.items():
         try:
             pretrain, config = resolved[variant_name] = plan.resolve(Run(Path(), variant_name, 0))
         except AlbertError as error:
             raise InputError(
-                f"arm {variant_name}: {error}; or leave it out: give --arms the names of others"
+                f"variant {variant_name}: {error}; or leave it out: give --variants the names of others"
             ) from error
         label = _PLACEHOLDER.sub(lambda found: str(getattr(config, found[1])), variant.label)  # noqa: B023
         has_own_x = variant.x is not None or settings.x_from is None
@@ -198,13 +201,13 @@ def build_plan(
     base, config = resolved[settings.base]
     width = config.hidden_size
     complete = {
-        "settings": settings.model_copy(update={"arms": variants}),
+        "settings": settings.model_copy(update={"variants": variants}),
         "bound": bound,
         "examples": base.examples.model_copy(update={"objective": "none", "unit": "segments"}),
         "task_recipes": {task: choose_recipe(task, hidden_size=width) for task in settings.tasks},
     }
     plan = plan.model_copy(update=complete)
-    return plan.model_copy(update={"asked": hash_evaluation_data(plan)})
+    return plan.model_copy(update={"evaluation_data": hash_evaluation_data(plan)})
 
 
 def hash_evaluation_data(plan: StudyPlan) -> dict[str, str]:
@@ -212,7 +215,7 @@ def hash_evaluation_data(plan: StudyPlan) -> dict[str, str]:
     hashes: dict[str, str] = {}
     for task, recipe in plan.task_recipes.items():
         assert plan.task_data is not None, "a study with tasks has their data"
-        runs = [Run(Path(), variant, 0) for variant in plan.settings.arms]
+        runs = [Run(Path(), variant, 0) for variant in plan.settings.variants]
         recipes = [read_finetune_recipe(recipe, overrides=plan.list_task_overrides(run)) for run in runs]
         columns, share = recipes[0].columns, recipes[0].dev_share
         data = open_task_data(task, plan.task_data, dev=None, columns=columns, dev_share=share)
@@ -241,18 +244,18 @@ def resume_plan(study_dir: Path, new: StudyPlan) -> StudyPlan:
     """Update the plan of a folder with seeds, variants and texts (titles, claims) of a new one."""
     known = StudyPlan.read(study_dir)
     # Older versions wrote no hashes of these data. Their minimal pairs were others.
-    asked = {key: value for key, value in new.asked.items() if key != "agreement"}
-    known = known.model_copy(update={"asked": {**asked, **known.asked}})
+    data = {key: value for key, value in new.evaluation_data.items() if key != "agreement"}
+    known = known.model_copy(update={"evaluation_data": {**data, **known.evaluation_data}})
     common = [name for name in known.bound if name in new.bound]
     change = find_change(_list_dependencies(known, common), _list_dependencies(new, common))
     if change is not None:
         raise InputError(f"{study_dir}: {change}; a study resumes as it was started. Choose another --out")
     num_steps = dict(known.num_steps)
-    added = [name for name in new.settings.arms if name not in num_steps]
+    added = [name for name in new.settings.variants if name not in num_steps]
     if num_steps and added:
         if known.settings.equal == "time":
             raise InputError(
-                f"{study_dir}: arm {added[0]} cannot be added, because the steps of equal time were measured "
+                f"{study_dir}: cannot add the variant {added[0]}: the steps of equal time were measured "
                 "when the study started; leave it out, or choose another --out"
             )
         num_steps |= dict.fromkeys(added, next(iter(num_steps.values())))
@@ -268,15 +271,17 @@ def _list_dependencies(plan: StudyPlan, variants: Collection[str]) -> dict[str, 
     """List what the results of these variants depend on."""
     bound = {}
     for name in variants:
-        pretrain = plan.bound[name]["pretrain"]
-        # Held-out text is identified by its content (`asked`), not by its path.
+        # Parsed again, because an earlier version may have written it.
+        settings = build_settings(PretrainSettings, values=plan.bound[name]["pretrain"])
+        pretrain = settings.model_dump(mode="json")
+        # Held-out text is identified by its content (`evaluation_data`), not by its path.
         held_out = {**pretrain["held_out"], "data": pretrain["held_out"]["data"] is not None}
         bound[name] = {**plan.bound[name], "pretrain": {**pretrain, "held_out": held_out}}
     keys = {"finetune", "equal", "num_examples", "tasks", "has_probes", "has_agreement"}
     return {
         "study": plan.name,
-        **plan.model_dump(mode="json", include={"corpus", "asked", "task_recipes", "examples"}),
-        "arms": bound,
+        **plan.model_dump(mode="json", include={"corpus", "evaluation_data", "task_recipes", "examples"}),
+        "variants": bound,
         **plan.settings.model_dump(mode="json", include=keys),
     }
 
@@ -354,10 +359,10 @@ def freeze_steps(
     plan: StudyPlan, *, seconds: float, engine: Engine, num_threads: int | None, reporter: Reporter
 ) -> StudyPlan:
     """Time every variant as it will run, and set the steps of each: equally many, or in equal time."""
-    variants = plan.settings.arms
+    variants = plan.settings.variants
     limit, own = _TIMED_SHARE * seconds / len(variants), reporter if num_threads is None else NullReporter()
     time_run = partial(_time_run, plan, limit=limit, num_threads=num_threads, reporter=own)
-    reporter.show("timing", f"a few steps of {len(variants)} arms")
+    reporter.show("timing", f"a few steps of {len(variants)} variants")
     timed = dict(engine.run(time_run, [Run(Path(), variant, 0) for variant in variants]))
     costs = {variant: timed[Run(Path(), variant, 0)] for variant in variants}
     schedule = build_schedule(plan.settings, num_at_once=engine.num_at_once)
@@ -370,7 +375,7 @@ def freeze_steps(
         need = find_study_seconds(costs, schedule, amount, is_equal_time=is_equal_time) / (1 - _TIMED_SHARE)
         raise InputError(
             f"study {plan.name}: {format_seconds(seconds)} are enough for {max(0, steps[least])} steps of "
-            f"{least}; give {format_seconds(need)} or more, fewer num_seeds, or some --arms"
+            f"{least}; give {format_seconds(need)} or more, fewer num_seeds, or some --variants"
         )
     listed = ", ".join(f"{variant} {number:,}" for variant, number in steps.items())
     reporter.say(f"steps that fit into {format_seconds(seconds)}: {listed}")

@@ -7,10 +7,12 @@ Shapes: T tokens, B pairs, D hidden width.
 import shutil
 import traceback
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean, pstdev
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -60,7 +62,9 @@ class CurvePoint(Settings):
 class RunResult(Settings):
     """The result of one run: final `figures`, their standard `errors`, and task `scores` in points of 100."""
 
-    arm: str
+    former_names: ClassVar[Mapping[str, str]] = {"arm": "variant"}
+
+    variant: str
     seed: int
     num_parameters: int
     num_encoder_parameters: int
@@ -130,7 +134,7 @@ def _train_and_score(run: Run, plan: StudyPlan, reporter: Reporter) -> RunResult
             evaluated = keep_figures(record)
             curve.append(CurvePoint(step=record["step"], seconds=round(seconds, 3), figures=evaluated))
     return RunResult(
-        arm=run.variant,
+        variant=run.variant,
         seed=run.seed,
         num_parameters=counts.backbone,
         num_encoder_parameters=counts.encoder,

@@ -1,6 +1,6 @@
 """What a study is: its variants, seeds and claims, read from a YAML recipe and `key=value` overrides.
 
-A new study is one file in `recipes/study`, or your own. In settings and file names, a variant is an *arm*.
+A new study is one file in `recipes/study`, or your own.
 """
 
 import json
@@ -49,7 +49,7 @@ _NAME = r"[a-z0-9][a-z0-9-]*"  # a dot would end it in an override
 
 
 _OPTION_NAMES = {
-    "task_data": "task-data", "models": "model", "variants": "arms", "budget_seconds": "budget",
+    "task_data": "task-data", "models": "model", "budget_seconds": "budget",
     "num_workers": "workers",
 }  # fmt: skip
 
@@ -142,7 +142,7 @@ class PaperTable(Settings):
 
 
 class StudySettings(Settings):
-    """Variants (`arms`) that differ from one recipe, the seeds of each, and what is measured.
+    """`variants` that differ from one recipe, the seeds of each, and what is measured.
 
     With `equal` steps every variant takes as many; with time, as many as fit into an equal share of the
     budget. `x_from` is a dimension that gives a variant its `x`. `num_examples` held-out pairs are scored for
@@ -156,7 +156,7 @@ class StudySettings(Settings):
     recipe: str = "nano"
     pretrain: dict[str, Any] = Field(default_factory=dict)
     finetune: dict[str, Any] = Field(default_factory=dict)
-    arms: dict[str, VariantSettings]
+    variants: dict[str, VariantSettings]
     base: str
     claims: tuple[ClaimSettings, ...] = ()
     paper_tables: tuple[PaperTable, ...] = ()
@@ -178,21 +178,31 @@ class StudySettings(Settings):
         known = (*FIGURES, *list_tasks())
         named = [("base", self.base)]
         named += [(f"claim {claim.text!r}", name) for claim in self.claims for name in claim.variants]
-        for name, variant in self.arms.items():
+        for name, variant in self.variants.items():
             if not re.fullmatch(_NAME, name):
-                raise ValueError(f"arm {name!r}: use lowercase letters, digits and dashes in its name")
-            if variant.as_large_as in self.arms and self.arms[variant.as_large_as].as_large_as is not None:
-                raise ValueError(f"arm {name}: as_large_as {variant.as_large_as!r} has no width of its own")
-            sections |= {f"arms.{name}.pretrain": variant.pretrain, f"arms.{name}.finetune": variant.finetune}
+                raise ValueError(f"variant {name!r}: use lowercase letters, digits and dashes in its name")
+            if (
+                variant.as_large_as in self.variants
+                and self.variants[variant.as_large_as].as_large_as is not None
+            ):
+                raise ValueError(
+                    f"variant {name}: as_large_as {variant.as_large_as!r} has no width of its own"
+                )
+            sections |= {
+                f"variants.{name}.pretrain": variant.pretrain,
+                f"variants.{name}.finetune": variant.finetune,
+            }
             others = {"start_from": variant.start_from, "as_large_as": variant.as_large_as}
-            named += [(f"arms.{name}.{key}", other) for key, other in others.items() if other is not None]
+            named += [(f"variants.{name}.{key}", other) for key, other in others.items() if other is not None]
         for where, name in named:
-            if name not in self.arms:
-                raise ValueError(f"{where} names {name!r}; the arms are {', '.join(self.arms)}")
+            if name not in self.variants:
+                raise ValueError(f"{where} names {name!r}; the variants are {', '.join(self.variants)}")
         for where, section in sections.items():
             if "seed" in section:
                 seed = section["seed"]
-                raise ValueError(f"{where}.seed is {seed}; arms have the same seeds: num_seeds, first_seed")
+                raise ValueError(
+                    f"{where}.seed is {seed}; variants have the same seeds: num_seeds, first_seed"
+                )
         for claim in self.claims:
             for figure in claim.by:
                 if figure not in known:
@@ -207,11 +217,11 @@ class StudySettings(Settings):
     def list_waves(self) -> list[list[str]]:
         """Group the variants so that each starts from a variant of an earlier group, if from any."""
         waves: list[list[str]] = []
-        left = dict(self.arms)
+        left = dict(self.variants)
         while left:
             wave = [name for name, variant in left.items() if variant.start_from not in left]
             if not wave:
-                raise ValueError(f"arms {', '.join(left)} start from one another; remove one start_from")
+                raise ValueError(f"variants {', '.join(left)} start from one another; remove one start_from")
             waves.append(wave)
             left = {name: variant for name, variant in left.items() if name not in wave}
         return waves
@@ -224,7 +234,7 @@ def get_figure(name: str) -> Figure:
 
 def list_ablations() -> list[str]:
     """List the built-in studies that compare variants."""
-    return [name for name in SHELF.list_names() if "arms" in SHELF.read_values(name)[0]]
+    return [name for name in SHELF.list_names() if "variants" in SHELF.read_values(name)[0]]
 
 
 def read_study(
@@ -237,18 +247,18 @@ def read_study(
     if not waiting:
         return settings
     for name in waiting:
-        if name not in settings.arms:
-            raise InputError(f"{source}: has no arm {name!r}; there are {', '.join(settings.arms)}")
+        if name not in settings.variants:
+            raise InputError(f"{source}: has no variant {name!r}; there are {', '.join(settings.variants)}")
     kept: set[str] = set()
     waiting.append(settings.base)
     while waiting:
         name = waiting.pop()
         kept.add(name)
-        needed = (settings.arms[name].start_from, settings.arms[name].as_large_as)
+        needed = (settings.variants[name].start_from, settings.variants[name].as_large_as)
         waiting += [other for other in needed if other is not None and other not in kept]
     claims = tuple(claim for claim in settings.claims if kept.issuperset(claim.variants))
-    remaining = {name: variant for name, variant in settings.arms.items() if name in kept}
-    return settings.model_copy(update={"arms": remaining, "claims": claims})
+    remaining = {name: variant for name, variant in settings.variants.items() if name in kept}
+    return settings.model_copy(update={"variants": remaining, "claims": claims})
 
 
 def list_overrides(*sections: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -12,7 +12,7 @@ from pydantic import Field, PositiveInt
 
 from albert.model.config import ModelConfig
 from albert.progress import Reporter
-from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table, Verdict
+from albert.report.content import Cell, Chart, Column, Finding, Level, Outcome, Page, Section, Series, Table
 from albert.study.results import (
     build_table,
     format_bytes,
@@ -192,7 +192,7 @@ def _list_findings(measured: Sequence[ShapeSpeed]) -> list[Finding]:
         claim = f"ALBERT-{shape} trains faster than BERT-{shape}."
         findings.append(Finding(claim, theirs, ours, _judge(own, STEP, limit=1.0)))
     work = traffic = "Nothing was measured."
-    less_traffic: Verdict = "not asked"
+    less_traffic: Outcome = "not tested"
     if measured:
         ratios = "; ".join(f"{each.shape} {each.describe_ratio(MODEL)}" for each in measured)
         work = f"Forward and backward, BERT's time over ALBERT's: {ratios}. Below {_NOTICEABLE} is equal."
@@ -209,16 +209,16 @@ def _list_findings(measured: Sequence[ShapeSpeed]) -> list[Finding]:
     ]
 
 
-def _judge(measured: Sequence[ShapeSpeed], name: str, *, limit: float) -> Verdict:
+def _judge(measured: Sequence[ShapeSpeed], name: str, *, limit: float) -> Outcome:
     """Agree if every round of every shape is above the limit, disagree if every one is below."""
     if not measured:
-        return "not asked"
+        return "not tested"
     if any(len(each.rounds) < _MIN_ROUNDS for each in measured):
-        return "cannot tell"
+        return "inconclusive"
     ratios = [each.find_ratio(name) for each in measured]
     if all(ratio.low > limit for ratio in ratios):
         return "agrees"
-    return "disagrees" if all(ratio.high < limit for ratio in ratios) else "cannot tell"
+    return "disagrees" if all(ratio.high < limit for ratio in ratios) else "inconclusive"
 
 
 def _tabulate_ratios(measured: Sequence[ShapeSpeed], *, length: int) -> Table:

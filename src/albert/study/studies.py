@@ -1,6 +1,7 @@
 """The table of studies: run one by its name, or all of them within one budget, and write the report."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +40,7 @@ _MEASUREMENTS = {
     "memory": _Measurement(MemorySettings, run_memory),
     "agreement": _Measurement(AgreementSettings, run_agreement, ("model", "data", "seed")),
 }
-_TRAINING_OPTIONS = ("data", "task-data", "arms", "budget", "seed", "engine", "workers", "address")
+_TRAINING_OPTIONS = ("data", "task-data", "variants", "budget", "seed", "engine", "workers", "address")
 
 
 def list_studies() -> list[str]:
@@ -88,7 +89,7 @@ def run_all(
     those of `--model`, or else the models that the study `overall` has trained with its first seed.
     """
     reporter = reporter or NullReporter()
-    options.reject_unused("all", used=[*(each for each in _TRAINING_OPTIONS if each != "arms"), "model"])
+    options.reject_unused("all", used=[*(each for each in _TRAINING_OPTIONS if each != "variants"), "model"])
     budget = options.budget_seconds
     if budget is None:
         raise InputError("study all: needs a budget, as in --budget 3h")
@@ -147,7 +148,7 @@ def list_trained_models(study_dir: Path) -> tuple[str, ...]:
     if not has_plan(study_dir):
         return ()
     settings = StudyPlan.read(study_dir).settings
-    runs = [Run(study_dir, variant, settings.first_seed) for variant in settings.arms]
+    runs = [Run(study_dir, variant, settings.first_seed) for variant in settings.variants]
     return tuple(str(run.model_dir) for run in runs if read_result(run) is not None)
 
 
@@ -162,8 +163,8 @@ def _build_page(
         if name in outcomes:
             page, failures = outcomes[name].page, outcomes[name].failures
             findings = [found for section in page.sections for found in section.findings]
-            verdicts = [found.verdict for found in findings]
-            text = ", ".join(f"{verdicts.count(each)} {each}" for each in dict.fromkeys(verdicts)) or "–"
+            counts = Counter(found.outcome for found in findings)
+            text = ", ".join(f"{count} {each}" for each, count in counts.items()) or "–"
             if failures:
                 reasons = "; ".join(f"{run}: {reason}" for run, reason in failures.items())
                 text += f"; {len(failures)} failed: {reasons}"

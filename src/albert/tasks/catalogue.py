@@ -54,7 +54,13 @@ TASK_TYPES = cast(
     tuple[type[AnyTask], ...],
     (ClassificationTask, TokenClassificationTask, QuestionAnsweringTask, MultipleChoiceTask, EmbeddingTask),
 )
-_TYPES = {each.config_class.model_fields["kind"].default: each for each in TASK_TYPES}
+_TYPES = {each.config_class.model_fields["task_type"].default: each for each in TASK_TYPES}
+_FORMER_TYPES = {
+    "texts": "classification",
+    "words": "token-classification",
+    "spans": "question-answering",
+    "choices": "multiple-choice",
+}
 # Earlier versions wrote the settings of all task types into every task.json.
 _CONFIG_KEYS = frozenset(
     {"label_kind", *(key for each in TASK_TYPES for key in each.config_class.model_fields)}
@@ -66,15 +72,20 @@ STSB_RANGE = (0.0, 5.0)
 
 def build_task(config: TaskConfig) -> AnyTask:
     """Build the task that trains, predicts and scores a model with this config."""
-    return _TYPES[config.kind](config)
+    return _TYPES[config.task_type](config)
 
 
 def parse_config(values: Any, *, source: str) -> TaskConfig:
     """Parse the content of a task.json."""
-    kind = values.get("kind") if isinstance(values, dict) else None
-    if kind not in _TYPES:
-        raise FileFormatError(f"{source}: unknown task type {kind!r}; known: {', '.join(_TYPES)}")
-    config_class = _TYPES[kind].config_class
+    values = dict(values) if isinstance(values, dict) else {}
+    if "kind" in values:  # the key of earlier versions
+        kind = values.pop("kind")
+        values["task_type"] = _FORMER_TYPES.get(kind, kind)
+    task_type = values.get("task_type")
+    if task_type not in _TYPES:
+        raise FileFormatError(f"{source}: unknown task type {task_type!r}; known: {', '.join(_TYPES)}")
+    values["task"] = _ALIASES.get(values.get("task"), values.get("task"))
+    config_class = _TYPES[task_type].config_class
     known = {
         key: value
         for key, value in values.items()
@@ -402,7 +413,7 @@ class GlueTask(PublishedTask):
         self, out: Path, task: AnyTask, answers: Sequence[object], examples: Sequence[Example], *, split: str
     ) -> None:
         """Write the file for GLUE's server; numbers have three decimals and are clipped to STS-B's 0 to 5."""
-        if split not in self.submissions or task.config.kind != self.config.kind:
+        if split not in self.submissions or task.config.task_type != self.config.task_type:
             return
         lines = ["index\tprediction"]
         for example, answer in zip(examples, cast(Sequence[Floats], answers), strict=True):
@@ -419,7 +430,7 @@ class SquadTask(PublishedTask):
 
     has_impossible: bool = False
     max_length: int = 512
-    table: ClassVar[str] = "questions"
+    table: ClassVar[str] = "question-answering"
 
     @property
     def config(self) -> QuestionAnsweringConfig:
@@ -498,7 +509,7 @@ def _build_question(row: Row, *, has_impossible: bool) -> SpanExample:
 class RaceTask(PublishedTask):
     """RACE: a folder `{middle,high}/*.txt` for each split, one passage in each file."""
 
-    table: ClassVar[str] = "choice"
+    table: ClassVar[str] = "multiple-choice"
 
     @property
     def config(self) -> MultipleChoiceConfig:
@@ -610,7 +621,12 @@ _PUBLISHED: tuple[PublishedTask, ...] = (
     RaceTask("race", "race", {"train": "train", "dev": "dev", "test": "test"}),
 )  # fmt: skip
 PUBLISHED_TASKS: Mapping[str, PublishedTask] = {task.name: task for task in _PUBLISHED}
-_ALIASES = {"diagnostic": "ax"}
+_ALIASES = {
+    "diagnostic": "ax",
+    "words": "token-classification",
+    "questions": "question-answering",
+    "choice": "multiple-choice",
+}
 _TABLES = (
     TableTask(
         "classification",
@@ -637,11 +653,19 @@ _TABLES = (
         ),
         {"label_kind": "number"},
     ),
-    TableTask("words", WordColumns, TokenClassificationConfig(task="words", max_length=512)),
-    TableTask("questions", SpanColumns, QuestionAnsweringConfig(task="questions", max_length=512)),
+    TableTask(
+        "token-classification",
+        WordColumns,
+        TokenClassificationConfig(task="token-classification", max_length=512),
+    ),
+    TableTask(
+        "question-answering", SpanColumns, QuestionAnsweringConfig(task="question-answering", max_length=512)
+    ),
     TableTask("embedding", SimilarityColumns, EmbeddingConfig(task="embedding", max_length=512)),
     TableTask(
-        "choice", ChoiceColumns, MultipleChoiceConfig(task="choice", metrics=("accuracy",), max_length=512)
+        "multiple-choice",
+        ChoiceColumns,
+        MultipleChoiceConfig(task="multiple-choice", metrics=("accuracy",), max_length=512),
     ),
 )
 TABLE_TASKS: Mapping[str, TableTask] = {task.name: task for task in _TABLES}

@@ -207,7 +207,7 @@ class ClassificationConfig(TaskConfig):
         exit_tolerance: Numbers that are less than this apart agree.
     """
 
-    kind: Literal["texts"] = "texts"
+    task_type: Literal["classification"] = "classification"
     label_kind: LabelKind = "one"
     class_weights: tuple[float, ...] | None = None
     has_exits: bool = False

@@ -104,7 +104,7 @@ class EmbeddingConfig(TaskConfig):
         min_similarity: Pairs with a score below it are not trained on; the default is for STS-B's 0 to 5.
     """
 
-    kind: Literal["embedding"] = "embedding"
+    task_type: Literal["embedding"] = "embedding"
     is_scorable_without_labels: ClassVar[bool] = True
     similarity_temperature: PositiveFloat = 0.05
     min_similarity: float = 4.0

@@ -83,7 +83,7 @@ def align_members(members: Sequence[Member], definition: TaskDefinition) -> tupl
     """Find the order of the members' outputs: the task's labels, or the first member's for a table."""
     first = members[0].config
     for member in members:
-        if member.config.kind != first.kind:
+        if member.config.task_type != first.task_type:
             raise InputError(
                 f"{member.name}: was fine-tuned for {member.config.task}, and {members[0].name} for "
                 f"{first.task}; the models of an ensemble must have the same task type"

@@ -128,7 +128,7 @@ def finetune(
 
     Args:
         task: A published task ("sst-2", "squad-2.0", ...) or a task type: classification, multilabel,
-            regression, words, questions, choice or embedding.
+            regression, token-classification, question-answering, multiple-choice or embedding.
         model: Folder, run, released name or hub name of the pretrained model.
         data: Task folder or table.
         out: The run folder.
@@ -150,11 +150,11 @@ def finetune(
     >>> answers = albert.load("mood").classify(["a warm day", "a cold night"])
     >>> print(answers[0].label, answers[0].probability)
     """
-    find_trainable_task(task)  # reject an unknown task before anything is read
+    task = find_trainable_task(task).name  # reject an unknown task before anything is read
     run_dir, source = Path(out), resolve_source(model, revision=revision)
     model_config = load_model(source, heads={}).config
     tokenizer = load_own_vocabulary(source, model_config)
-    name = str(recipe or choose_recipe(task.lower(), hidden_size=model_config.hidden_size))
+    name = str(recipe or choose_recipe(task, hidden_size=model_config.hidden_size))
     settings = read_finetune_recipe(name, overrides=overrides)
     build_autocast(settings.runtime)  # reject an unsupported precision
     with open_distributed(settings.strategy, settings.runtime.device) as world, ExitStack() as held:

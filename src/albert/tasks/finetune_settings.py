@@ -16,8 +16,8 @@ _WIDE = 512
 _NARROW = 256
 # Tasks that use the recipe of another for small models.
 _LIKE = {
-    "squad-1.1": "questions",
-    "squad-2.0": "questions",
+    "squad-1.1": "question-answering",
+    "squad-2.0": "question-answering",
     "mnli": "classification",
     "qnli": "classification",
 }
@@ -60,7 +60,7 @@ class FinetuneSettings(LoopSettings):
     optimizer: OptimizerSettings = OptimizerSettings(name="adamw", learning_rate=1e-4)
     schedule: ScheduleSettings = ScheduleSettings(name="linear", warmup_share=0.1)
     # No loss-spike filter: a batch with a rare class is a spike, and is what there is to learn.
-    guard: LossSpikeSettings = LossSpikeSettings(spike_factor=0.0)
+    loss_spike_filter: LossSpikeSettings = LossSpikeSettings(spike_factor=0.0)
     num_evaluations: Annotated[int, Field(ge=1)] = 6
 
 

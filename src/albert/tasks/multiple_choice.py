@@ -230,7 +230,7 @@ def fill_blank(question: str, option: str, *, is_race: bool = False) -> str:
 class MultipleChoiceConfig(TaskConfig):
     """The config of a multiple-choice model; question and option keep `max_ending` tokens of a sequence."""
 
-    kind: Literal["choices"] = "choices"
+    task_type: Literal["multiple-choice"] = "multiple-choice"
     max_ending: PositiveInt = 128
 
     def fit_length(self, length: int) -> dict[str, Any]:
@@ -238,7 +238,7 @@ class MultipleChoiceConfig(TaskConfig):
 
     @classmethod
     def from_folder(cls, loaded: Pretrained) -> Self:
-        return cls(task="choice", max_length=max(8, loaded.config.max_position_embeddings))
+        return cls(task="multiple-choice", max_length=max(8, loaded.config.max_position_embeddings))
 
 
 @dataclass(frozen=True)

@@ -364,7 +364,7 @@ class QuestionAnsweringConfig(TaskConfig):
             scored at the best threshold.
     """
 
-    kind: Literal["spans"] = "spans"
+    task_type: Literal["question-answering"] = "question-answering"
     stride: PositiveInt = 128
     max_question: PositiveInt = MAX_QUESTION
     max_answer: PositiveInt = 30
@@ -447,7 +447,7 @@ class QuestionAnsweringConfig(TaskConfig):
 
     @classmethod
     def from_folder(cls, loaded: Pretrained) -> Self:
-        return cls(task="questions", max_length=_DEFAULT_LENGTH)
+        return cls(task="question-answering", max_length=_DEFAULT_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)

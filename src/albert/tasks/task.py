@@ -171,7 +171,7 @@ class TaskConfig(Settings):
     """
 
     task: str  # A published task or a task type
-    kind: str  # the task type, as task.json calls it
+    task_type: str
     labels: tuple[str, ...] = ()  # the names of the model's outputs, where they have names
     metrics: tuple[str, ...] = ()  # the metrics whose mean is the score
     columns: dict[str, Any] = Field(default_factory=dict)
@@ -243,14 +243,14 @@ class TaskConfig(Settings):
 
     def has_same_outputs(self, other: "TaskConfig") -> bool:
         """Whether a head that was trained for the other config fits this one."""
-        return (self.kind, self.labels) == (other.kind, other.labels)
+        return (self.task_type, self.labels) == (other.task_type, other.labels)
 
     def check_answers(self, target: "TaskConfig", *, source: str, model_task: str) -> None:
         """Raise `InputError` unless a model of this config, from `source`, can answer the target task."""
-        if self.kind != target.kind:
+        if self.task_type != target.task_type:
             raise InputError(
-                f"{source}: was fine-tuned for {self.task} ({self.kind}), and {target.task} needs a model "
-                f"for {target.kind}; give a model of {model_task}"
+                f"{source}: fine-tuned for {self.task} ({self.task_type}), but {target.task} needs a model "
+                f"for {target.task_type}; give a model of {model_task}"
             )
 
     def merge(self, members: Sequence["TaskConfig"], target: "TaskConfig", *, is_published: bool) -> Self:

@@ -203,7 +203,7 @@ class TokenClassificationConfig(TaskConfig):
     macro F1 of words, unless `metrics` names others. `class_weights` have a mean of 1 over training words.
     """
 
-    kind: Literal["words"] = "words"
+    task_type: Literal["token-classification"] = "token-classification"
     class_weights: tuple[float, ...] | None = None
 
     @property
@@ -231,7 +231,7 @@ class TokenClassificationConfig(TaskConfig):
 
     @classmethod
     def from_folder(cls, loaded: Pretrained) -> Self:
-        return cls(task="words", max_length=max(8, loaded.config.max_position_embeddings))
+        return cls(task="token-classification", max_length=max(8, loaded.config.max_position_embeddings))
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ class TrainingLoop(Generic[B]):
         self.network = self.context.wrap(job.build_network())
         self.optimizer = job.build_optimizer()  # over the parameters as they are sharded
         self.progress = Progress()
-        self.spike_filter = LossSpikeFilter(self.settings.guard)
+        self.spike_filter = LossSpikeFilter(self.settings.loss_spike_filter)
         self.autocast = build_autocast(self.settings.runtime)
         limit = self.settings.optimizer.max_grad_norm
         self.train_step = TrainStep(
@@ -320,7 +320,7 @@ class TrainingLoop(Generic[B]):
         step, number = self.progress.step, self.spike_filter.num_in_a_row
         self.reporter.say(f"Skipped step {step}: {reason}")
         log.write("skip", step, reason=reason, num_skipped=self.spike_filter.num_skipped)
-        if number >= self.settings.guard.max_skipped:
+        if number >= self.settings.loss_spike_filter.max_skipped:
             self._save(log, is_last=True)
             raise TrainingStoppedError(
                 f"Stopped at step {step}: {number} steps in a row were skipped, the last because {reason}. "

@@ -188,9 +188,9 @@ def _start_run(
             data=data.corpus.location,
             corpus=identify_corpus(data.corpus),
             held_out=identify_corpus(data.held_out),
-            num_pieces=data.train.num_tokens,
+            num_tokens=data.train.num_tokens,
             vocabulary=data.tokenizer.fingerprint,
-            num_asked=num_held_out,
+            num_held_out=num_held_out,
             unigram_loss=unigram_loss,
             num_threads=torch.get_num_threads(),
             budget_seconds=seconds,
@@ -284,7 +284,7 @@ def open_data(
     else:
         # Next sentence prediction draws random sentences from another document.
         number = max(settings.min_documents, 2 if objective == "nsp" else 1)
-        split = hold_out(corpus, share=settings.share, max_tokens=settings.max_pieces, min_documents=number)
+        split = hold_out(corpus, share=settings.share, max_tokens=settings.max_tokens, min_documents=number)
         train, held_out = split.train, split.held_out
     if share != 1.0:
         train = keep_beginning(corpus, train, share=share)
@@ -450,7 +450,7 @@ class PretrainJob(Job[PretrainingBatch]):
         if found.pair_accuracy is not None:
             figures[f"{self.pair_head}_accuracy"] = found.pair_accuracy.mean
         other = {"sop": "nsp", "nsp": "sop"}.get(self.pair_head or "")
-        has_both = self.settings.held_out.asks_both or step == self.num_steps
+        has_both = self.settings.held_out.evaluates_both or step == self.num_steps
         if other is not None and has_both and (other == "sop" or self.data.held_out.num_documents > 1):
             pairs = self.evaluate_objective(other, depth=depth).pair_accuracy
             figures |= {} if pairs is None else {f"{other}_accuracy": pairs.mean}
@@ -498,7 +498,7 @@ def _format_card(
     optimizer = settings.optimizer
     rows = {
         "steps": f"{progress.step:,} of {settings.batch_size} × {settings.examples.max_length} tokens",
-        "tokens seen": f"{progress.num_tokens:,}, of a corpus of {metadata.num_pieces:,}",
+        "tokens seen": f"{progress.num_tokens:,}, of a corpus of {metadata.num_tokens:,}",
         "objectives": f"masked language modeling, sentence objective {settings.examples.objective}",
         "optimizer": f"{optimizer.name}, {settings.schedule.name}, peak {optimizer.learning_rate:.3g}",
         "time": f"{format_seconds(progress.seconds)} on {metadata.num_threads} threads",

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
@@ -65,12 +65,14 @@ class RunMetadata(Settings):
 class PretrainMetadata(RunMetadata):
     """The metadata of a pretraining run."""
 
+    former_names: ClassVar[Mapping[str, str]] = {"num_pieces": "num_tokens", "num_asked": "num_held_out"}
+
     job: Literal["pretrain"] = "pretrain"
     corpus: str
     held_out: str = ""
-    num_pieces: int
+    num_tokens: int
     unigram_loss: float
-    num_asked: int | None = None  # held-out examples; documents of a single sentence make none
+    num_held_out: int | None = None  # held-out examples; documents of a single sentence make none
     budget_seconds: float | None = None
     recipe_steps: int | None = None  # before a budget changed the number of steps
 

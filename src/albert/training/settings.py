@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
@@ -59,9 +59,11 @@ class LoopSettings(Settings):
     ddp) or a shard of it (fsdp). `is_compiled` compiles the encoder, which takes a minute.
     """
 
+    former_names: ClassVar[Mapping[str, str]] = {"guard": "loss_spike_filter"}
+
     optimizer: OptimizerSettings = OptimizerSettings()
     schedule: ScheduleSettings = ScheduleSettings()
-    guard: LossSpikeSettings = LossSpikeSettings()
+    loss_spike_filter: LossSpikeSettings = LossSpikeSettings()
     log_every: Annotated[int, Field(ge=1)] = 10
     num_evaluations: Annotated[int, Field(ge=1)] = 20
     patience: Annotated[int, Field(ge=1)] | None = None
@@ -85,16 +87,21 @@ class HeldOutSettings(Settings):
     """The held-out text of a pretraining run and what is evaluated on it.
 
     `data` is another prepared corpus. Without it, the last documents of the corpus are held out: `share` of
-    its tokens, about `max_pieces` at most, and at least `min_documents`; from two on these are whole, however
-    long. The other sentence objective is evaluated at the end only, unless `asks_both`.
+    its tokens, about `max_tokens` at most, and at least `min_documents`; from two on these are whole, however
+    long. The other sentence objective is evaluated at the end only, unless `evaluates_both`.
     """
+
+    former_names: ClassVar[Mapping[str, str]] = {
+        "max_pieces": "max_tokens",
+        "asks_both": "evaluates_both",
+    }
 
     data: str | None = None
     share: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.01
-    max_pieces: Annotated[int, Field(ge=1)] = 200_000
+    max_tokens: Annotated[int, Field(ge=1)] = 200_000
     min_documents: Annotated[int, Field(ge=1)] = 1
     num_examples: Annotated[int, Field(ge=1)] = 512
-    asks_both: bool = False
+    evaluates_both: bool = False
 
 
 class PretrainSettings(LoopSettings):

@@ -147,5 +147,5 @@ def time_evaluations(job: "PretrainJob") -> float:
             job.evaluate_objective(objective, depth=depth, num_examples=sample)
             seconds[depth] = (time.perf_counter() - start) * num_examples / sample
     # The last evaluation, or every one, has both sentence objectives.
-    twice = depths if held_out.asks_both else depths[-1:]
+    twice = depths if held_out.evaluates_both else depths[-1:]
     return sum(seconds[depth] for depth in [*depths, *twice])

@@ -61,8 +61,8 @@ def prepare(
         "folder": out,
         "documents": manifest.num_documents,
         "sentences": manifest.num_sentences,
-        "pieces": manifest.num_pieces,
-        "unknown_pieces": manifest.num_unknown,
+        "tokens": manifest.num_tokens,
+        "unknown_tokens": manifest.num_unknown,
         "dropped": manifest.dropped,
         "shards": len(manifest.shards),
         "source_bytes": sum(source.num_bytes for source in manifest.sources),
@@ -71,7 +71,7 @@ def prepare(
 
     speed = data["source_bytes"] / 1e6 / max(data["seconds"], 0.1)
     text = (
-        f"{out}: {data['documents']:,} documents, {data['sentences']:,} sentences, {data['pieces']:,} tokens "
+        f"{out}: {data['documents']:,} documents, {data['sentences']:,} sentences, {data['tokens']:,} tokens "
         f"in {data['shards']} shards; {data['seconds']} s, {speed:.1f} MB/s"
     )
     if manifest.dropped:
@@ -98,19 +98,19 @@ def show(
     found = summarize_corpus(_open(folder)[0])
 
     def render(console: Any) -> None:
-        counts = {name: found[f"num_{name}"] for name in ("documents", "sentences", "pieces", "characters")}
+        counts = {name: found[f"num_{name}"] for name in ("documents", "sentences", "tokens", "characters")}
         unknown = f"tokens ({found['unknown_share']:.3%} unknown)"
-        console.print(_format_counts(counts).replace("pieces", unknown), soft_wrap=True)
+        console.print(_format_counts(counts).replace("tokens", unknown), soft_wrap=True)
         lengths = {
-            "tokens in a sentence": found["sentence_pieces"],
+            "tokens in a sentence": found["sentence_tokens"],
             "sentences in a document": found["document_sentences"],
-            "tokens in a document": found["document_pieces"],
+            "tokens in a document": found["document_tokens"],
         }
         rows = [
             (name, f"{each['mean']:,.1f}", *(f"{length:,}" for length in each["at"].values()))
             for name, each in lengths.items()
         ]
-        print_table(console, ("", "mean>", *(f"{name}>" for name in found["sentence_pieces"]["at"])), rows)
+        print_table(console, ("", "mean>", *(f"{name}>" for name in found["sentence_tokens"]["at"])), rows)
         console.print(f"dropped or fixed: {_format_counts(found['dropped']) or 'nothing'}", soft_wrap=True)
         console.print(f"{found['num_sources']:,} sources, {found['num_source_bytes'] / 1e6:,.1f} MB:")
         for layout, number in sorted(found["layouts"].items()):
@@ -134,7 +134,7 @@ def _show_example(folder: str, number: int, *, epoch: int, seed: int, overrides:
     view = describe_example(source, tokenizer, number, epoch=epoch)
 
     text = (
-        f"example {number} of {source.num_examples:,} in epoch {epoch}: {view.num_pieces} tokens, "
+        f"example {number} of {source.num_examples:,} in epoch {epoch}: {view.num_tokens} tokens, "
         f"{view.num_predicted} to predict, {view.answer}"
     )
     for name, segment in (("first", view.first), ("second", view.second)):
@@ -145,27 +145,29 @@ def _show_example(folder: str, number: int, *, epoch: int, seed: int, overrides:
 def overlap(
     folder: Folder,
     files: Annotated[list[Path], Argument(metavar="FILE…", help="a task's files: tsv, csv, jsonl, text …")],
-    pieces: Annotated[int, Option(help="tokens in a row that count as an overlap")] = 13,
+    tokens: Annotated[
+        int, Option("--tokens", "--pieces", help="tokens in a row that count as an overlap")
+    ] = 13,
 ) -> CommandResult:
     """Count the texts of a task's files that occur in a corpus, whole or in part."""
     from albert.data.overlap import find_overlap
 
     corpus, tokenizer = _open(folder)
-    found = find_overlap(corpus, files, tokenizer, num_tokens=pieces)
+    found = find_overlap(corpus, files, tokenizer, num_tokens=tokens)
 
     def render(console: Any) -> None:
         rows = []
         for each in found:
             counts = (each.num_texts, each.num_short, each.num_overlapping, each.num_mostly, each.num_whole)
             rows.append((each.name, *(f"{count:,}" for count in counts)))
-        run = f"{pieces} tokens in a row>"
+        run = f"{tokens} tokens in a row>"
         print_table(console, ("file", "texts>", "too short>", run, "half or more>", "whole>"), rows)
         for each in found:
             for example in each.examples:
                 share = "whole" if example.is_whole else f"{example.share:.0%}"
                 console.print(f"{Path(each.name).name}, {share}: {example.text[:160]}", soft_wrap=True)
 
-    return CommandResult({"pieces": pieces, "files": [dataclasses.asdict(each) for each in found]}, render)
+    return CommandResult({"tokens": tokens, "files": [dataclasses.asdict(each) for each in found]}, render)
 
 
 def _open(folder: str) -> "tuple[Corpus, Tokenizer]":

@@ -17,8 +17,8 @@ def finetune(
         str,
         Argument(
             metavar="TASK",
-            help="sst-2, mrpc, squad-2.0, race …; or classification, multilabel, regression, words, "
-            "questions, choice, embedding on a table of your own",
+            help="sst-2, mrpc, squad-2.0, race …; or classification, multilabel, regression, "
+            "token-classification, question-answering, multiple-choice, embedding on a table of your own",
         ),
     ],
     model: Annotated[str, Option(help="pretrained folder, run, nano, or hub name")],

@@ -23,7 +23,9 @@ def study(
     data: Annotated[str | None, Option(help="prepared corpus to train on; for agreement, BLiMP")] = None,
     task_data: Annotated[str | None, Option(help="folder that has glue/, squad/ and race/")] = None,
     model: Annotated[list[str] | None, Option(help="trained model to measure; may be repeated")] = None,
-    arms: Annotated[str, Option(help="only these variants and those they need, as in all,none")] = "",
+    variants: Annotated[
+        str, Option("--variants", "--arms", help="only these variants and those they need, as in all,none")
+    ] = "",
     budget: Budget = None,
     seed: Annotated[int | None, Option(help="first seed of every variant; of agreement's sentences")] = None,
     engine: Annotated[str, Option(help="local, or ray: variants in parallel")] = "local",
@@ -41,7 +43,7 @@ def study(
         task_data=task_data,
         models=tuple(model or ()),
         overrides=tuple(settings or ()),
-        variants=tuple(filter(None, arms.split(","))),
+        variants=tuple(filter(None, variants.split(","))),
         budget_seconds=None if budget is None else parse_duration(budget),
         seed=seed,
         engine=engine,
@@ -62,7 +64,7 @@ def study(
 
     def render(console: Any) -> None:
         if findings:
-            rows = [(found.claim, found.theirs, found.ours, found.verdict) for found in findings]
+            rows = [(found.claim, found.theirs, found.ours, found.outcome) for found in findings]
             print_table(console, ("claim", "the paper", "here", "result"), rows)
         for run, reason in outcome.failures.items():
             console.print(f"failed: {run}: {reason}")

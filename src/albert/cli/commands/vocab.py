@@ -116,12 +116,12 @@ def tokenize(texts: command.Texts, vocab: command.Vocabulary) -> command.Command
             {"piece": tokenizer.token(i), "id": i, "start": start, "end": end, "text": text[start:end]}
             for i, (start, end) in zip(encoding.ids, encoding.spans, strict=True)
         ]
-        data.append({"text": text, "pieces": tokens})
+        data.append({"text": text, "tokens": tokens})
 
     def render(console: Any) -> None:
         for row in data:
             console.print(row["text"])
-            cells = [[str(value) for value in token.values()] for token in row["pieces"]]
+            cells = [[str(value) for value in token.values()] for token in row["tokens"]]
             command.print_table(console, ("token", "id>", "start>", "end>", "text"), cells)
 
     return command.CommandResult(data, render)
