@@ -1,7 +1,8 @@
 """Settings: what a YAML file and overrides say comes out, and everything else is refused by its key."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 from hypothesis import given
@@ -259,3 +260,18 @@ def test_a_seed_is_an_override_unless_another_is_there():
     assert add_seed(["seed=5"], 3, key="first_seed") == ["seed=5", "first_seed=3"]
     with pytest.raises(SettingsError, match="seed=5 and --seed"):
         add_seed(["seed=5"], 5)
+
+
+class Renamed(Settings):
+    former_names: ClassVar[Mapping[str, str]] = {"num_pieces": "num_tokens"}
+    num_tokens: int
+    parts: tuple["Renamed", ...] = ()
+
+
+def test_former_names_of_keys_are_read_at_every_depth():
+    values = {"num_pieces": 3, "parts": [{"num_pieces": 1}, {"num_tokens": 2}]}
+    built = build_settings(Renamed, values=values)
+    assert built == Renamed(num_tokens=3, parts=(Renamed(num_tokens=1), Renamed(num_tokens=2)))
+    assert build_settings(Renamed, overrides=["num_pieces=4"]).num_tokens == 4
+    with pytest.raises(SettingsError, match="num_tokens"):
+        build_settings(Renamed, values={"num_tokens": 1}, overrides=["num_pieces=4"])

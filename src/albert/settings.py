@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from albert.errors import SettingsError, one_line, suggest
 from albert.files import read_text
@@ -28,16 +28,6 @@ class Settings(BaseModel):
     former_names: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _rename_keys(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        for former, name in cls.former_names.items():
-            if former in values and name in values:
-                raise ValueError(f"{former} is the former name of {name}; give {name} only")
-        return {cls.former_names.get(key, key): value for key, value in values.items()}
 
     def to_yaml(self) -> str:
         values = self.model_dump(mode="json")
@@ -101,7 +91,7 @@ def build_settings(
 ) -> S:
     """Check `values`, changed by the `a.b=c` overrides; `source` names where they come from in an error."""
     try:
-        merged = apply_overrides(values or {}, overrides)
+        merged = _rename_keys(cls, apply_overrides(values or {}, overrides))
         # Strict by JSON's rules: a list may become a tuple and a string a path, but "12" is not a number.
         return cls.model_validate_json(json.dumps(merged), strict=True)
     except ValidationError as error:
@@ -165,6 +155,23 @@ def add_seed(overrides: Iterable[str], seed: int | None, *, key: str = "seed") -
     return [*given, f"{key}={seed}"]
 
 
+def _rename_keys(cls: type[Settings], values: dict[str, Any]) -> dict[str, Any]:
+    """Replace the former names of keys, in sections and lists of sections, too."""
+    renamed = {}
+    for key, value in values.items():
+        name = cls.former_names.get(key, key)
+        if name != key and name in values:
+            raise SettingsError(f"{key} is the former name of {name}; give {name} only")
+        field = cls.model_fields.get(name)
+        for section in _iter_sections(field.annotation) if field else ():
+            if isinstance(value, dict):
+                value = _rename_keys(section, value)
+            elif isinstance(value, list):
+                value = [_rename_keys(section, each) if isinstance(each, dict) else each for each in value]
+        renamed[name] = value
+    return renamed
+
+
 def _explain(cls: type[BaseModel], detail: Any) -> str:
     """Explain a validation error: the key, its value, and what it should be."""
     key = ".".join(str(part) for part in detail["loc"])
@@ -187,8 +194,8 @@ def _known_keys(cls: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
     return list(cls.model_fields)
 
 
-def _iter_sections(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
+def _iter_sections(annotation: Any) -> Iterator[type[Settings]]:
+    if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, Settings):
         yield annotation
     for inner in get_args(annotation):
         yield from _iter_sections(inner)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -149,6 +149,8 @@ class StudySettings(Settings):
     each objective. `has_footprint` measures a training step of each variant in a fresh process, `has_probes`
     trains linear probes of sentence vectors, `has_agreement` scores minimal pairs.
     """
+
+    former_names: ClassVar[Mapping[str, str]] = {"arms": "variants"}
 
     title: str
     paper: str
