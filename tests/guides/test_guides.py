@@ -30,7 +30,7 @@ SEEN = {
     "pretrain-your-language": "mlm loss",
     "continue-on-your-domain": "mlm loss",
     "fine-tune-your-csv": "unhappy",
-    "question-answering": "no answer where its odds are above",
+    "question-answering": "threshold ",
     "phonemes-for-speech": "▁ l a ▁ n i ɲ a ▁ e n k o n t ɾ ˈo ▁ e l ▁ k e s o .",
     "many-machines": "\nResuming at step ",
     "bring-a-published-model": "largest difference: ",
