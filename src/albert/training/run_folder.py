@@ -242,9 +242,7 @@ class MetricsLog:
             yield
         except OSError as error:
             if not self._has_failed:
-                self._say(
-                    f"{self._path}: cannot be written ({error.strerror or error}); training continues without it"
-                )
+                self._say(f"{self._path}: cannot be written ({error.strerror or error}); training continues")
             self._has_failed = True
 
 
