@@ -73,7 +73,7 @@ def build_our_step(preset: str, *, max_tokens: int) -> Step:
     network = PretrainLosses(model, pair_head=PAIR_HEAD)
     # The plain loop's optimiser, whatever a recipe prefers: what is compared is the step.
     optimizer = build_optimizer(model, OptimizerSettings(name="adamw"))
-    train_step = build_train_step(network, optimizer, world=DistributedContext())
+    train_step = build_train_step(network, optimizer, context=DistributedContext())
 
     def step(batches: list[PretrainingBatch]) -> None:
         shares = [share for batch in batches for share in cut_batch(batch, max_tokens=max_tokens)]

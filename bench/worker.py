@@ -90,7 +90,7 @@ class Worker:
     def step(self, way: str, count: str) -> Answer:
         """Whole training steps as `albert pretrain` takes them; seconds of each, and the bytes of all."""
         world = self.world if way == "together" else Apart()
-        train_step = build_train_step(self.network, self.optimizer, world=world)
+        train_step = build_train_step(self.network, self.optimizer, context=world)
         shares = self._cut(is_whole=way == "alone")
 
         def take() -> Answer:

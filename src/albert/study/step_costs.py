@@ -229,7 +229,7 @@ def _run_steps(
 ) -> list[StepReport]:
     settings = build_settings(OptimizerSettings, values={"name": optimizer}, source="request")
     network = PretrainLosses(model.train(), pair_head=PAIR_HEAD)
-    train_step = build_train_step(network, build_optimizer(model, settings), world=DistributedContext())
+    train_step = build_train_step(network, build_optimizer(model, settings), context=DistributedContext())
     run = partial(train_step.run, batches, train_step.plan(batches), learning_rate=_LEARNING_RATE, options={})
     return [run() for _ in range(num_steps)]
 
@@ -271,7 +271,7 @@ def build_random_batch(config: ModelConfig, *, num_sequences: int, length: int) 
 
 
 def build_train_step(
-    network: nn.Module, optimizer: torch.optim.Optimizer, *, world: DistributedContext
+    network: nn.Module, optimizer: torch.optim.Optimizer, *, context: DistributedContext
 ) -> TrainStep[PretrainingBatch]:
     """Build the training step of `albert pretrain`: both losses, clipping and update; no step is skipped."""
 
@@ -281,7 +281,9 @@ def build_train_step(
     count = partial(count_terms, pair_head=PAIR_HEAD)
     objective = Objective(tuple(HEADS), count, build_empty_batch)
     spikes = LossSpikeFilter(LossSpikeSettings(spike_factor=0.0))
-    return TrainStep(network, optimizer, objective, spikes, 1.0, lambda: autocast(torch.device("cpu")), world)
+    return TrainStep(
+        network, optimizer, objective, spikes, 1.0, lambda: autocast(torch.device("cpu")), context
+    )
 
 
 class PeakMemory:
