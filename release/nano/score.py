@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from albert.data.corpus import open_corpus
+from albert.data.corpus import Corpus, open_corpus
 from albert.examples.settings import ExampleSettings
 from albert.files import read_json, write_json
 from albert.pretrained.folder import load_model, load_vocabulary
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
         open_corpus(folder, fingerprint=tokenizer.fingerprint) for folder in (args.held_out, args.windows)
     )
     max_depth = config.num_hidden_layers + (args.beyond if config.is_fully_shared else 0)
-    todo = {"passages": (passages, None), "windows": (windows, None)}
+    todo: dict[str, tuple[Corpus, int | None]] = {"passages": (passages, None), "windows": (windows, None)}
     todo |= {f"depth-{depth}": (passages, depth) for depth in range(1, max_depth + 1)}
     header = {
         "weights": identify_weights(model),
