@@ -73,7 +73,7 @@ def test_scores_have_their_intervals():
 def test_an_ensemble_shows_its_members_and_its_selection():
     page = read(make_ensemble(evaluate_texts(TEXTS)))
     for words in (
-        "an ensemble of 2 models",
+        "ensemble of 2 models",
         "together",
         "runs/seed-3 (not chosen)",
         "one half of dev (200 examples",
@@ -160,10 +160,10 @@ def test_regression_is_a_scatter_plot_without_label_filters():
 def test_question_answering_shows_the_threshold():
     evaluation = evaluate_spans()
     page = read(evaluation)
-    assert "above 0.000 (threshold: the model's own)" in page.text
+    assert "above 0.000 are left unanswered (threshold: from the model)" in page.text
     assert not page.find("select")
     page = read(replace(evaluation, threshold=replace(evaluation.threshold, threshold=ANSWER_NOTHING)))
-    assert "Every question is left unanswered (threshold: the model's own)" in page.text
+    assert "All questions are left unanswered (threshold: from the model)" in page.text
 
 
 def test_a_perfect_evaluation_has_no_errors():

@@ -72,7 +72,7 @@ def _build_scores(evaluation: Evaluation) -> Section | None:
     level = next((f"{each.level:.0%} interval" for each in evaluation.intervals.values()), "interval")
     columns = [
         Column("metric"),
-        Column("value", is_number=True, hint="in points of 100"),
+        Column("points", is_number=True),
         Column(level, is_number=True),
     ]
     return Section("Scores", tables=[Table("scores", columns, rows)]) if rows else None

@@ -213,7 +213,9 @@ class TaskConfig(Settings):
     def complete(self, settings: "FinetuneSettings", *, train: Sequence[Example], max_positions: int) -> Self:
         """Add the length and options of a recipe; reject options that the task type does not have."""
         if settings.has_exits and "has_exits" not in type(self).model_fields:
-            raise InputError(f"has_exits=true is only for classification, not for {self.task}; remove it")
+            raise InputError(
+                f"has_exits=true is only for classification and regression, not for {self.task}; remove it"
+            )
         update = self.fit_length(min(settings.max_length, max_positions))
         if settings.class_weights == "balanced":
             if not self.has_classes:
