@@ -384,7 +384,7 @@ def test_invalid_requests_are_rejected(build, sentiment, tmp_path):
     texts = {"task": "classification", "model": own, "data": table}
     for options, error, value in (
         (glue | {"model": []}, InputError, "no model to evaluate"),
-        (glue | {"select": True}, InputError, "1 model to select from"),
+        (glue | {"select": True}, InputError, "cannot select from 1 model"),
         (glue | {"model": [model] * 2, "select": True, "split": "test"}, InputError, "no labels"),
         (glue | {"split": "test", "needs_labels": True}, InputError, "no labels"),
         (glue | {"split": "tset"}, InputError, "'tset'.* dev"),

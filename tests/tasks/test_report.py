@@ -74,14 +74,13 @@ def test_an_ensemble_shows_its_members_and_its_selection():
     page = read(make_ensemble(evaluate_texts(TEXTS)))
     for words in (
         "ensemble of 2 models",
-        "together",
-        "runs/seed-3 (not chosen)",
+        "runs/seed-3 (not selected)",
         "one half of dev (200 examples",
         "runs/seed-1 (80.20), then runs/seed-2 (81.90)",
         "skipped 2 lines",
     ):
         assert words in page.text
-    assert "together" not in read(evaluate_texts(TEXTS)).text
+    assert "ensemble" not in read(evaluate_texts(TEXTS)).text
 
 
 def test_rows_of_the_confusion_matrix_are_shares_of_a_class():
