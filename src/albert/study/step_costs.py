@@ -143,8 +143,8 @@ class PairSettings(Settings):
         """Describe the measured step for a report."""
         return (
             "BERT is the same model with other settings: no sharing, E = H and the exact GELU. A step is "
-            f"that of `albert pretrain` with {self.optimizer.upper()} on one batch of sequences of {self.length} "
-            "random tokens, in float32."
+            f"that of `albert pretrain` with {self.optimizer.upper()} on one batch of sequences of "
+            f"{self.length} random tokens, in float32."
         )
 
 
