@@ -1,4 +1,4 @@
-"""What commands share: the result they return, progress on stderr, and options described once."""
+"""Shared parts of commands: their result, progress on stderr, and common options."""
 
 import io
 import sys
@@ -39,15 +39,15 @@ Vocabulary = Annotated[str, Option("--vocab", help="folder or file of a vocabula
 
 
 def key_values(example: str) -> Any:
-    """Return the argument for settings, with an example in its help."""
+    """Build the argument for settings, with an example in its help."""
     return Argument(metavar="[key=value…]", help=f"settings, as in {example}")
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command returns: `data` for --json, and the same as text or as a function that prints it.
+    """The result of a command: `data` for --json, and the same as text or as a function that prints it.
 
-    Of several processes that share a job, all but one have a silent result.
+    Of several processes of a job, only the first has a result that is not silent.
     """
 
     data: Any
@@ -69,8 +69,8 @@ def print_result(result: CommandResult, *, as_json: bool) -> None:
     from rich.console import Console
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not have every character
-    # A pipe has no width: wide enough that no table is folded. Names of files and labels may hold brackets.
+        sys.stdout.reconfigure(errors="backslashreplace")  # for characters that the terminal cannot encode
+    # A pipe has no width; 140 folds no table. No markup, because file names and labels may have brackets.
     width = None if sys.stdout.isatty() else 140
     console = Console(width=width, markup=False, highlight=False, emoji=False)
     if not isinstance(result.output, str):
@@ -80,7 +80,7 @@ def print_result(result: CommandResult, *, as_json: bool) -> None:
 
 
 def print_table(console: "Console", columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table with a header; a name that ends in `>` is that of a right-aligned column."""
+    """Print a table; columns whose name ends with `>` are right-aligned."""
     from rich.table import Table
     from rich.text import Text
 
@@ -95,7 +95,7 @@ def print_table(console: "Console", columns: Sequence[str], rows: Iterable[Seque
 def report_run(
     result: "PretrainResult | FinetuneResult", *, num_steps: int, data: dict[str, Any], rows: dict[str, str]
 ) -> CommandResult:
-    """Build the result of a training run: `data` and `rows` are added to what all runs have."""
+    """Build the result of a training run, with further `data` for --json and `rows` for the text."""
     progress = result.outcome.progress
     values = {
         "run": str(result.run_dir),
@@ -125,14 +125,14 @@ def report_run(
 
 
 def report_stop(signal: str, hint: str, *, is_silent: bool = False) -> int:
-    """Say on stderr that a signal (`SIGINT at step 5`) stopped the work; return the exit code."""
+    """Print to stderr that a signal (as in `SIGINT at step 5`) stopped the work; return the exit code."""
     if not is_silent:
         print(f"stopped by {signal} and saved; {hint}", file=sys.stderr)
     return {"SIGINT": INTERRUPTED, "SIGTERM": TERMINATED}.get(signal.partition(" ")[0], 1)
 
 
 class ProgressDisplay:
-    """Shows progress on stderr: a bar on a terminal, else a line now and then."""
+    """Shows progress on stderr: a bar on a terminal, otherwise a line every few seconds."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -177,30 +177,30 @@ class ProgressDisplay:
 
 
 def check_new_file(path: Path | None, *, force: bool) -> None:
-    """Reject an `--out` that would replace a file without --force; devices and pipes are not files."""
+    """Raise an InputError if `--out` is an existing file, without --force; devices and pipes are allowed."""
     if path is not None and path.is_file() and not force:
-        raise InputError(f"{path}: exists; add --force to replace it, or choose another --out")
+        raise InputError(f"{path}: already exists; add --force to replace it, or choose another --out")
 
 
 def check_new_folder(path: Path, *, overwrite: bool) -> bool:
-    """Whether --overwrite is to replace the folder; rejected without it."""
+    """Return whether --overwrite replaces a folder; raise an InputError if it exists, without --overwrite."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return False
     if not overwrite:
-        raise InputError(f"{path} exists; choose another folder, or add --overwrite")
+        raise InputError(f"{path}: already exists; choose another folder, or add --overwrite")
     return True
 
 
 def read_texts(words: list[str]) -> list[str]:
-    """Return the texts themselves, or the lines of standard input if they are a dash."""
+    """Return the texts, or the lines of standard input for a dash."""
     if words != ["-"]:
         return list(words)
     try:
         content = sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not UTF-8 text (byte {error.start}); convert it") from error
-    # Only line feeds end a line: the other line ends of Unicode occur inside texts.
+        raise InputError(f"standard input is not UTF-8 (byte {error.start}); convert it to UTF-8") from error
+    # Only line feeds end a line, because other line breaks of Unicode occur inside texts.
     lines = content.removeprefix("\ufeff").rstrip().split("\n")
     if lines == [""]:
-        raise InputError("no text on standard input; give at least one line")
+        raise InputError("standard input is empty; give at least one line")
     return [line.removesuffix("\r") for line in lines]

@@ -1,4 +1,4 @@
-"""`albert convert`: write any model that albert reads as a folder that `transformers` opens."""
+"""`albert convert`: convert any model that albert reads to a folder that `transformers` opens."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,9 @@ def convert(
     from albert.pretrained.huggingface import CONFIG_NAME, TASK_NAME
 
     if check_new_folder(target, overwrite=overwrite) and not (target / CONFIG_NAME).is_file():
-        raise InputError(f"{target} is not a model folder, so --overwrite does not replace it")
+        raise InputError(
+            f"{target}: is not a model folder, so --overwrite does not replace it; choose another"
+        )
     import torch
 
     from albert.files import read_text

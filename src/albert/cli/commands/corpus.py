@@ -1,4 +1,4 @@
-"""`albert corpus prepare`, `show` and `overlap`: prepare a corpus for pretraining, look into one."""
+"""`albert corpus prepare`, `show` and `overlap`: prepare a corpus for pretraining, and inspect it."""
 
 import dataclasses
 import time
@@ -94,7 +94,7 @@ def show(
         return _show_example(folder, example, epoch=epoch or 0, seed=seed or 0, overrides=settings or [])
     for name, value in {"--epoch": epoch, "--seed": seed, "key=value": settings or None}.items():
         if value is not None:
-            raise InputError(f"{name} {value} is for an example; add --example N, or leave it out")
+            raise InputError(f"{name} {value}: only applies to an example; add --example N, or remove it")
     found = summarize_corpus(_open(folder)[0])
 
     def render(console: Any) -> None:

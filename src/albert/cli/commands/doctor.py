@@ -1,4 +1,4 @@
-"""`albert doctor`: report what is wrong with a training run, or with the machine."""
+"""`albert doctor`: report problems of a training run or of the machine."""
 
 import dataclasses
 import sys
@@ -26,7 +26,7 @@ def doctor(
     from albert.report.charts import write_png
 
     if run is None and plot is not None:
-        raise InputError(f"--plot {plot} needs a run, as in `albert doctor RUN --plot {plot}`")
+        raise InputError(f"--plot {plot}: needs a run; give it, as in `albert doctor RUN --plot {plot}`")
     path = None
     if run is None:
         findings = diagnose_machine()
@@ -40,7 +40,7 @@ def doctor(
             except OSError as error:
                 if plot is not None:
                     raise
-                print(f"warning: no plot: {path}: {error.strerror or error}; use --plot", file=sys.stderr)
+                print(f"warning: {path}: {error.strerror or error}; choose another --plot", file=sys.stderr)
                 path = None
 
     def render(console: Any) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from albert.tasks.evaluate import Evaluation
     from albert.tasks.exit_curve import ExitCurve
 
-_MAX_LABELS = 12  # in a confusion matrix; the report has larger ones
+_MAX_LABELS = 12  # in a printed confusion matrix; the report has larger ones
 
 
 def evaluate(
@@ -49,7 +49,7 @@ def evaluate(
     of_pretraining = {"examples": num_examples, "held-out": held_out}
     for name, value in (of_tasks if is_pretraining else of_pretraining).items():
         if value is not None and value is not False:
-            raise InputError(f"--{name} has no meaning for {task}; leave it out")
+            raise InputError(f"--{name} does not apply to {task}; remove it")
     common: dict[str, Any] = {"depth": depth, "device": device, "revision": revision}
     if is_pretraining:
         number = 2000 if num_examples is None else num_examples
@@ -65,18 +65,18 @@ def evaluate(
     # Mistakes are reported before the work.
     values = apply_overrides({}, settings or [], literal="columns")
     if unknown := values.keys() - {"columns"}:
-        raise InputError(f"{min(unknown)}: only columns can be set, as in columns.text=review")
+        raise InputError(f"unknown key {min(unknown)}; only columns can be set, as in columns.text=review")
     definition = find_task(task)
     if out is not None:
         check_folder(out, task=definition.name, split=definition.find_split(Path(data), split)[0])
     if report is not None and report.exists() and report.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"--report {report}: exists and is not an HTML file; choose another name")
+        raise InputError(f"--report {report}: already exists and is not an HTML file; choose another name")
     if exits:
         if len(model) > 1:
-            raise InputError(f"--exits: {len(model)} models, but one is measured; give one --model")
+            raise InputError(f"--exits: measures one model, got {len(model)}; give one --model")
         config = read_config(resolve_source(model[0], revision=revision))
         if config is None or not config.has_early_exits:
-            raise InputError(f"--exits: {model[0]} has none; fine-tune a model with has_exits=true")
+            raise InputError(f"--exits: {model[0]} has no early exits; fine-tune a model with has_exits=true")
     curve, files = None, []
     with command.ProgressDisplay() as display:
         found = run(
@@ -117,14 +117,14 @@ def evaluate(
 
 
 def _print_evaluation(console: Any, found: "Evaluation") -> None:
-    """Print the scores with intervals, and what else there is: members, classes, threshold, ..."""
+    """Print the scores with intervals, members, classes, confusion matrix, calibration and threshold."""
     from albert.tasks.metrics.scores import format_score
 
     of = "" if found.num_scored in (0, len(found.examples)) else f"{found.num_scored:,} of "
     models = found.models[0] if len(found.models) == 1 else f"{len(found.models)} models"
     console.print(f"{found.task} on {found.split}: {of}{len(found.examples):,} examples, {models}")
     if not found.scores:
-        console.print("no labels, so no scores")
+        console.print("no scores, because the split has no labels")
         return
     named = [value for name, value in found.scores.items() if name != "score"]
     rows = []
@@ -163,7 +163,7 @@ def _print_evaluation(console: Any, found: "Evaluation") -> None:
         used = "temperatures of the models"
         if calibration.temperature is not None:
             used = f"temperature {calibration.temperature:.3f}"
-        if calibration.is_tuned_here:  # a temperature chosen on these examples is tested on halves
+        if calibration.is_tuned_here:  # cross-fitted
             used = "temperatures chosen on one half for the other"
         console.print(f"calibration error {100 * calibration.ece:.2f} points at {used}")
     if (threshold := found.threshold) is not None:
@@ -184,7 +184,7 @@ def _print_exits(console: Any, curve: "ExitCurve") -> None:
     ]  # fmt: skip
     command.print_table(console, ("layers", "patience", "score", "mean layers", "speedup"), rows)
     chosen = curve.choose()
-    fastest = "nothing" if chosen is None else f"{chosen.option}, {chosen.speed:.2f} times as fast"
+    fastest = "none" if chosen is None else f"{chosen.option}, {chosen.speed:.2f} times as fast"
     console.print(f"fastest within half a point of all layers: {fastest}")
 
 
@@ -211,14 +211,14 @@ def _evaluate_pretraining(
     from albert.training.settings import HeldOutSettings
 
     if len(models) > 1:
-        raise InputError(f"{len(models)} models, but pretraining is evaluated for one; give one --model")
+        raise InputError(f"pretraining is evaluated for one model, got {len(models)}; give one --model")
     if num_examples < 1:
-        raise InputError(f"--examples is {num_examples}; at least 1")
+        raise InputError(f"--examples is {num_examples}; set it to at least 1")
     loaded = load_model(models[0], revision=revision, device=select_device(device))
     tokenizer = load_vocabulary(loaded.path)
     check_vocabulary(loaded.config, tokenizer)
     loaded.model.head("mlm")
-    # The settings of the model's run, if its folder is in one.
+    # The settings of the run, if the model is in a run folder.
     runs = [folder for folder in (loaded.path, loaded.path.resolve().parent) if has_run(folder)]
     run = read_pretrain_run(runs[0])[0] if runs else None
     limit = loaded.config.max_position_embeddings
