@@ -21,7 +21,7 @@ def convert(
 
     if check_new_folder(target, overwrite=overwrite) and not (target / CONFIG_NAME).is_file():
         raise InputError(
-            f"{target}: is not a model folder, so --overwrite does not replace it; choose another"
+            f"{target}: is not a model folder, so --overwrite does not replace it; choose another DST"
         )
     import torch
 
