@@ -20,7 +20,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, NullLoca
 
 from albert.files import atomic_path
 from albert.report.content import Chart, Series
-from albert.report.theme import COLORS, DASHES, GREY, MARKERS, PALE, PAPER, STYLE
+from albert.report.theme import COLORS, DASHES, GRAY, MARKERS, PALE, PAPER, STYLE
 
 _WIDTH, _HEIGHT = 6.2, 3.4  # inches; narrow, so that text is readable on a phone
 _MAX_VALUE_TICKS = 8
@@ -58,8 +58,8 @@ def write_png(path: Path, charts: Sequence[Chart]) -> None:
     for number, image in enumerate(images):
         top, left = number // 2 * height, number % 2 * width
         page[top : top + image.shape[0], left : left + image.shape[1]] = image
-    with atomic_path(path) as temporary_path:
-        imsave(temporary_path, page, format="png")
+    with atomic_path(path) as temporary:
+        imsave(temporary, page, format="png")
 
 
 def _build_figure(chart: Chart) -> Figure:
@@ -73,10 +73,10 @@ def _build_figure(chart: Chart) -> Figure:
     for number, level in enumerate(chart.levels):
         draw = axes.axhline if chart.x_names is None else axes.axvline
         line = ("--", ":", "-.")[number % 3]
-        draw(level.height, color=GREY, linewidth=1.1, linestyle=line, zorder=1.5, label=level.name)
+        draw(level.height, color=GRAY, linewidth=1.1, linestyle=line, zorder=1.5, label=level.name)
     if chart.has_diagonal and chart.series:
         start = min(min(each.xs, default=0.0) for each in chart.series)
-        axes.axline((start, start), slope=1, color=GREY, linewidth=1.1, linestyle="--", label="y = x")
+        axes.axline((start, start), slope=1, color=GRAY, linewidth=1.1, linestyle="--", label="y = x")
     _set_scales(axes, chart)
     handles, labels = axes.get_legend_handles_labels()
     if handles:

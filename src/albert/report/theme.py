@@ -36,7 +36,7 @@ DASHES: tuple[Any, ...] = (
     (0, (1.3, 1.3)),
     (0, (4, 1, 1, 1, 1, 1)),
 )
-INK, GREY, PALE, PAPER = "#222222", "#666666", "#E4E4E4", "#FFFFFF"
+INK, GRAY, PALE, PAPER = "#222222", "#666666", "#E4E4E4", "#FFFFFF"
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "albert",  # the same chart gives the same ids
@@ -45,14 +45,14 @@ STYLE: dict[str, Any] = {
     "font.size": 9.5,
     "text.color": INK,
     "axes.labelcolor": INK,
-    "axes.edgecolor": GREY,
+    "axes.edgecolor": GRAY,
     "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.color": PALE,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
+    "xtick.color": GRAY,
+    "ytick.color": GRAY,
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
     "lines.markersize": 5.5,

@@ -58,8 +58,8 @@ def has_tokenizer(folder: Path) -> bool:
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int = 512) -> None:
     """Write the vocabulary, and `tokenizer.json` and its config for `transformers`."""
     folder = Path(folder)
-    with atomic_path(folder / tokenizer.vocab_name) as aside:
-        aside.write_bytes(tokenizer.vocab_bytes)
+    with atomic_path(folder / tokenizer.vocab_name) as temporary:
+        temporary.write_bytes(tokenizer.vocab_bytes)
     for name in VOCABULARY_NAMES:
         if name != tokenizer.vocab_name:  # of another tokenizer, which would be loaded instead
             (folder / name).unlink(missing_ok=True)
