@@ -177,7 +177,7 @@ def test_what_is_no_override_is_rejected_with_an_example(override, path):
 
 def test_a_value_is_not_entered_like_a_section(path):
     assert refuse("steps: 5\n", "steps.warm=1", path=path) == (
-        "override 'steps.warm=1': steps has no keys; set it as steps=VALUE"
+        "override 'steps.warm=1': steps has no keys; write steps=VALUE"
     )
 
 

@@ -26,7 +26,7 @@ except ImportError:  # no such locks on Windows
 # The longest field that `csv` can read where a C long has 32 bits.
 MAX_CSV_FIELD = 2**31 - 1
 # The names that mkstemp makes from `.NAME.`: files that are being written, or that a killed process left.
-TEMPORARY_NAME = re.compile(r"\..+\.[a-z0-9_]{8}")
+TEMP_NAME = re.compile(r"\..+\.[a-z0-9_]{8}")
 _open_locks: set[TextIO] = set()  # of this process
 
 

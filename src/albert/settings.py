@@ -132,13 +132,13 @@ def apply_overrides(
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not all(key.split(".")):
-            raise SettingsError(f"override {override!r} is not of the form key=value; write for example lr=1e-4")
+            raise SettingsError(f"override {override!r} is not of the form key=value, such as lr=1e-4")
         *sections, last = key.split(".")
         target = merged
         for section in sections:
             inner = target.setdefault(section, {})
             if not isinstance(inner, dict):
-                raise SettingsError(f"override {override!r}: {section} has no keys; set it as {section}=VALUE")
+                raise SettingsError(f"override {override!r}: {section} has no keys; write {section}=VALUE")
             target = inner
         is_name = sections[:1] == [literal] and not _NOT_A_NAME.fullmatch(text)
         target[last] = text if is_name else parse_yaml(text, source=f"override {override!r}")
