@@ -65,7 +65,7 @@ def test_texts_are_escaped():
         paragraphs=[HOSTILE],
         findings=[Finding(HOSTILE, HOSTILE, HOSTILE, "agrees")],
         tables=[Table("t", [Column(HOSTILE, hint=HOSTILE)], [[Cell(HOSTILE, 1.0, 0.0, 2.0)]], note=HOSTILE)],
-        charts=[replace(SPEED, title=HOSTILE, told=HOSTILE)],
+        charts=[replace(SPEED, title=HOSTILE, caption=HOSTILE)],
         code=HOSTILE,
         cards=[Card([(HOSTILE, HOSTILE), ("half a pair", "\ud800")], HOSTILE, (HOSTILE, "'\""))],
         filters=(HOSTILE, "b"),
@@ -93,7 +93,7 @@ def test_findings_charts_and_code_are_shown(html):
     assert page.text.count("measured here") == 3  # what was not asked has no figure here
     for chart in PAGE.charts:
         assert page.text.count(chart.title) == 2
-        assert chart.told in page.text
+        assert chart.caption in page.text
     assert "<code>study.json</code> holds the settings" in html
     assert "<code>albert study sharing --out studies/sharing num_seeds=3</code></pre>" in html
     assert "mean over five tasks, with its 95% interval" in page.text

@@ -291,7 +291,7 @@ def test_a_folder_without_options_has_the_published_ones(tmp_path, model_bytes, 
         ({}, "has no spiece.model, vocab.txt, symbols.txt or tokenizer.json"),
         ({"spiece.model": ""}, "spiece.model: "),
         ({"tokenizer.json": "{"}, "line 1 is not valid JSON"),
-        ({"tokenizer.json": '{"model": {"type": "BPE"}}'}, "holds a BPE model"),
+        ({"tokenizer.json": '{"model": {"type": "BPE"}}'}, "BPE models are not supported"),
         ({"weights.bin": ""}, "has no spiece.model"),
     ],
 )

@@ -363,7 +363,9 @@ def _build_chart(table: Table, models: Sequence[str]) -> Chart:
     totals = "; ".join(f"{model} {cell.text}" for model, cell in zip(models, table.rows[-1][2:], strict=True))
     title, told = "Accuracy by phenomenon", f"Accuracy for each phenomenon. All pairs: {totals}."
     phenomena, levels = [row[0].text for row in rows], [Level(50.0, "chance")]
-    return Chart(table.name, title, "phenomenon", "% correct", series, "points", phenomena, levels, told=told)
+    return Chart(
+        table.name, title, "phenomenon", "% correct", series, "points", phenomena, levels, caption=told
+    )
 
 
 def _compare_models(margins: Margins, *, seed: int) -> list[Section]:
