@@ -126,7 +126,7 @@ def test_a_long_page_lists_its_sections():
 def test_markdown_has_headings_tables_and_links_to_charts():
     text = format_markdown(PAGE)
     assert text.startswith("# Sharing across layers (table 4)\n\nA small copy of the paper's experiment")
-    assert "| arm | parameters | average | difference | p | the paper |\n| --- | ---: |" in text
+    assert "| variant | parameters | average | difference | p | the paper |\n| --- | ---: |" in text
     assert "| **none** | **89.0M** | **62.30 ± 0.75** | **–** | **–** | **81.6** |\n" in text
     assert "- average: mean over five tasks, with its 95% interval\n" in text
     assert "| More data helps. | +0.7 points | – | – not asked |\n" in text

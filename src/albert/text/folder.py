@@ -37,7 +37,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
     name = next((name for name in VOCABULARY_FILES if (path / name).exists()), None)
     if name is None:
         raise FileFormatError(
-            f"{path}: no {', '.join(VOCABULARY_NAMES)} or {JSON_NAME} found; give the folder of a model or a "
+            f"{path}: has no {', '.join(VOCABULARY_NAMES)} or {JSON_NAME}; give the folder of a model or a "
             "vocabulary, or a vocabulary file"
         )
     try:

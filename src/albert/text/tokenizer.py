@@ -69,8 +69,8 @@ class Tokenizer(ABC):
         special = astuple(self.special_tokens)
         if missing := [token for token in special if token not in id_of]:
             raise FileFormatError(
-                f"{source}: {', '.join(missing)} not found among its {len(id_of)} tokens; use the model's "
-                "own vocabulary, or train one with these tokens"
+                f"{source}: has no {', '.join(missing)} among its {len(id_of)} tokens; use the model's own "
+                "vocabulary, or train one with these tokens"
             )
         self.vocab_bytes = vocab_bytes
         self.options: Any = options
