@@ -129,7 +129,7 @@ def test_markdown_has_headings_tables_and_links_to_charts():
     assert "| variant | parameters | average | difference | p | the paper |\n| --- | ---: |" in text
     assert "| **none** | **89.0M** | **62.30 ± 0.75** | **–** | **–** | **81.6** |\n" in text
     assert "- average: mean over five tasks, with its 95% interval\n" in text
-    assert "| More data helps. | +0.7 points | – | – not asked |\n" in text
+    assert "| More data helps. | +0.7 points | – | – not tested |\n" in text
     assert "![Average score by what is shared](figures/sharing.svg)\n\nSharing the feed-forward" in text
     assert "```\nalbert study sharing --out studies/sharing num_seeds=3\n```\n" in text
 
