@@ -84,7 +84,7 @@ def test_while_all_else_is_trained_the_heads_are_held_to_it() -> None:
     """Without it a step of the optimiser would make something else of them."""
     model = build(1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    WordMatching(model.encoder, num_heads=1).register_hooks(optimizer)
+    WordMatching(model.encoder, num_heads=1).attach(optimizer)
     tokens = Tokens.from_lists([FIRST + SECOND], [SEGMENTS])
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     for _ in range(20):

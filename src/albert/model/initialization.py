@@ -102,7 +102,7 @@ class WordMatching:
                 part.weight[: len(map_RD)] = map_RD.to(part.weight)
                 part.bias[: len(map_RD)] = 0.0
 
-    def register_hooks(self, optimizer: torch.optim.Optimizer) -> None:
+    def attach(self, optimizer: torch.optim.Optimizer) -> None:
         """Recompute the heads from the embeddings after every step of the optimizer."""
         num_rows = self._directions_NHE.shape[0] * self._directions_NHE.shape[1]
 
