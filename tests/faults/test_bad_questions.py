@@ -34,7 +34,10 @@ ASKED = [
         "top is 0",
     ),
     (["sentence-order", "--model", "MODEL", "a", "b", "c"], "3 texts do not make pairs; give an even number"),
-    (["embed", "--model", "MODEL", "a", "--pooling", "max"], "pooling is 'max'; there are mean, cls, pooler"),
+    (
+        ["embed", "--model", "MODEL", "a", "--pooling", "max"],
+        "pooling is 'max'; choose from mean, cls, pooler",
+    ),
     (["embed", "--model", "MODEL", "a", "--depth", "0"], "depth is 0"),
     (
         ["embed", "--model", "MODEL", "a", "--device", "tpu"],

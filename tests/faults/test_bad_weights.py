@@ -120,12 +120,12 @@ WEIGHTS = [
     Fault(
         "whole numbers",
         change_tensors(lambda t: t.update({BIAS: t[BIAS].to(torch.int8)})),
-        (f"{BIAS} is of torch.int8", "torch.float32"),
+        (f"{BIAS} has dtype torch.int8", "torch.float32"),
     ),
     Fault(
         "no weights at all",
         remove("model.safetensors"),
-        ("no model.safetensors and no pytorch_model.bin", "is it a model folder?"),
+        ("no model.safetensors or pytorch_model.bin", "give a model folder"),
     ),
 ]
 

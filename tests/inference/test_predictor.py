@@ -173,7 +173,7 @@ def test_a_weights_file_is_as_good_as_its_folder(tiny, tiny_folder):
     [
         (lambda model: model.fill_mask(["a [MASK]", "none here"]), "text 2 has no [MASK]"),
         (lambda model: model.fill_mask(["[MASK]"], top=0), "top is 0"),
-        (lambda model: model.embed(["a"], pooling="max"), "pooling is 'max'; there are mean, cls, pooler"),
+        (lambda model: model.embed(["a"], pooling="max"), "pooling is 'max'; choose from mean, cls, pooler"),
         (lambda model: model.embed(["a"], depth=0), "depth is 0"),
         (lambda model: model.embed(["a", "sea " * 39]), "text 2 has 41 tokens"),
         (lambda model: model.sentence_order([("sea " * 20, "sea " * 20)]), "text 1 has 43 tokens"),

@@ -58,7 +58,7 @@ def test_what_exists_here_wins(stand_in: Path) -> None:
 def test_a_package_without_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(RELEASED, "nano", tmp_path / "nowhere")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="'nano' is part of albert-encoder"):
+    with pytest.raises(InputError, match="'nano' is missing from this installation"):
         resolve_source("nano")
 
 

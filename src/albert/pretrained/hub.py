@@ -89,7 +89,7 @@ def _find_local(source: str | Path) -> Path | None:
         return _find_in_run(Path(path)) or Path(path)
     is_path = text in (".", "..") or text.startswith(_PATH_STARTS) or text.endswith(_PATH_ENDS)
     if isinstance(source, Path) or is_path or text.count("/") > 1:  # a hub name has at most one
-        raise FileFormatError(f"{text!r} does not exist; check the path, or give a hub name")
+        raise FileFormatError(f"{text!r} does not exist; check the path, or give a name on the hub")
     return None
 
 

@@ -225,7 +225,7 @@ def _unify_names(tensors: Mapping[str, Tensor], layout: NameLayout) -> dict[str,
 def _check_numbers(name: str, tensor: Tensor, source: str) -> None:
     if tensor.dtype not in _FLOATS:
         raise WeightsError(
-            f"{source}: {name} is {tensor.dtype}; save the model as one of {', '.join(map(str, _FLOATS))}"
+            f"{source}: {name} has dtype {tensor.dtype}; save it as one of {', '.join(map(str, _FLOATS))}"
         )
     if not tensor.numel():
         return
@@ -233,7 +233,7 @@ def _check_numbers(name: str, tensor: Tensor, source: str) -> None:
     lowest, highest = torch.aminmax(tensor)  # NaN if any is; 20 times faster than isfinite
     if not (float(lowest) >= -limit and float(highest) <= limit):
         raise WeightsError(
-            f"{source}: {name} has NaN or values beyond {limit:.3g}; download the file again, or use a "
+            f"{source}: {name} has a NaN or a number beyond {limit:.3g}; download the file again, or use a "
             "checkpoint from before the training diverged"
         )
 

@@ -48,7 +48,7 @@ _ACTIVATIONS = {"gelu": "gelu_new", "relu": "relu"}
 
 
 def is_tensorflow_source(path: Path) -> bool:
-    """Return whether this is an original checkpoint: an .index file, or a folder with one, not config.json."""
+    """Return whether this is an original checkpoint: an .index file, or a folder with one."""
     if path.suffix == _INDEX:
         return True
     return path.is_dir() and not (path / CONFIG_NAME).exists() and bool(_list(path, _WEIGHT_PATTERNS))
@@ -83,7 +83,7 @@ def read_tensorflow_weights(path: Path) -> dict[str, Tensor]:
     if len(found) > 1:
         names = ", ".join(file.name for file in found[:5])
         raise FileFormatError(
-            f"{path}: has {len(found)} checkpoints ({names}); give the path of one .index file"
+            f"{path}: holds {len(found)} checkpoints ({names}); give the path of one .index file"
         )
     arrays = read_tensor_bundle(
         found[0].with_suffix(""),
