@@ -60,12 +60,12 @@ WEIGHTS = [
     Fault(
         "safetensors of noise",
         write("model.safetensors", NOISE),
-        ("model.safetensors", "no safetensors file", "download or save it again"),
+        ("model.safetensors", "not a safetensors file", "download or save it again"),
     ),
     Fault(
         "safetensors that is a web page",
         write("model.safetensors", b"<!DOCTYPE html><html>Not found</html>" * 50),
-        ("model.safetensors", "no safetensors file", "download or save it again"),
+        ("model.safetensors", "not a safetensors file", "download or save it again"),
     ),
     Fault(
         "pickle, cut in the middle",

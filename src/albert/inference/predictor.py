@@ -149,7 +149,7 @@ class Predictor:
         Args:
             texts: The texts.
             pooling: mean (over the tokens), cls or pooler; by default that of the model's folder, or mean.
-            is_normalised: Whether to normalize vectors to length 1; by default as in the model's folder, or no.
+            is_normalised: Whether vectors have length 1; by default as in the model's folder, or no.
             depth: The number of layers.
 
         Returns:
@@ -168,7 +168,7 @@ class Predictor:
             return list(pooled_BD.float())
 
         if len(listed) > _MAX_TEXTS:
-            # Reject texts that are too long before any is encoded. Texts rarely have more tokens than letters.
+            # Reject texts that are too long before any is encoded; they have at least as many characters.
             limit = self.model.config.max_position_embeddings - 2  # [CLS] and [SEP]
             for index, text in enumerate(listed):
                 if len(text) > limit:
@@ -250,7 +250,7 @@ def _as_texts(texts: Iterable[str]) -> list[str]:
 
 
 def iter_batches(lengths: Sequence[int], *, max_tokens: int) -> Iterator[list[int]]:
-    """Yield the indices of batches, shortest sequences first, of at most `max_tokens` or one sequence."""
+    """Yield the indices of batches of at most `max_tokens` or one sequence, shortest sequences first."""
     batch: list[int] = []
     total = 0
     for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):

@@ -181,8 +181,8 @@ def fill_model(
     for name, tensor in kept.items():
         if tensor.shape != expected[name].shape:
             raise WeightsError(
-                f"{source}: {name} has shape {list(tensor.shape)}, expected {list(expected[name].shape)} by "
-                "config.json; download both again"
+                f"{source}: {name} has the shape {list(tensor.shape)}, but config.json needs "
+                f"{list(expected[name].shape)}; download both again"
             )
     generator = torch.Generator().manual_seed(seed)
     for part in new_parts:
@@ -222,7 +222,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # a damaged pickle can raise any error
         # Only the type: torch's message advises to load the file without weights_only.
         raise FileFormatError(
-            f"{path}: truncated, or contains more than weights ({type(error).__name__}); "
+            f"{path}: truncated, or has more than weights ({type(error).__name__}); "
             "download it again, or save it as safetensors"
         ) from error
     if not isinstance(values, dict) or not all(isinstance(value, Tensor) for value in values.values()):
@@ -348,8 +348,8 @@ def check_vocabulary(config: ModelConfig, tokenizer: Tokenizer) -> None:
     # Tables are often rounded up to a multiple of 64 or 128; Italian BERT models have a thousand extra rows.
     if size > rows or rows - size >= max(128, rows // 20):
         raise WeightsError(
-            f"the vocabulary has {size} tokens, but the embedding table {rows} rows; use the vocabulary that "
-            "the model was trained with"
+            f"the vocabulary has {size} tokens and the embedding table {rows} rows; "
+            "use the vocabulary that the model was trained with"
         )
 
 
