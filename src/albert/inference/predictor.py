@@ -168,7 +168,7 @@ class Predictor:
             return list(pooled_BD.float())
 
         if len(listed) > _MAX_TEXTS:
-            # Reject texts that are too long before any is encoded; they have at least as many characters.
+            # Reject texts that are too long before any is encoded: few have more tokens than letters.
             limit = self.model.config.max_position_embeddings - 2  # [CLS] and [SEP]
             for index, text in enumerate(listed):
                 if len(text) > limit:
@@ -233,13 +233,13 @@ class Predictor:
         for number, sequence in enumerate(sequences, start=start + 1):
             if len(sequence.ids) > limit:
                 raise InputError(
-                    f"text {number} has {len(sequence.ids)} tokens with [CLS] and [SEP], but the model's limit "
-                    f"is {limit}; shorten it, or split it into several texts"
+                    f"text {number} has {len(sequence.ids)} tokens with [CLS] and [SEP], more than the "
+                    f"model's {limit}; shorten it, or split it into several texts"
                 )
 
 
 def _as_texts(texts: Iterable[str]) -> list[str]:
-    """Return the texts as a list; raise an InputError for a single text, an iterable of characters."""
+    """Return the texts as a list; raise an InputError for a single text."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"expected a list of texts, got {repr(texts)[:40]}")
     listed = list(texts)
