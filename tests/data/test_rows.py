@@ -121,7 +121,7 @@ def test_a_text_over_very_many_lines_is_told_of(tmp_path):
     (row,), problems = read(path)
     assert row.line == 2
     (told,) = problems.describe()
-    assert "is a quote missing? (first in line 2: it ends in line 203)" in told
+    assert "because a quote is missing (first in line 2: it ends in line 203)" in told
 
 
 def test_semicolons_as_spreadsheets_write_them(tmp_path):
@@ -157,11 +157,11 @@ def test_quotes_that_are_not_around_all_of_a_field_of_tsv_are_its_own(tmp_path, 
 @pytest.mark.parametrize(
     ("name", "bad", "reason", "detail"),
     [
-        ("csv", b"torn", "wrong number of fields", "1, and 2 columns"),
+        ("csv", b"torn", "wrong number of fields", "1 for 2 columns"),
         ("csv", b'a "quoted" text,"closed" early', "not valid CSV", "expected after"),
         ("csv", b'"never closed,1', "a quote that is never closed", "close or double it"),
         ("csv", b"caf\xe9,1", "not UTF-8", "0xe9 after 3 characters"),
-        ("tsv", b"one\ttwo\tthree", "wrong number of fields", "3, and 2 columns"),
+        ("tsv", b"one\ttwo\tthree", "wrong number of fields", "3 for 2 columns"),
         ("tsv", b"caf\xe9\t1", "not UTF-8", "0xe9 after 3 characters"),
         ("jsonl", b'{"text": "torn', "not valid JSON", "Unterminated string"),
         ("jsonl", b'["text", "label"]', "not a JSON object", "it is a list"),
@@ -172,7 +172,7 @@ def test_quotes_that_are_not_around_all_of_a_field_of_tsv_are_its_own(tmp_path, 
             "jsonl",
             b'{"text": "a \\ud83d", "label": "1"}',
             "a lone surrogate",
-            "\\ud83d without its other half",
+            "\\ud83d; fix the escape",
         ),
     ],
 )
@@ -193,9 +193,9 @@ def test_a_broken_row_is_counted_with_its_line(tmp_path, name, bad, reason, deta
     ("name", "content", "message"),
     [
         ("table.csv", b"", "table.csv: empty; the first line must have the names of the columns"),
-        ("table.csv", b"review,stars\n", "table.csv: column 'text', 'label' not found (columns: 'review', 'stars'); nam"),
-        ("table.tsv", b"review\tstars\n", "table.tsv: column 'text', 'label' not found (columns: 'review', 'stars')"),
-        ("table.jsonl", b'{"review": 1}\n', "table.jsonl: column 'text', 'label' not found (columns: 'review')"),
+        ("table.csv", b"review,stars\n", "column 'text', 'label' not found (columns: 'review', 'stars'); nam"),
+        ("table.tsv", b"review\tstars\n", "column 'text', 'label' not found (columns: 'review', 'stars')"),
+        ("table.jsonl", b'{"review": 1}\n', "column 'text', 'label' not found (columns: 'review')"),
         ("table.parquet", b"PAR1 no more", "table.parquet: not a complete Parquet file"),
         ("table.csv.gz", b"no gzip", "table.csv.gz: its compressed data is damaged"),
         ("table.parquet", b"", "table.parquet: not a complete Parquet file"),
@@ -240,7 +240,7 @@ def test_a_line_may_be_a_text_and_nothing_else(tmp_path):
     rows = iter_rows(tmp_path / "notes", wanted=Wanted(("text",)), problems=problems, format="lines")
     assert [(row.line, row.values["text"]) for row in rows] == [(1, 'a, "b"\tc'), (4, '{"d"')]
     assert problems.num_skipped == 1
-    with pytest.raises(InputError, match="a line is one text, and text, label are needed"):
+    with pytest.raises(InputError, match="a line is one text, but text, label are needed"):
         iter_rows(tmp_path / "notes", wanted=WANTED, problems=problems, format="lines")
 
 

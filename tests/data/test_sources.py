@@ -55,7 +55,7 @@ def test_what_is_no_source_is_refused_by_name(tmp_path):
     for path, message in (("gone", "no such file"), ("a.pdf", "unsupported file format")):
         with pytest.raises(InputError, match=message):
             find_sources([tmp_path / path])
-    with pytest.raises(InputError, match="nothing to read"):
+    with pytest.raises(InputError, match="no files to read"):
         find_sources([tmp_path])
 
 

@@ -92,7 +92,7 @@ def test_a_change_is_noticed(memory):
     [
         ("nowhere://x/y.txt", "cannot be opened (ValueError: Protocol not known: nowhere)"),
         ("memory://none/y.txt", "no such file, folder or bucket; check the address"),
-        ("memory://none", "no such folder, or nothing in it; check the address"),
+        ("memory://none", "no such folder, or empty; check the address"),
     ],
 )
 def test_what_is_not_there_is_one_line(run_albert, vocab_path, cache, tmp_path, url, message):
