@@ -37,7 +37,7 @@ from albert.files import hash_file, hold, read_json, read_text, writing_to
 from albert.progress import NullReporter, Reporter
 from albert.settings import Settings, build_settings
 from albert.text.folder import load_tokenizer
-from albert.text.sentences import find_rules, split_sentences
+from albert.text.sentences import find_rules, iter_sentences
 from albert.text.tokenizer import Tokenizer
 
 SCRATCH_NAME = ".prepare"
@@ -304,17 +304,8 @@ def _build_tasks(job: Job, surveys: Sequence[SourceSurvey], unit_bytes: int) -> 
 
 def _describe_slice(part: Slice) -> list[object]:
     """Return what the documents of a slice depend on: its content and its boundaries, not its path."""
-    survey = part.survey
-    layout = asdict(survey.layout)
-    return [
-        survey.source.name,
-        survey.source.format,
-        survey.sha256,
-        part.start,
-        part.end,
-        layout,
-        survey.heads,
-    ]
+    survey, source, layout = part.survey, part.survey.source, asdict(part.survey.layout)
+    return [source.name, source.format, survey.sha256, part.start, part.end, layout, survey.heads]
 
 
 def _build_key(*parts: object) -> str:
@@ -373,8 +364,8 @@ def _open_scratch(job: Job) -> Storage:
             if read_text(path) == job.run_id:
                 return scratch
     raise InputError(
-        f"{scratch.location}: is not the folder of this run on {platform.node()}; give an --out that all "
-        "nodes share (a network disk or a URL), and that no other run writes to"
+        f"{scratch.location}: on {platform.node()} this is not the folder of this run; give an --out that "
+        "all nodes share (a network disk or a URL), and that no other run writes to"
     )
 
 
@@ -404,7 +395,7 @@ def hash_unit(task: UnitTask) -> UnitRecord:
 
 
 def _hash_text(text: str) -> bytes:
-    # About n² / 2^65 of n different paragraphs collide: 0.0003 of a hundred million.
+    # Of n different paragraphs, n² / 2^65 pairs are expected to collide: 0.0003 of a hundred million.
     return hashlib.blake2b(text.strip().encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
@@ -524,11 +515,7 @@ def iter_parts(
 def _split(document: RawDocument, language: str) -> list[str]:
     if document.is_split:
         return list(document.paragraphs)
-    return [
-        text[start:end]
-        for text in document.paragraphs
-        for start, end in split_sentences(text, language=language)
-    ]
+    return [each for text in document.paragraphs for each in iter_sentences(text, language=language)]
 
 
 def _count_characters(sentences: list[str]) -> int:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, islice, takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from albert.data import storage
 from albert.data.storage import PathOrUrl
@@ -37,6 +37,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 Item = TypeVar("Item")
 T = TypeVar("T")
+HasLine = TypeVar("HasLine", bound="Row | Line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +121,6 @@ class Problems:
         return lines
 
 
-class _HasLine(Protocol):
-    @property
-    def line(self) -> int: ...
-
-
-HasLine = TypeVar("HasLine", bound=_HasLine)
-
-
 def iter_good(rows: Iterable[HasLine], build: Callable[[HasLine], T], *, problems: Problems) -> Iterator[T]:
     """Yield `build(row)` for each row; rows for which it raises `BadRow` are skipped and counted."""
     for row in rows:
@@ -190,10 +183,8 @@ def iter_rows(
 def check_columns(found: Sequence[str], wanted: Wanted, *, problems: Problems) -> None:
     """Record the columns of a table; raise a FileFormatError if a wanted one is missing or repeated."""
     if missing := ", ".join(repr(name) for name in wanted.required if name not in found):
-        columns = ", ".join(map(repr, found))
-        raise FileFormatError(
-            f"{problems.path}: column {missing} not found (columns: {columns}); {wanted.hint}"
-        )
+        columns = f"(columns: {', '.join(map(repr, found))})"
+        raise FileFormatError(f"{problems.path}: column {missing} not found {columns}; {wanted.hint}")
     twice = [name for name in (*wanted.required, *wanted.optional) if list(found).count(name) > 1]
     if twice:
         raise FileFormatError(f"{problems.path}: has column {twice[0]!r} twice; rename one of them")

@@ -104,7 +104,8 @@ class Predictor:
         for number, text in enumerate(texts, start=1):
             if MASK not in text:
                 raise InputError(f"text {number} has no {MASK}; put {MASK} where a token is to be predicted")
-        sequences = [self._frame(self.tokenizer.encode(text, masks=True)) for text in texts]
+        build, encode = self.tokenizer.build_sequence, self.tokenizer.encode
+        sequences = [build(encode(text, masks=True)) for text in texts]
 
         def read_masks(tokens: Tokens, last_TD: Tensor) -> list[list[list[Candidate]]]:
             is_mask_T = tokens.ids_T == self.tokenizer.mask_id
@@ -128,7 +129,8 @@ class Predictor:
         for number, pair in enumerate(checked, start=1):
             if len(pair) != 2:
                 raise InputError(f"pair {number} has {len(pair)} texts; give 2")
-        sequences = [self._frame(*self.tokenizer.encode_batch(pair)) for pair in checked]
+        build, encode = self.tokenizer.build_sequence, self.tokenizer.encode_batch
+        sequences = [build(*encode(pair)) for pair in checked]
 
         def read_order(tokens: Tokens, last_TD: Tensor) -> list[OrderAnswer]:
             logits_B2 = head(self.model.pool(last_TD, tokens)).float()
@@ -199,11 +201,8 @@ class Predictor:
             for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
 
-    def _frame(self, first: Encoding, second: Encoding | None = None) -> InputSequence:
-        return self.tokenizer.build_sequence(first, second)
-
     def _frame_text(self, encoding: Encoding) -> InputSequence:
-        return self._frame(encoding)
+        return self.tokenizer.build_sequence(encoding)
 
     def _run(
         self,

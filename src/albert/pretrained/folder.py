@@ -29,32 +29,26 @@ from albert.model.config import Initialization, ModelConfig
 from albert.model.heads import HEADS, Heads, check_head
 from albert.model.initialization import init_weights
 from albert.pretrained import tensorflow
-from albert.pretrained.hub import resolve_source
+from albert.pretrained.hub import COMPANIONS, resolve_source
 from albert.pretrained.huggingface import (
     CARD_NAME,
     CONFIG_NAME,
     PICKLED_NAME,
     SAFETENSORS_NAME,
-    SPECIAL_TOKENS_NAME,
-    TASK_NAME,
     FolderConfig,
     choose_layout,
     format_config,
     parse_config,
 )
 from albert.pretrained.names import SHARED_CLASSIFIERS, to_ours, to_theirs
-from albert.pretrained.sentence_transformers import SENTENCE_NAMES
-from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, has_tokenizer, load_tokenizer, save_tokenizer
+from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
 from albert.text.tokenizer import Tokenizer
 
 DROPOUT_KEYS = frozenset({"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"})
 # The files of a model folder: those that we write, and those that other libraries add.
 MODEL_FILES = frozenset(
-    {
-        CONFIG_NAME, CARD_NAME, SAFETENSORS_NAME, PICKLED_NAME, TASK_NAME, *TOKENIZER_FILES, ADDED_NAME,
-        SPECIAL_TOKENS_NAME, "generation_config.json", ".gitattributes", *SENTENCE_NAMES,
-    }
-)  # fmt: skip
+    {*COMPANIONS, SAFETENSORS_NAME, PICKLED_NAME, "generation_config.json", ".gitattributes"}
+)
 
 
 class NewWeightsWarning(UserWarning):
@@ -268,9 +262,7 @@ def save_model(
     heads = set(model.heads)
     classifiers = heads & set(SHARED_CLASSIFIERS)
     if len(classifiers) > 1:
-        raise InputError(
-            f"a folder can hold only one of the heads {', '.join(sorted(classifiers))}; save them separately"
-        )
+        raise InputError(f"a folder can hold one of {', '.join(sorted(classifiers))}; save them separately")
     if tokenizer is not None:
         check_vocabulary(model.config, tokenizer)
     folder = FolderConfig(

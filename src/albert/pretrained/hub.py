@@ -21,12 +21,10 @@ from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, has_tokenizer
 
 RELEASED_DIR = Path(__file__).resolve().parents[1] / "released"
 RELEASED: Mapping[str, Path] = {"nano": RELEASED_DIR / "nano", "albert-nano-en": RELEASED_DIR / "nano"}
-# The files that are downloaded with the weights.
+# The files and folders that belong to the weights.
 COMPANIONS = (
-    CONFIG_NAME, TASK_NAME, *TOKENIZER_FILES, ADDED_NAME, SPECIAL_TOKENS_NAME, CARD_NAME,
-    *SENTENCE_NAMES, *(f"{name}/*" for name in SENTENCE_NAMES if "." not in name),
+    CONFIG_NAME, TASK_NAME, *TOKENIZER_FILES, ADDED_NAME, SPECIAL_TOKENS_NAME, CARD_NAME, *SENTENCE_NAMES
 )  # fmt: skip
-
 PUBLISHED = tuple(
     f"albert/albert-{size}-v{version}"
     for version in (2, 1)
@@ -127,8 +125,9 @@ def _snapshot(name: str, *, revision: str | None, weights: str) -> Path:
     """Download the `weights` of a commit and the files beside them; return their folder in the cache."""
     from huggingface_hub import snapshot_download
 
+    patterns = [*COMPANIONS, *(f"{each}/*" for each in COMPANIONS if "." not in each), weights]
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=[*COMPANIONS, weights]))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
     # The hub's HTTP library changes with its versions, and the errors have no other common base.
     except Exception as error:
         partial = getattr(error, "snapshot_path", None)

@@ -116,10 +116,8 @@ def _reject_unsupported(values: dict[str, Any], source: Path) -> None:
     if activation is not None and activation not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS)
         raise FileFormatError(f"{source}: hidden_act is {activation!r}; only {known} are supported")
-    if (positions := values.get("position_embedding_type", "absolute")) != "absolute":
-        raise FileFormatError(
-            f"{source}: position_embedding_type is {positions!r}; only absolute is supported"
-        )
+    if (found := values.get("position_embedding_type", "absolute")) != "absolute":
+        raise FileFormatError(f"{source}: position_embedding_type is {found!r}; only absolute is supported")
     if values.get("is_decoder"):
         raise FileFormatError(f"{source}: is_decoder is true; only encoders are supported")
 

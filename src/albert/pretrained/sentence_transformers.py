@@ -12,8 +12,8 @@ from albert.model.config import ModelConfig
 
 MODULES_NAME = "modules.json"
 _CONFIG_NAME = "sentence_bert_config.json"
-_MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLING_DIR, _NORMALIZE_DIR = "1_Pooling", "2_Normalize"
+_MODULES = {"": "Transformer", _POOLING_DIR: "Pooling", _NORMALIZE_DIR: "Normalize"}  # the last has no file
 _OUR_POOLINGS = {"mean_tokens": "mean", "cls_token": "cls"}
 # All files and folders of this kind, also those that only sentence-transformers writes.
 SENTENCE_NAMES = (
@@ -31,9 +31,8 @@ def format_sentence_files(config: ModelConfig, *, max_length: int) -> dict[str, 
     pooling = {f"pooling_mode_{name}": False for name in ("cls_token", "max_tokens", "mean_sqrt_len_tokens")}
     values: dict[str, Any] = {
         MODULES_NAME: [
-            _describe_module(0, "", "Transformer"),
-            _describe_module(1, _POOLING_DIR, "Pooling"),
-            _describe_module(2, _NORMALIZE_DIR, "Normalize"),  # without a file
+            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{name}"}
+            for i, (path, name) in enumerate(_MODULES.items())
         ],
         _CONFIG_NAME: {
             "max_seq_length": limit,
@@ -57,7 +56,7 @@ def format_sentence_files(config: ModelConfig, *, max_length: int) -> dict[str, 
 
 def find_other_modules(folder: Path) -> list[str]:
     """List the paths of modules other than encoder, pooling and normalization."""
-    return [name for name, cls in _read_modules(folder).items() if cls not in _MODULES]
+    return [name for name, cls in _read_modules(folder).items() if cls not in _MODULES.values()]
 
 
 def is_normalizing(folder: Path) -> bool:
@@ -96,7 +95,3 @@ def read_pooling(folder: Path) -> str | None:
     switched = [key.removeprefix(prefix) for key in values if key.startswith(prefix) and values[key] is True]
     named = [values["pooling_mode"]] if values.get("pooling_mode") else []
     return "+".join(_OUR_POOLINGS.get(mode, mode) for mode in switched + named) or None
-
-
-def _describe_module(index: int, path: str, name: str) -> dict[str, Any]:
-    return {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{name}"}
