@@ -193,7 +193,7 @@ def test_a_broken_row_is_counted_with_its_line(tmp_path, name, bad, reason, deta
     ("name", "content", "message"),
     [
         ("table.csv", b"", "table.csv: empty; the first line must have the names of the columns"),
-        ("table.csv", b"review,stars\n", "column 'text', 'label' not found (columns: 'review', 'stars'); nam"),
+        ("table.csv", b"review,stars\n", "column 'text', 'label' not found (columns: 'review', 'stars'); na"),
         ("table.tsv", b"review\tstars\n", "column 'text', 'label' not found (columns: 'review', 'stars')"),
         ("table.jsonl", b'{"review": 1}\n', "column 'text', 'label' not found (columns: 'review')"),
         ("table.parquet", b"PAR1 no more", "table.parquet: not a complete Parquet file"),

@@ -116,7 +116,7 @@ class ExampleSource:
 def build_source(
     corpus: Corpus, tokenizer: Tokenizer, *, settings: ExampleSettings | None = None, seed: int = 0
 ) -> ExampleSource:
-    """Build a source; raise an InputError if the corpus has another vocabulary, no text, or too few documents."""
+    """Build a source; raise an InputError for another vocabulary, an empty corpus, or NSP on one document."""
     settings = settings or ExampleSettings()
     reject_other_vocabulary(corpus.manifest, corpus.name, tokenizer.fingerprint)
     if corpus.num_tokens == 0:
