@@ -300,8 +300,8 @@ def train_vocabulary(
         return
     try:
         tokenizer = train(settings.vocab_size)
-    except (training.TooManyTokensError, training.TooFewTokensError) as error:
-        size = error.most if isinstance(error, training.TooManyTokensError) else error.least
+    except training.VocabularySizeError as error:
+        size = error.nearest
         reporter.say(f"vocab_size {settings.vocab_size:,} does not fit this text; using {size:,}")
         tokenizer = train(size)
     with atomic_dir(out) as aside:

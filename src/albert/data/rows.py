@@ -22,7 +22,7 @@ from albert.files import MAX_CSV_FIELD
 
 MAX_LINE_BYTES = 1 << 25
 MAX_RECORD_LINES = 10_000  # of one CSV record, or of one CoNLL sentence
-# Longer CSV records are reported: two stray quotes may enclose many records.
+# CSV records of this many lines are reported: two stray quotes may enclose many records.
 LONG_RECORD_LINES = 100
 # If more rows are skipped, the file is probably not what the user expects.
 MAX_SKIPPED_SHARE = 0.1
@@ -106,8 +106,8 @@ class Problems:
         if self.num_skipped > MAX_SKIPPED_SHARE * total:
             reason = self.skipped.most_common(1)[0][0]
             raise FileFormatError(
-                f"{self.path}: {self.num_skipped:,} of {total:,} {self.unit}s cannot be read, more than "
-                f"{MAX_SKIPPED_SHARE:.0%}: {reason} (first in {self._first[reason]})"
+                f"{self.path}: {self.num_skipped:,} of {total:,} {self.unit}s cannot be read, but at most "
+                f"{MAX_SKIPPED_SHARE:.0%} may be skipped: {reason} (first in {self._first[reason]}); fix them"
             )
 
     def describe(self) -> list[str]:
@@ -263,9 +263,8 @@ def _iter_plain(table: _Input) -> Iterator[Row]:
     """Yield each line that is not blank as a text."""
     names = table.wanted.required
     if len(names) != 1:
-        raise InputError(
-            f"{table.problems.path}: a line is one text, but {', '.join(names)} are needed; give a table"
-        )
+        needed = ", ".join(names)
+        raise InputError(f"{table.problems.path}: a line is one text, but {needed} are needed; give a table")
     table.problems.columns[names[0]] = None
     lines = (line for line in table.iter_lines() if line.data.strip())
 

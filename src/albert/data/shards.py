@@ -93,10 +93,7 @@ def read_manifest(folder: Path | Storage) -> Manifest:
     with store.reading(MANIFEST_NAME) as path:
         manifest = build_settings(Manifest, values=read_json(path), source=source)
     if manifest.format_version != FORMAT_VERSION:
-        version = manifest.format_version
-        raise FileFormatError(
-            f"{source}: format_version is {version}, not {FORMAT_VERSION}; prepare it again"
-        )
+        raise FileFormatError(f"{source}: format {manifest.format_version} is unsupported; prepare it again")
     return manifest
 
 
@@ -225,9 +222,7 @@ def read_shard(path: Path) -> list[ShardPart]:
             for outer, inner in ((column, column.values) for column in columns)
         ]
     except (pa.ArrowInvalid, OSError, ValueError, KeyError, AttributeError) as error:
-        raise FileFormatError(
-            f"{path}: not a complete shard ({first_line(error)}); prepare it again"
-        ) from error
+        raise FileFormatError(f"{path}: not a complete shard ({first_line(error)}); prepare again") from error
 
 
 def allow_open_files(num_files: int) -> None:

@@ -99,9 +99,9 @@ def grow_windows(
 ) -> Windows:
     """Grow windows from the sentence with a given token, forward or backward, up to `targets` tokens.
 
-    If the document ends before that, the window grows on the other side; a window of one sentence is extended
-    by a neighbor. Half of the windows grow backward, so that neither the first nor the last sentence always
-    has the token: such sentences are longer than average, which would reveal the order.
+    If the document ends before that, the window grows on the other side; a single sentence is extended by a
+    neighbor. Half of the windows grow backward, so that neither the first nor the last sentence always has
+    the token: such sentences are longer than average, which would reveal the order.
     """
     parts = np.searchsorted(corpus.starts, positions, side="right") - 1
     low, high, start, end = np.empty((4, len(positions)), dtype=np.int64)
@@ -113,16 +113,12 @@ def grow_windows(
         document = np.searchsorted(part.document_starts, sentence, side="right") - 1
         low[here], high[here] = part.document_starts[document], part.document_starts[document + 1]
         target, backward = targets[here], is_backward[here]
-        first = np.where(
-            backward, np.maximum(_grow_backward(starts, sentence + 1, target), low[here]), sentence
-        )
-        last = np.where(
-            backward, sentence + 1, np.minimum(_grow_forward(starts, sentence, target), high[here])
-        )
+        first = np.where(backward, np.maximum(_grow_back(starts, sentence + 1, target), low[here]), sentence)
+        last = np.where(backward, sentence + 1, np.minimum(_grow_ahead(starts, sentence, target), high[here]))
         # Extend windows that end at a document boundary on the other side.
-        more = np.minimum(np.maximum(_grow_forward(starts, first, target), last), high[here])
+        more = np.minimum(np.maximum(_grow_ahead(starts, first, target), last), high[here])
         end[here] = np.where(backward, more, last)
-        more = np.maximum(np.minimum(_grow_backward(starts, last, target), first), low[here])
+        more = np.maximum(np.minimum(_grow_back(starts, last, target), first), low[here])
         start[here] = np.where(backward, first, more)
         corpus.release(number)
     # Extend single sentences by the neighbor in their direction, or by the other at a document boundary.
@@ -133,11 +129,11 @@ def grow_windows(
     return Windows(parts, low, high, start, end)
 
 
-def _grow_forward(starts: NDArray[np.int32], first: Ints, targets: Ints) -> Ints:
+def _grow_ahead(starts: NDArray[np.int32], first: Ints, targets: Ints) -> Ints:
     return np.searchsorted(starts, starts[first] + targets, side="left")
 
 
-def _grow_backward(starts: NDArray[np.int32], end: Ints, targets: Ints) -> Ints:
+def _grow_back(starts: NDArray[np.int32], end: Ints, targets: Ints) -> Ints:
     return np.searchsorted(starts, starts[end] - targets, side="right") - 1
 
 
@@ -209,7 +205,7 @@ def _split_off_ends(corpus: Corpus, windows: Windows, *, targets: Ints, is_full:
         starts = corpus.parts[number].sentence_starts
         end, target = windows.end[here], targets[here]
         low = windows.document_start[here] + 1
-        most = np.minimum(np.maximum(_grow_backward(starts, end, target), low), end - 1)
+        most = np.minimum(np.maximum(_grow_back(starts, end, target), low), end - 1)
         less = np.minimum(most + 1, end - 1)
         is_more_nearer = starts[end] - starts[most] - target <= target - (starts[end] - starts[less])
         first[here] = np.where(is_full[here] | is_more_nearer, most, less)
