@@ -123,7 +123,15 @@ class Predictor:
     def sentence_order(
         self, pairs: Iterable[tuple[str, str]], *, depth: int | None = None
     ) -> list[OrderAnswer]:
-        """Predict whether the first text of each pair comes before the second in their document."""
+        """Predict whether two texts are in their original order.
+
+        Args:
+            pairs: Pairs of texts from one document.
+            depth: The number of layers.
+
+        Returns:
+            For each pair, the probability that the first text comes before the second.
+        """
         head = self.model.head("sop")
         checked = [_as_texts(pair) for pair in pairs]
         for number, pair in enumerate(checked, start=1):
