@@ -39,8 +39,8 @@ Written by `make bench`; `python -m bench NAME` runs single sections: {names}.
 
 Both sides of a comparison are interleaved in one run. A ratio is the median over rounds of the other side's
 time divided by ours. *Target* is the limit that was set before the first measurement. Some sections need
-texts that may not be redistributed ([CONTRIBUTING.md](../CONTRIBUTING.md)); without them they keep their earlier
-figures."""
+texts that may not be redistributed ([CONTRIBUTING.md](../CONTRIBUTING.md)); without them they keep
+their earlier figures."""
 
 
 def describe_sides() -> str:
@@ -208,10 +208,9 @@ SECTIONS: dict[str, tuple[str, Callable[[], str]]] = {
 
 def wrap_paragraphs(text: str) -> str:
     """Wrap the lines of a page, except those of tables and code."""
-    blocks = text.split("\n\n")
+    wrapper = textwrap.TextWrapper(120, break_long_words=False, break_on_hyphens=False)
     return "\n\n".join(
-        block if block.startswith(("|", "    ", "#")) else textwrap.fill(block, 120, break_on_hyphens=False)
-        for block in blocks
+        block if block.startswith(("|", "    ", "#")) else wrapper.fill(block) for block in text.split("\n\n")
     )
 
 
