@@ -8,10 +8,10 @@ from albert.errors import InputError
 from albert.files import read_text
 from albert.report.content import Cell, Chart, Column, Section, Series, Table
 from albert.tasks.metrics.intervals import SeedSummary
-from bench.downstream.facts import BERT_TINY, OFFICIAL_SIZES, list_shown
+from bench.downstream.experiment import Experiment, Trial
 from bench.downstream.findings import list_findings
+from bench.downstream.reference import BERT_TINY, OFFICIAL_SIZES, list_shown
 from bench.downstream.results import TaskResults, collect
-from bench.downstream.workshop import Trial, Workshop
 
 _COLUMNS = ("trivial", "bag of words", "untrained", "nano", "BERT-Tiny")
 
@@ -28,7 +28,7 @@ def read_results(folder: Path) -> list[TaskResults]:
             trials.append(Trial(task, arm, int(seed or 0)))  # type: ignore[arg-type]
     if not trials:
         raise InputError(f"{folder}: has no results; run `python -m bench.downstream --out {folder}` first")
-    return collect(trials, Workshop(Path(), Path(), folder, max_train=cuts))
+    return collect(trials, Experiment(Path(), Path(), folder, max_train=cuts))
 
 
 def _split_name(name: str) -> tuple[str, int | None]:

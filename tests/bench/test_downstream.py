@@ -1,4 +1,4 @@
-"""The table of all tasks: it resumes where it stopped, and a failure costs one cell."""
+"""The table of all tasks resumes after a stop, and a failure affects one cell only."""
 
 import json
 import os
@@ -18,13 +18,13 @@ from albert.tasks.catalogue import PUBLISHED_TASKS
 from albert.training.loop import StoppedError
 from bench.downstream.__main__ import build_parser, compare, main
 from bench.downstream.ensembles import Ensemble, measure_ensemble
-from bench.downstream.facts import DataFacts
+from bench.downstream.experiment import Experiment
 from bench.downstream.findings import find_gain, list_findings
 from bench.downstream.plan import parse_cuts
+from bench.downstream.reference import DataSizes
 from bench.downstream.results import TaskResults
 from bench.downstream.subsets import write_subset
 from bench.downstream.table import format_table
-from bench.downstream.workshop import Workshop
 from tests.bench.official_files import write_passages, write_questions, write_tasks
 
 SHORT = ("num_steps=6", "batch_size=8", "num_evaluations=2", "log_every=1", "dropout=0.1")
@@ -38,7 +38,7 @@ def list_words(model: Path, data: Path, out: Path, *more: str) -> list[str]:
 
 
 class StopAt(NullReporter):
-    """Stops this process like Ctrl-C, at a step of a trial."""
+    """Send SIGTERM to this process at a step of a trial."""
 
     def __init__(self, trial: str, step: int) -> None:
         self.trial, self.step, self.now = trial, step, ""
@@ -72,21 +72,19 @@ def read_results(out: Path) -> dict[str, dict[str, object]]:
 
 
 def test_every_trial_leaves_a_result(whole):
-    arms = [f"{arm}-{seed}" for arm in ("pretrained", "untrained") for seed in range(2)]
-    wanted = {f"results/{task}/{name}.json" for task in ("mrpc", "sst-2") for name in ("baselines", *arms)}
+    variants = [f"{variant}-{seed}" for variant in ("pretrained", "untrained") for seed in range(2)]
+    wanted = {
+        f"results/{task}/{name}.json" for task in ("mrpc", "sst-2") for name in ("baselines", *variants)
+    }
     assert set(read_results(whole)) == wanted
-    assert not list(whole.rglob("checkpoints"))  # they are large, and of no use any more
+    assert not list(whole.rglob("checkpoints"))
     folders = list((whole / "runs").rglob("model"))
-    assert len(folders) == 2 * len(arms)
+    assert len(folders) == 2 * len(variants)
     for folder in folders:
-        load_model(folder)  # rejects a folder that is not complete
+        load_model(folder)  # raises if the folder is incomplete
     found = read_json(whole / "results" / "sst-2" / "pretrained-0.json")
-    assert (found["task"], found["variant"], found["seed"], found["num_steps"]) == (
-        "sst-2",
-        "pretrained",
-        0,
-        6,
-    )
+    wanted = {"task": "sst-2", "variant": "pretrained", "seed": 0, "num_steps": 6}
+    assert {key: found[key] for key in wanted} == wanted
     assert found["settings"]["seed"] == 0
     assert found["seconds"] > 0
 
@@ -95,11 +93,11 @@ def test_table_has_a_row_for_each_metric(whole):
     text = (whole / "table.md").read_text()
     for words in (
         "| sst-2 | accuracy |", "| mrpc | accuracy |", "|  | f1 |", "(majority)", "(bag of words)", "± ",
-        "60 to learn from of 67,349, 24 in the development set of 872; **reduced", "| (83.2) |",
+        "60 of 67,349 training examples, 24 of 872 dev examples; **reduced", "| (83.2) |",
         "`python -m bench.downstream --model MODEL --data DATA --out DIR --tasks mrpc,sst-2",
     ):  # fmt: skip
         assert words in text, words
-    assert "BERT-Tiny's figure" not in text  # other data: not compared
+    assert "BERT-Tiny's score" not in text  # other data: not compared
 
 
 def test_a_stopped_comparison_resumes_to_the_same_results(tiny_folder, data, whole, tmp_path, capsys):
@@ -116,15 +114,14 @@ def test_a_stopped_comparison_resumes_to_the_same_results(tiny_folder, data, who
 
 def test_an_ensemble_has_the_first_finished_seeds(tiny_folder, data, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "copy")
-    shop = Workshop(tiny_folder, data, tmp_path / "copy", max_train={})
-    assert measure_ensemble("sst-2", range(2), shop, reporter=NullReporter()) is None  # three are wanted
-    found = measure_ensemble("sst-2", range(2), shop, reporter=NullReporter(), num_members=2)
+    experiment = Experiment(tiny_folder, data, tmp_path / "copy", max_train={})
+    assert measure_ensemble("sst-2", range(2), experiment, reporter=NullReporter()) is None  # needs three
+    found = measure_ensemble("sst-2", range(2), experiment, reporter=NullReporter(), num_members=2)
     alone = [read_json(whole / "results" / "sst-2" / f"pretrained-{seed}.json") for seed in range(2)]
     assert found.members == pytest.approx([each["metrics"]["score"] for each in alone])
     assert found.standard_error > 0
-    assert found == measure_ensemble(
-        "sst-2", range(2), shop, reporter=NullReporter(), num_members=2
-    )  # as written
+    again = measure_ensemble("sst-2", range(2), experiment, reporter=NullReporter(), num_members=2)
+    assert found == again
 
 
 def test_a_finished_comparison_runs_nothing(tiny_folder, data, whole, capsys):
@@ -154,28 +151,28 @@ def test_a_failed_trial_does_not_stop_the_others(tiny_folder, data, tmp_path, ca
     stranger.write_text("not a run")
     assert main(words) == 0
     text = (tmp_path / "out" / "table.md").read_text()
-    assert "not there: sst-2 untrained-0 (" in text
+    assert "missing: sst-2 untrained-0 (" in text
     assert "letter.txt" in text
     assert (tmp_path / "out" / "results" / "sst-2" / "pretrained-0.json").exists()
     stranger.unlink()
     assert main(words) == 0
-    assert "not there" not in (tmp_path / "out" / "table.md").read_text()
+    assert "missing:" not in (tmp_path / "out" / "table.md").read_text()
 
 
-def test_a_trial_of_another_process_is_left_to_it(tiny_folder, data, tmp_path):
+def test_a_trial_of_another_process_is_skipped(tiny_folder, data, tmp_path):
     words = [*list_words(tiny_folder, data, tmp_path / "out"), "--tasks", "sst-2", "--seeds", "1"]
     with hold(tmp_path / "out" / "results" / "sst-2" / "untrained-0.lock", busy="no"):
         assert main(words) == 0
     text = (tmp_path / "out" / "table.md").read_text()
-    assert "not there: sst-2 untrained-0 (another process is at it)" in text
+    assert "missing: sst-2 untrained-0 (running in another process)" in text
     assert "(one seed) | – |" in text
     assert main(words) == 0
-    assert "not there" not in (tmp_path / "out" / "table.md").read_text()
+    assert "missing:" not in (tmp_path / "out" / "table.md").read_text()
 
 
 def test_other_settings_need_another_folder(tiny_folder, data, whole, capsys):
     assert main([*list_words(tiny_folder, data, whole), "optimizer.learning_rate=1e-3"]) == 2
-    assert "begun with other settings of sst-2" in capsys.readouterr().err
+    assert "started with other settings of sst-2" in capsys.readouterr().err
 
 
 def test_settings_of_a_task_without_results_may_change(tiny_folder, data, tmp_path, capsys):
@@ -185,12 +182,12 @@ def test_settings_of_a_task_without_results_may_change(tiny_folder, data, tmp_pa
     assert main([*words, "mrpc:num_epochs=2"]) == 0
     assert read_json(tmp_path / "out" / "plan.json")["overrides"][-1] == "mrpc:num_epochs=2"
     assert main([*words, "mrpc:num_epochs=2", "sst-2:num_epochs=2"]) == 2
-    assert "begun with other settings of sst-2" in capsys.readouterr().err
+    assert "started with other settings of sst-2" in capsys.readouterr().err
 
 
 def test_no_run_starts_beyond_the_budget(tiny_folder, data, tmp_path):
     assert main([*list_words(tiny_folder, data, tmp_path / "out"), "--budget", "1s"]) == 0
-    assert "no time was left" in (tmp_path / "out" / "table.md").read_text()
+    assert "over the budget" in (tmp_path / "out" / "table.md").read_text()
     assert {path.name for path in (tmp_path / "out" / "results").rglob("*.json")} == {"baselines.json"}
 
 
@@ -244,16 +241,16 @@ def test_max_train_of_all_large_tasks_and_of_one():
     tasks = ["sst-2", "mnli", "race"]
     assert parse_cuts(["4000", "race=100"], tasks) == {"mnli": 4000, "race": 100}
     assert parse_cuts(["sst-2=7"], tasks) == {"sst-2": 7}
-    with pytest.raises(AlbertError, match="a number is needed"):
+    with pytest.raises(AlbertError, match="expected a number"):
         parse_cuts(["many"], tasks)
 
 
 def test_settings_of_all_tasks_and_of_one(tmp_path):
     words = ("num_steps=6", "squad-1.1:num_steps=9", "sst-2:optimizer.learning_rate=1e-3")
-    shop = Workshop(tmp_path, tmp_path, tmp_path, max_train={}, overrides=words)
-    assert shop.list_overrides("squad-1.1") == ("num_steps=6", "num_steps=9")
-    assert shop.list_overrides("sst-2") == ("num_steps=6", "optimizer.learning_rate=1e-3")
-    assert shop.list_overrides("mrpc") == ("num_steps=6",)
+    experiment = Experiment(tmp_path, tmp_path, tmp_path, max_train={}, overrides=words)
+    assert experiment.list_overrides("squad-1.1") == ("num_steps=6", "num_steps=9")
+    assert experiment.list_overrides("sst-2") == ("num_steps=6", "optimizer.learning_rate=1e-3")
+    assert experiment.list_overrides("mrpc") == ("num_steps=6",)
 
 
 def score(*scores: float) -> dict[int, dict[str, float]]:
@@ -261,7 +258,7 @@ def score(*scores: float) -> dict[int, dict[str, float]]:
 
 
 SENTIMENT = TaskResults(
-    DataFacts("sst-2", 67_349, 872), {"majority": score(50.9)[0], "bag_of_words": score(82.0)[0]},
+    DataSizes("sst-2", 67_349, 872), {"majority": score(50.9)[0], "bag_of_words": score(82.0)[0]},
     untrained=score(79.0, 80.0, 82.0), pretrained=score(84.0, 85.0, 85.5), seconds=3725.0,
 )  # fmt: skip
 
@@ -275,20 +272,23 @@ def test_format_of_a_row():
 
 def test_findings():
     entailment = TaskResults(
-        DataFacts("rte", 2490, 277), {"bag_of_words": score(56.0)[0]}, score(50, 54, 58), score(54, 55, 57)
+        DataSizes("rte", 2490, 277), {"bag_of_words": score(56.0)[0]}, score(50, 54, 58), score(54, 55, 57)
     )
-    winograd = TaskResults(DataFacts("wnli", 635, 71), {}, score(60, 60, 60), score(62, 60, 58))
-    reduced = TaskResults(DataFacts("qnli", 3963, 500), {}, score(70.0), score(90.0, 90.0))
+    winograd = TaskResults(DataSizes("wnli", 635, 71), {}, score(60, 60, 60), score(62, 60, 58))
+    reduced = TaskResults(DataSizes("qnli", 3963, 500), {}, score(70.0), score(90.0, 90.0))
     found = list_findings(
         [SENTIMENT, entailment, winograd], [Ensemble("sst-2", (0, 1, 2), (84, 85, 85.5), 84.9, 1.2)]
     )
-    said = "against 80.00, +5.00; the spread over 3 seeds is 1.53: beaten by more than that: yes."
-    assert found[0] == f"Pretraining against none on sst-2: median 85.00 {said}"
+    rest = "against 80.00, +5.00; spread over 3 seeds 1.53; larger than the spread: yes."
+    assert found[0] == f"Pretrained against untrained on sst-2: median 85.00 {rest}"
     # Means of the two tasks by seed: 58, 57.5, 57.5 against 55, 57, 59.
-    said = "against 57.00, +0.50; the spread over 3 seeds is 2.00: beaten by more than that: **no**."
-    assert found[1] == f"Pretraining against none on the mean of the others (2 tasks): median 57.50 {said}"
-    assert found[2] == "The better of a trivial answer and a bag of words is passed on sst-2; not on rte."
-    assert found[3].endswith("is passed on sst-2 accuracy; not on rte accuracy, wnli accuracy.")
-    assert found[4].endswith("worse than the median member by more than one standard error: no.")
-    assert "there is no spread" in find_gain("qnli", [reduced]).describe()  # the one seed that both arms have
+    rest = "against 57.00, +0.50; spread over 3 seeds 2.00; larger than the spread: **no**."
+    name = "the mean of the others (2 tasks)"
+    assert found[1] == f"Pretrained against untrained on {name}: median 57.50 {rest}"
+    assert found[2] == "Above the best baseline (trivial or bag of words) on sst-2; not on rte."
+    assert found[3].endswith(" on sst-2 accuracy; not on rte accuracy, wnli accuracy.")
+    assert found[4].endswith("more than one standard error below the median member: no.")
+    assert (
+        "there is no spread" in find_gain("qnli", [reduced]).describe()
+    )  # the one seed that both variants have
     assert not any("BERT" in line for line in list_findings([reduced], []))

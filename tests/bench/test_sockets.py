@@ -1,4 +1,4 @@
-"""Bytes are counted where they leave."""
+"""Counters of the bytes of sockets."""
 
 import socket
 import sys
