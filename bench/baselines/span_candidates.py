@@ -108,11 +108,11 @@ class _Context:
 
 def _read(example: SpanExample, rarities: Mapping[str, float]) -> _Context:
     words, unknown = _split_words(example.context), max(rarities.values(), default=1.0)
-    asked = {
+    wanted = {
         word for word in _WORDS.findall(example.question.lower()) if word not in _PLAIN and word.isalnum()
     }
-    total = sum(rarities.get(word, unknown) for word in asked) or 1.0
-    weights = {word: rarities.get(word, unknown) / total for word in sorted(asked)}
+    total = sum(rarities.get(word, unknown) for word in wanted) or 1.0
+    weights = {word: rarities.get(word, unknown) / total for word in sorted(wanted)}
     sentences: dict[int, set[str]] = {}
     for word in words:
         sentences.setdefault(word.sentence, set()).add(word.text.lower())
@@ -180,15 +180,15 @@ def _describe_surroundings(context: _Context, firsts: Ints, lasts: Ints) -> Iter
     size = len(context.words)
     plain = context.mark(lambda word: word.text.lower() in _PLAIN)
     capital = context.mark(lambda word: word.text[0].isupper())
-    asked = np.array([context.weights.get(word.text.lower(), 0.0) for word in context.words])
-    is_asked = (asked > 0).astype(np.float64)
+    wanted = np.array([context.weights.get(word.text.lower(), 0.0) for word in context.words])
+    has_weight = (wanted > 0).astype(np.float64)
     for values in (plain, capital):
         yield from (values[firsts], values[lasts])
-    for values in (plain, capital, is_asked):
+    for values in (plain, capital, has_weight):
         yield np.where(firsts > 0, values[firsts - 1], 0.0)
-    for values in (context.mark(lambda word: word.is_punctuation), capital, is_asked):
+    for values in (context.mark(lambda word: word.is_punctuation), capital, has_weight):
         yield np.where(lasts + 1 < size, values[np.minimum(lasts + 1, size - 1)], 1.0)
-    sums = np.concatenate([[0.0], np.cumsum(asked)])
+    sums = np.concatenate([[0.0], np.cumsum(wanted)])
     low, high = np.maximum(firsts - _CONTEXT_WORDS, 0), np.minimum(lasts + 1 + _CONTEXT_WORDS, size)
     yield sums[high] - sums[low] - (sums[lasts + 1] - sums[firsts])
     own = context.overlaps[np.array([word.sentence for word in context.words], dtype=np.int64)[firsts]]

@@ -46,8 +46,8 @@ def compare(args: argparse.Namespace, *, command: str, reporter: Reporter) -> st
     if args.estimate:
         return ""
     budget = None if args.budget is None else parse_duration(args.budget)
-    failed = run_trials(plan.trials, experiment, reporter=reporter, seconds=plan.seconds, budget=budget)
-    missed = {**plan.missed, **{f"{trial.task} {trial.name}": reason for trial, reason in failed.items()}}
+    unfinished = run_trials(plan.trials, experiment, reporter=reporter, seconds=plan.seconds, budget=budget)
+    missed = {**plan.missed, **{f"{trial.task} {trial.name}": reason for trial, reason in unfinished.items()}}
     found = (
         measure_ensemble(task, seeds[task], experiment, reporter=reporter)
         for task in tasks

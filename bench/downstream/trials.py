@@ -51,7 +51,7 @@ def run_trials(
             reason = _claim_and_attempt(trial, experiment, path, reporter=reporter)
             if reason is not None:
                 missed[trial] = reason
-                reporter.say(f"failed, continuing with the others: {reason}")
+                reporter.say(f"no result: {reason}; continuing with the others")
     # Another process may have finished some of them by now.
     return {trial: reason for trial, reason in missed.items() if not experiment.find_result(trial).exists()}
 

@@ -117,8 +117,8 @@ def test_an_ensemble_has_the_first_finished_seeds(tiny_folder, data, whole, tmp_
     experiment = Experiment(tiny_folder, data, tmp_path / "copy", max_train={})
     assert measure_ensemble("sst-2", range(2), experiment, reporter=NullReporter()) is None  # needs three
     found = measure_ensemble("sst-2", range(2), experiment, reporter=NullReporter(), num_members=2)
-    alone = [read_json(whole / "results" / "sst-2" / f"pretrained-{seed}.json") for seed in range(2)]
-    assert found.members == pytest.approx([each["metrics"]["score"] for each in alone])
+    members = [read_json(whole / "results" / "sst-2" / f"pretrained-{seed}.json") for seed in range(2)]
+    assert found.members == pytest.approx([each["metrics"]["score"] for each in members])
     assert found.standard_error > 0
     again = measure_ensemble("sst-2", range(2), experiment, reporter=NullReporter(), num_members=2)
     assert found == again
