@@ -49,12 +49,12 @@ class Gain:
         """Format a line of the report."""
         tasks = f" ({self.num_tasks} tasks)" if self.num_tasks > 1 else ""
         medians = f"median {self.pretrained.median:.2f} against {self.untrained.median:.2f}"
-        line = f"Pretrained against untrained on {self.name}{tasks}: {medians}, {self.difference:+.2f}"
+        text = f"Pretrained against untrained on {self.name}{tasks}: {medians}, {self.difference:+.2f}"
         if self.spread is None:
-            return f"{line}; one seed, so there is no spread to compare with."
-        is_larger = "yes" if self.difference > self.spread else "**no**"
+            return f"{text}; one seed, so no standard deviation."
+        is_larger = "larger" if self.difference > self.spread else "**not** larger"
         seeds = f"{self.pretrained.num_seeds} seeds"
-        return f"{line}; spread over {seeds} {self.spread:.2f}; larger than the spread: {is_larger}."
+        return f"{text}; {is_larger} than the standard deviation of {self.spread:.2f} over {seeds}."
 
 
 def find_gain(name: str, results: Sequence[TaskResults]) -> Gain | None:
@@ -80,7 +80,7 @@ def _compare_with_baselines(results: Sequence[TaskResults]) -> list[str]:
         simple, own = [each[1] for each in found if each is not None], result.summarize("pretrained", "score")
         if simple and own is not None:
             known.append((result.task, round(own.median, 1) > round(max(simple), 1)))  # as the table shows
-    return [_list_passed("Above the best baseline (trivial or bag of words)", known)] if known else []
+    return [_list_passed("Better than both trivial and bag of words", known)] if known else []
 
 
 def _compare_with_bert(results: Sequence[TaskResults]) -> list[str]:
@@ -90,7 +90,7 @@ def _compare_with_bert(results: Sequence[TaskResults]) -> list[str]:
             own = result.summarize("pretrained", metric)
             if own is not None and result.data.is_complete:
                 known.append((f"{result.task} {metric}", own.median >= score))
-    return [_list_passed("At least BERT-Tiny's score (its test set, our dev set)", known)] if known else []
+    return [_list_passed("At least the BERT-Tiny score (its test set, our dev set)", known)] if known else []
 
 
 def _list_passed(what: str, known: Sequence[tuple[str, bool]]) -> str:
