@@ -1,4 +1,4 @@
-"""Write small learnable tasks as official files, in words of the tiny model's vocabulary."""
+"""Small tasks in their official files, with something to learn from, in words that the tiny model knows."""
 
 import json
 import random
@@ -9,7 +9,7 @@ from tests.tasks.tables import draw_rows
 
 
 def write_tasks(folder: Path, *, num_train: int = 60, num_dev: int = 24) -> Path:
-    """Write SST-2 and MRPC."""
+    """SST-2 and MRPC."""
     for split, number, seed in (("train", num_train, 1), ("dev", num_dev, 2)):
         rows = [
             (row["text"], int(row["label"] == "yes"))
@@ -24,15 +24,15 @@ def write_tasks(folder: Path, *, num_train: int = 60, num_dev: int = 24) -> Path
 
 
 def write_questions(folder: Path, *, num_train: int) -> Path:
-    """Write SQuAD 1.1 with two questions per context."""
+    """SQuAD 1.1: two questions on each context."""
     for split, number in (("train", num_train), ("dev", 4)):
         rows = draw_rows("questions", number, seed=number)
         articles = [
             {
-                "title": str(index),
-                "paragraphs": [{"context": rows[index]["context"], "qas": _ask(rows[index])}],
+                "title": str(place),
+                "paragraphs": [{"context": rows[place]["context"], "qas": _ask(rows[place])}],
             }
-            for index in range(0, number, 2)
+            for place in range(0, number, 2)
         ]
         path = folder / "squad" / f"{split}-v1.1.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,22 +44,22 @@ def _ask(row) -> list[dict[str, object]]:
     text, start = row["answers"]["text"][0], row["answers"]["answer_start"][0]
     answers = [{"text": text, "answer_start": start}]
     return [
-        {"id": f"{row['id']}-{index}", "question": row["question"], "answers": answers} for index in (1, 2)
+        {"id": f"{row['id']}-{place}", "question": row["question"], "answers": answers} for place in (1, 2)
     ]
 
 
 def write_passages(folder: Path, *, num_train: int) -> Path:
-    """Write RACE with three questions per passage."""
+    """RACE: passages with three questions each."""
     for split, number in (("train", num_train), ("dev", 2)):
-        for index in range(number):
-            row = draw_rows("choice", 1, seed=index)[0]
+        for place in range(number):
+            row = draw_rows("choice", 1, seed=place)[0]
             content = {
                 "article": row["passage"],
                 "questions": [row["question"]] * 3,
                 "options": [row["options"]] * 3,
                 "answers": [row["label"]] * 3,
             }
-            path = folder / "race" / split / ("middle", "high")[index % 2] / f"{index}.txt"
+            path = folder / "race" / split / ("middle", "high")[place % 2] / f"{place}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(content), encoding="utf-8")
     return folder

@@ -37,12 +37,12 @@ def test_cosine_grows_with_the_number_of_shared_words():
 
 def test_leaving_all_questions_unanswered_scores_the_impossible_ones():
     context = "In the town Anna saw a ship . The old dog was in Bergen ."
-    examples = (
+    asked = (
         SpanExample("1", "Who saw a ship ?", context, (Answer("Anna", context.index("Anna")),)),
         SpanExample("2", "Where was the old dog ?", context, (Answer("Bergen", context.index("Bergen")),)),
         SpanExample("3", "When did it snow ?", context, is_impossible=True),
     )
-    scores = score_baselines(TaskData(QUESTIONS, examples * 10, examples, ()))
+    scores = score_baselines(TaskData(QUESTIONS, asked * 10, asked, ()))
     assert list(scores) == ["no_answer", "bag_of_words"]
     assert scores["no_answer"]["f1"] == pytest.approx(100 / 3)
     assert scores["bag_of_words"]["f1"] == 100.0

@@ -1,4 +1,4 @@
-"""The table of all tasks resumes after a stop, and a failure affects one cell only."""
+"""The table of all tasks: it resumes where it stopped, and a failure costs one cell."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def list_words(model: Path, data: Path, out: Path, *more: str) -> list[str]:
 
 
 class StopAt(NullReporter):
-    """Send SIGTERM to this process at a step of a trial."""
+    """Stops this process like Ctrl-C, at a step of a trial."""
 
     def __init__(self, trial: str, step: int) -> None:
         self.trial, self.step, self.now = trial, step, ""
@@ -72,19 +72,21 @@ def read_results(out: Path) -> dict[str, dict[str, object]]:
 
 
 def test_every_trial_leaves_a_result(whole):
-    variants = [f"{variant}-{seed}" for variant in ("pretrained", "untrained") for seed in range(2)]
-    wanted = {
-        f"results/{task}/{name}.json" for task in ("mrpc", "sst-2") for name in ("baselines", *variants)
-    }
+    arms = [f"{arm}-{seed}" for arm in ("pretrained", "untrained") for seed in range(2)]
+    wanted = {f"results/{task}/{name}.json" for task in ("mrpc", "sst-2") for name in ("baselines", *arms)}
     assert set(read_results(whole)) == wanted
-    assert not list(whole.rglob("checkpoints"))
+    assert not list(whole.rglob("checkpoints"))  # they are large, and of no use any more
     folders = list((whole / "runs").rglob("model"))
-    assert len(folders) == 2 * len(variants)
+    assert len(folders) == 2 * len(arms)
     for folder in folders:
-        load_model(folder)  # raises if the folder is incomplete
+        load_model(folder)  # rejects a folder that is not complete
     found = read_json(whole / "results" / "sst-2" / "pretrained-0.json")
-    wanted = {"task": "sst-2", "variant": "pretrained", "seed": 0, "num_steps": 6}
-    assert {key: found[key] for key in wanted} == wanted
+    assert (found["task"], found["variant"], found["seed"], found["num_steps"]) == (
+        "sst-2",
+        "pretrained",
+        0,
+        6,
+    )
     assert found["settings"]["seed"] == 0
     assert found["seconds"] > 0
 
@@ -97,7 +99,7 @@ def test_table_has_a_row_for_each_metric(whole):
         "`python -m bench.downstream --model MODEL --data DATA --out DIR --tasks mrpc,sst-2",
     ):  # fmt: skip
         assert words in text, words
-    assert "BERT-Tiny's score" not in text  # other data: not compared
+    assert "BERT-Tiny's figure" not in text  # other data: not compared
 
 
 def test_a_stopped_comparison_resumes_to_the_same_results(tiny_folder, data, whole, tmp_path, capsys):
@@ -114,14 +116,15 @@ def test_a_stopped_comparison_resumes_to_the_same_results(tiny_folder, data, who
 
 def test_an_ensemble_has_the_first_finished_seeds(tiny_folder, data, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "copy")
-    experiment = Experiment(tiny_folder, data, tmp_path / "copy", max_train={})
-    assert measure_ensemble("sst-2", range(2), experiment, reporter=NullReporter()) is None  # needs three
-    found = measure_ensemble("sst-2", range(2), experiment, reporter=NullReporter(), num_members=2)
-    members = [read_json(whole / "results" / "sst-2" / f"pretrained-{seed}.json") for seed in range(2)]
-    assert found.members == pytest.approx([each["metrics"]["score"] for each in members])
+    shop = Experiment(tiny_folder, data, tmp_path / "copy", max_train={})
+    assert measure_ensemble("sst-2", range(2), shop, reporter=NullReporter()) is None  # three are wanted
+    found = measure_ensemble("sst-2", range(2), shop, reporter=NullReporter(), num_members=2)
+    alone = [read_json(whole / "results" / "sst-2" / f"pretrained-{seed}.json") for seed in range(2)]
+    assert found.members == pytest.approx([each["metrics"]["score"] for each in alone])
     assert found.standard_error > 0
-    again = measure_ensemble("sst-2", range(2), experiment, reporter=NullReporter(), num_members=2)
-    assert found == again
+    assert found == measure_ensemble(
+        "sst-2", range(2), shop, reporter=NullReporter(), num_members=2
+    )  # as written
 
 
 def test_a_finished_comparison_runs_nothing(tiny_folder, data, whole, capsys):
@@ -159,7 +162,7 @@ def test_a_failed_trial_does_not_stop_the_others(tiny_folder, data, tmp_path, ca
     assert "missing:" not in (tmp_path / "out" / "table.md").read_text()
 
 
-def test_a_trial_of_another_process_is_skipped(tiny_folder, data, tmp_path):
+def test_a_trial_of_another_process_is_left_to_it(tiny_folder, data, tmp_path):
     words = [*list_words(tiny_folder, data, tmp_path / "out"), "--tasks", "sst-2", "--seeds", "1"]
     with hold(tmp_path / "out" / "results" / "sst-2" / "untrained-0.lock", busy="no"):
         assert main(words) == 0
@@ -247,10 +250,10 @@ def test_max_train_of_all_large_tasks_and_of_one():
 
 def test_settings_of_all_tasks_and_of_one(tmp_path):
     words = ("num_steps=6", "squad-1.1:num_steps=9", "sst-2:optimizer.learning_rate=1e-3")
-    experiment = Experiment(tmp_path, tmp_path, tmp_path, max_train={}, overrides=words)
-    assert experiment.list_overrides("squad-1.1") == ("num_steps=6", "num_steps=9")
-    assert experiment.list_overrides("sst-2") == ("num_steps=6", "optimizer.learning_rate=1e-3")
-    assert experiment.list_overrides("mrpc") == ("num_steps=6",)
+    shop = Experiment(tmp_path, tmp_path, tmp_path, max_train={}, overrides=words)
+    assert shop.list_overrides("squad-1.1") == ("num_steps=6", "num_steps=9")
+    assert shop.list_overrides("sst-2") == ("num_steps=6", "optimizer.learning_rate=1e-3")
+    assert shop.list_overrides("mrpc") == ("num_steps=6",)
 
 
 def score(*scores: float) -> dict[int, dict[str, float]]:
@@ -288,5 +291,7 @@ def test_findings():
     assert found[2] == "Better than both trivial and bag of words on sst-2; not on rte."
     assert found[3].endswith(" on sst-2 accuracy; not on rte accuracy, wnli accuracy.")
     assert found[4].endswith("more than one standard error below the median member: no.")
-    assert "no standard deviation" in find_gain("qnli", [reduced]).describe()
+    assert (
+        "no standard deviation" in find_gain("qnli", [reduced]).describe()
+    )  # the one seed that both arms have
     assert not any("BERT" in line for line in list_findings([reduced], []))

@@ -1,4 +1,4 @@
-"""The predicted step time of data-parallel training, compared with values computed by hand."""
+"""The predicted step of data-parallel training, by hand where that is possible."""
 
 from dataclasses import asdict
 

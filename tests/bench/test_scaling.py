@@ -1,4 +1,4 @@
-"""The predicted step times of many processes: their limits, and the printed table."""
+"""The table of many processes: its limits on every network, and how it is printed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rounds of the fine-tuning benchmark: equal sentences on both sides, with the padding of a real epoch."""
+"""The rounds of the fine-tuning benchmark: both sides get the same sentences, padded as a real epoch is."""
 
 from collections import Counter
 
@@ -24,7 +24,7 @@ def drawn() -> Sentences:
 
 
 def test_drawn_rows_are_padded_like_sst_2(drawn):
-    """SST-2 has 14.3 and 28.0 tokens per sentence, and padding of 3.10 and 1.05 per epoch."""
+    """Of SST-2 in the published vocabulary: 14.3 and 28.0 pieces a sentence, and 3.10 and 1.05 in epochs."""
     for rows, mean in ((drawn.train, 14.3), (drawn.dev, 28.0)):
         assert sum(len(row.ids) for row in rows) / len(rows) == pytest.approx(mean, rel=0.02)
     assert measure_padding(shuffle(drawn.train), batch_size=BATCH_SIZE) == pytest.approx(3.10, rel=0.05)
@@ -40,7 +40,7 @@ def test_padding_by_hand():
 
 
 def test_rounds_are_spread_over_the_rows():
-    rows = [Row((index,), 0) for index in range(50 * BATCH_SIZE)]
+    rows = [Row((place,), 0) for place in range(50 * BATCH_SIZE)]
     found = split_rounds(rows, num_rounds=2, num_batches=2)
     starts = [[part[i].ids[0] // BATCH_SIZE for i in range(0, len(part), BATCH_SIZE)] for part in found]
     assert starts == [[6, 43], [18, 31]]  # of quarters the middles; the first round gets the outer ones

@@ -1,4 +1,4 @@
-"""Counters of the bytes of sockets."""
+"""Bytes are counted where they leave."""
 
 import socket
 import sys
