@@ -222,7 +222,8 @@ def _chart_pretraining(run: FinishedRun) -> list[Chart]:
             "sop", "SOP accuracy during pretraining", "step", "accuracy, %",
             [_build_series("held-out books", run.evaluations, "sop_accuracy", scale=100.0)],
             levels=[Level(50.0, "chance")],
-            caption=f"SOP accuracy on held-out books: {last['sop_accuracy']:.1%} at the end; chance is 50%.",
+            caption=f"SOP accuracy on the held-out books: {last['sop_accuracy']:.1%} at the end; "
+            "chance is 50%.",
         ),
     ]  # fmt: skip
 

@@ -293,7 +293,7 @@ def test_a_language_without_rules_is_refused_before_anything_is_written(books, v
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"layout": "poem"}, "layout is 'poem': unknown; one of sentences, "),
+        ({"layout": "poem"}, "layout is 'poem': unknown; choose from sentences, "),
         ({"min_duplicate_characters": 0}, "min_duplicate_characters is 0: input should be greater than 0"),
         ({"passage_characters": -1}, "passage_characters is -1: input should be greater than 0"),
     ],

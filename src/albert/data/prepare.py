@@ -131,7 +131,7 @@ def prepare_corpus(
     before = _check_out(job, found, overwrite)
     if ignored := sources.count_ignored(paths, excluding=out):
         reporter.say("ignored: " + ", ".join(f"{number} × {suffix}" for suffix, number in ignored.items()))
-    busy = f"{job.out.location}: another process is preparing it; wait for it, or choose another --out"
+    busy = f"{job.out.location}: another run is preparing there; wait for it, or choose another --out"
     with hold(job.scratch.lock_path, busy=busy), workers as started:
         for folder in (job.out, job.scratch, job.out.subfolder(SHARDS_DIR), job.out.subfolder(VOCAB_DIR)):
             folder.remove_unfinished()
