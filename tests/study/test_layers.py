@@ -25,9 +25,9 @@ from albert.study.layers import (
     compare_states,
     compare_thirds,
     find_roughness,
-    has_turn,
+    has_oscillation,
     list_findings,
-    name_course,
+    name_trend,
     run_layers,
     split_lines,
     sum_distances,
@@ -95,7 +95,7 @@ def test_a_layer_that_only_normalizes_has_its_equilibrium_after_one_step():
     assert found["l2"][:, 0] == pytest.approx(expected, rel=1e-4)
     assert found["l2"][:, 1:] == pytest.approx(0.0, abs=1e-4)
     counts = np.array(tokens.lengths, np.float64)
-    assert build_curve(found["l2"], counts).course == "settles"
+    assert build_curve(found["l2"], counts).trend == "converges"
 
 
 def test_a_layer_that_turns_everything_round_never_settles():
@@ -106,7 +106,7 @@ def test_a_layer_that_turns_everything_round_never_settles():
     assert curves["l2"].means[1:] == pytest.approx([2 * 8**0.5] * 8, rel=1e-4)
     assert curves["angle"].means[1:] == pytest.approx([180.0] * 8, abs=0.1)
     assert curves["cosine"].means[1:] == pytest.approx([-1.0] * 8)
-    assert curves["l2"].course == curves["angle"].course == "keeps a level"
+    assert curves["l2"].trend == curves["angle"].trend == "stays level"
 
 
 def test_a_mean_is_over_tokens_and_its_interval_over_sequences():
@@ -114,27 +114,27 @@ def test_a_mean_is_over_tokens_and_its_interval_over_sequences():
     curve = build_curve(np.array([[10.0], [90.0]]), np.array([10.0, 30.0]))
     assert curve.means == (2.5,)
     assert (curve.lows, curve.highs) == ((1.0,), (3.0,))
-    assert (curve.roughness, curve.change, curve.course) == (None, None, "too short to tell")
+    assert (curve.roughness, curve.change, curve.trend) == (None, None, "too few layers")
     alike = build_curve(np.full((5, 6), 4.0), np.full(5, 2.0))
     assert alike.lows == alike.means == alike.highs == (2.0,) * 6
 
 
 def course_of(heights):
     change = compare_thirds(np.asarray(heights, np.float64))
-    return name_course(None if change is None else float(change))
+    return name_trend(None if change is None else float(change))
 
 
 @pytest.mark.parametrize(
     ("heights", "course"),
     [
-        (5 * 0.9**LAYERS, "settles"),
-        (np.where(LAYERS < 4, 8.0, 0.0), "settles"),  # nothing is left: the ratio of two zeros says nothing
-        (3 + np.sin(LAYERS), "keeps a level"),
-        (10 * 0.5**LAYERS + 2 + 0.3 * np.sin(2 * LAYERS), "keeps a level"),  # falls at first, and not to 0
-        (1.1**LAYERS, "drifts"),
-        (1 + LAYERS, "drifts"),
-        ([9.0, 1.0, 1.0, 1.0, 2.0, 3.0], "drifts"),
-        ([4.0, 3.0, 2.0, 1.0, 0.5], "too short to tell"),
+        (5 * 0.9**LAYERS, "converges"),
+        (np.where(LAYERS < 4, 8.0, 0.0), "converges"),  # nothing is left: the ratio of two zeros says nothing
+        (3 + np.sin(LAYERS), "stays level"),
+        (10 * 0.5**LAYERS + 2 + 0.3 * np.sin(2 * LAYERS), "stays level"),  # falls at first, and not to 0
+        (1.1**LAYERS, "grows"),
+        (1 + LAYERS, "grows"),
+        ([9.0, 1.0, 1.0, 1.0, 2.0, 3.0], "grows"),
+        ([4.0, 3.0, 2.0, 1.0, 0.5], "too few layers"),
     ],
 )
 def test_where_a_curve_goes(heights, course):
@@ -154,8 +154,8 @@ def test_where_a_curve_goes(heights, course):
     ],
 )
 def test_a_turn_is_a_rise_and_a_fall(heights, expected):
-    assert has_turn(np.asarray(heights, np.float64)) == expected
-    assert has_turn(1000 * np.asarray(heights, np.float64)) == expected
+    assert has_oscillation(np.asarray(heights, np.float64)) == expected
+    assert has_oscillation(1000 * np.asarray(heights, np.float64)) == expected
 
 
 def test_roughness_by_hand():
@@ -211,7 +211,7 @@ def test_an_interval_over_two_courses_cannot_tell():
     heights = np.stack([FALLING] * 3 + [np.full(24, 0.8)] * 2)
     curve = build_curve(heights, np.ones(5))
     found = ModelCurves("all", 24, 64, 5, 5, 0.0, dict.fromkeys(TITLES, curve))
-    assert curve.course == "settles"
+    assert curve.trend == "converges"
     assert list_findings({"albert": found})[1].outcome == "inconclusive"
 
 
@@ -279,7 +279,7 @@ def test_without_a_bert_nothing_is_compared(run, tiny_folder):
     assert (smoother.outcome, smoother.ours) == ("not tested", "No BERT was given to compare with.")
     assert "12 layers (3 of its own)" in oscillates.ours
     # Random weights, of seeds: the one block rises and falls, between 0.71 and 0.80 of its middle third.
-    assert oscillates.ours.count("keeps a level with a turn") == 2
+    assert oscillates.ours.count("stays level with oscillation") == 2
     assert oscillates.outcome == "agrees"
 
 

@@ -19,6 +19,12 @@ def read_table(task, folder):
     return open_task_data(task, write_tables(folder, task), dev=None, columns={}, dev_share=0.1)
 
 
+def score_baselines(data):
+    task = build_task(data.config)
+    predicted = {name: fit(data.train, data.dev) for name, fit in task.list_baselines().items()}
+    return {name: task.score(answers, data.dev) for name, answers in predicted.items()}
+
+
 def draw_pairs(number, words):
     """Pairs that share a word or not; the words themselves tell nothing."""
     draw = np.random.default_rng(number)
@@ -32,7 +38,7 @@ def draw_pairs(number, words):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_bag_of_words_beats_the_majority(tmp_path, task):
-    scores = read_table(task, tmp_path).score_baselines()
+    scores = score_baselines(read_table(task, tmp_path))
     assert list(scores) == ["majority", "bag_of_words"]
     assert scores["bag_of_words"]["score"] > max(90, scores["majority"]["score"] + 10)
 
@@ -62,7 +68,7 @@ def test_pairs_are_compared_by_their_overlap_even_with_new_words():
     train, dev = (
         draw_pairs(size, [f"{name}{n}" for n in range(60)]) for size, name in ((200, "a"), (100, "b"))
     )
-    scores = TaskData(TEXTS, train, dev, ()).score_baselines()
+    scores = score_baselines(TaskData(TEXTS, train, dev, ()))
     assert scores["bag_of_words"]["accuracy"] > 95
     assert scores["majority"]["accuracy"] < 65
 

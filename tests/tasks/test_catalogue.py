@@ -243,8 +243,8 @@ def test_an_id_that_occurs_twice_in_squad_is_rejected(tmp_path):
     [
         ('{"data": [{]}', "line 1"),
         ("[]", "'data'"),
-        ('{"data": [{"title": "T"}]}', "article 1 .*'paragraphs'"),
-        ('{"data": [{"paragraphs": [{"qas": []}]}]}', "article 1 .*context"),
+        ('{"data": [{"title": "T"}]}', "article 1: .*'paragraphs'"),
+        ('{"data": [{"paragraphs": [{"qas": []}]}]}', "article 1: .*context"),
     ],
 )
 def test_other_files_than_squad_are_rejected(tmp_path, content, message):
@@ -294,9 +294,9 @@ def test_answers_of_race_may_be_missing_and_empty_options_are_counted(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"answers": ["E"]}, "question 1 .*'E' of 4"),
+        ({"answers": ["E"]}, "question 1: .*'E' of 4"),
         ({"answers": []}, "1 questions, 1 .* 0 answers"),
-        ({"options": [["a"]]}, "question 1 .* two options"),
+        ({"options": [["a"]]}, "question 1: .* two options"),
         ({"article": None}, "'article'"),
         ({"questions": None}, "'questions'"),
     ],

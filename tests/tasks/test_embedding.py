@@ -78,7 +78,7 @@ def build_job(
     *,
     dev: list[TextExample],
     dropout: float = 0.0,
-    world: DistributedContext | None = None,
+    context: DistributedContext | None = None,
     **values: object,
 ) -> Job:
     optimizer = {"name": "adamw", "learning_rate": 2e-3}
@@ -89,7 +89,7 @@ def build_job(
     items = [item for item in TASK.encode(train, tokenizer) if TASK.has_label(item)]
     TASK.check_train(items, model)
     dev_items = TASK.encode(dev, tokenizer)
-    return FinetuneJob(model, TASK, settings, items, dev_items, dev, world or DistributedContext())
+    return FinetuneJob(model, TASK, settings, items, dev_items, dev, context or DistributedContext())
 
 
 def train_job(job: Job, out: Path) -> tuple[float, float]:
@@ -182,8 +182,8 @@ def test_dropout_makes_two_views_of_one_text_in_training_only(tiny_folder):
     model = load_tiny(tiny_folder, dropout=0.1)
     items = encode(tiny_folder, ("the dog is big .", "the dog is big ."))
     batch = TASK.build_batch(items)
-    assert TASK.predict(model, batch, items)[0].similarity == pytest.approx(1, abs=1e-6)
-    assert 0 < TASK.predict(model.train(), batch, items)[0].similarity < 0.999
+    assert TASK.predict(model, batch)[0].similarity == pytest.approx(1, abs=1e-6)
+    assert 0 < TASK.predict(model.train(), batch)[0].similarity < 0.999
 
 
 def test_single_texts_need_dropout(tiny_folder):
@@ -209,7 +209,7 @@ def test_each_process_compares_its_own_share(tiny_folder):
 
     train = write_pairs(40, seed=1)
     for batch_size, sizes in ((16, [16]), (1, [])):  # of one pair, the first process has none
-        job = build_job(tiny_folder, train, dev=[], num_steps=1, batch_size=batch_size, world=Half())
+        job = build_job(tiny_folder, train, dev=[], num_steps=1, batch_size=batch_size, context=Half())
         assert [len(batch.lengths) for batch in next(job.iter_batches(0))] == sizes
 
 
@@ -230,7 +230,7 @@ def test_single_texts_are_embedded_once(tiny_folder):
     model, items = load_tiny(tiny_folder), encode(tiny_folder, ("the dog", None), ("the sea is cold", None))
     seen: list[int] = []
     model.encoder.register_forward_pre_hook(lambda _, args: seen.append(len(args[0].ids_T)))
-    TASK.predict(model, TASK.build_batch(items), items)
+    TASK.predict(model, TASK.build_batch(items))
     assert seen == [sum(len(item.first.ids) for item in items)]
 
 

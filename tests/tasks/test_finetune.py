@@ -304,7 +304,7 @@ def test_seeds_do_not_overwrite_other_content(tiny_folder, data, tmp_path):
     assert run(tmp_path / "seeds", resume=True).scores == first.scores
     with pytest.raises(InputError, match="seed 0.*--resume"):
         run(tmp_path / "seeds")
-    with pytest.raises(InputError, match="seed-0: .*single seed"):
+    with pytest.raises(InputError, match="seed-0: .*one seed"):
         run(tmp_path / "seeds" / "seed-0")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").touch()

@@ -161,7 +161,7 @@ def test_the_loss_is_a_softmax_over_the_options_of_each_question(tiny_folder):
     total, num_correct = TASK.compute_losses(model, batch)["task"]
     expected, expected_correct = 0.0, 0
     for item, question in zip(items, questions, strict=True):
-        (answer,) = TASK.predict(model, TASK.build_batch([item]), [item])
+        (answer,) = TASK.predict(model, TASK.build_batch([item]))
         logits = answer.tolist()
         assert question.label is not None
         expected += math.log(sum(map(math.exp, logits))) - logits[question.label]
@@ -229,5 +229,5 @@ def test_a_label_that_means_two_options_is_rejected():
     with pytest.raises(BadRow) as caught:
         find_option("2", ("1", "2", "3", "4"))
     assert caught.value.is_fatal
-    assert "'2' is the text of option 1 and the name of option 2" in caught.value.detail
+    assert "'2' is the text of option 1 and the index of option 2" in caught.value.detail
     assert find_lettered_option("A", ("B", "A", "C", "D")) == 0  # in RACE a letter is a letter

@@ -210,7 +210,7 @@ def test_another_number_of_labels_than_outputs_is_rejected(load, tmp_path):
     load(SENTIMENT)
     config = SENTIMENT.model_copy(update={"labels": ("no", "yes")})
     (tmp_path / "m" / "task.json").write_text(format_json(config.model_dump(mode="json")))
-    with pytest.raises(AlbertError, match="3 outputs.* 2 labels"):
+    with pytest.raises(AlbertError, match="3 outputs.* 2;"):
         albert.load(tmp_path / "m").classify(TEXTS)
 
 
@@ -223,7 +223,7 @@ def test_another_number_of_labels_than_outputs_is_rejected(load, tmp_path):
         (ANSWERS, lambda m: m.answer(["a", "b"], ["c"]), "2 questions and 1 contexts"),
         (ANSWERS, lambda m: m.answer("a", None), "context 1 is None"),
         (OPTIONS, lambda m: m.choose("a", ["only"]), "question 1 has 1 options"),
-        (OPTIONS, lambda m: m.choose(["a"], ["bc"]), "question 1 are 'bc'"),
+        (OPTIONS, lambda m: m.choose(["a"], ["bc"]), "question 1: 'bc'"),
         (OPTIONS, lambda m: m.choose(["a"], [["b", "c"]], passage=["d", "e"]), "1 lists .* 2 passages"),
         (PLACES, lambda m: m.tag("a b"), "'a b'"),
         (PLACES, lambda m: m.tag([["a", ""]]), "text 1 .* ''"),

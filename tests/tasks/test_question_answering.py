@@ -358,7 +358,7 @@ def test_predictions_do_not_depend_on_the_batch(tiny_folder, has_impossible):
 def test_no_two_windows_propose_the_same_span(tiny_folder, has_impossible):
     task = build_qa(has_impossible=has_impossible, max_length=24, max_answer=4)
     windows = task.encode(write_questions(5, seed=1, num_others=12), load_vocabulary(tiny_folder))
-    outputs = task.predict(load_for(task, tiny_folder), task.build_batch(windows), windows)
+    outputs = task.predict(load_for(task, tiny_folder), task.build_batch(windows))
     seen = set()
     for window, output in zip(windows, outputs, strict=True):
         assert len(output.spans) <= NUM_BEST
@@ -377,9 +377,9 @@ def test_bf16_predictions_have_float32_scores(tiny_folder, has_impossible):
     windows = task.encode(write_questions(5, seed=1), load_vocabulary(tiny_folder))
     batch, model = task.build_batch(windows), load_for(task, tiny_folder)
     with torch.inference_mode():
-        full = task.predict(model, batch, windows)
+        full = task.predict(model, batch)
         with torch.autocast("cpu", torch.bfloat16):
-            rounded = task.predict(model, batch, windows)
+            rounded = task.predict(model, batch)
     best = torch.tensor([[output.best.score for output in found] for found in (full, rounded)])
     assert (best[0] - best[1]).abs().max() < 0.2
     assert (best[1] != best[1].bfloat16()).any()
@@ -567,7 +567,7 @@ def test_predicted_texts_have_no_white_space_at_their_ends(tokenizer):
         num_attention_heads=2, intermediate_size=32, max_position_embeddings=40,
     )  # fmt: skip
     model = build_model(config, heads=task.heads, seed=0)
-    (answer,) = task.aggregate([window], task.predict(model, task.build_batch([window]), [window]))
+    (answer,) = task.aggregate([window], task.predict(model, task.build_batch([window])))
     assert answer.spans
     for span in answer.spans:
         assert span.text == span.text.strip() != ""

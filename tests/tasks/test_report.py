@@ -73,15 +73,14 @@ def test_scores_have_their_intervals():
 def test_an_ensemble_shows_its_members_and_its_selection():
     page = read(make_ensemble(evaluate_texts(TEXTS)))
     for words in (
-        "an ensemble of 2 models",
-        "together",
-        "runs/seed-3 (not chosen)",
+        "ensemble of 2 models",
+        "runs/seed-3 (not selected)",
         "one half of dev (200 examples",
         "runs/seed-1 (80.20), then runs/seed-2 (81.90)",
         "skipped 2 lines",
     ):
         assert words in page.text
-    assert "together" not in read(evaluate_texts(TEXTS)).text
+    assert "ensemble" not in read(evaluate_texts(TEXTS)).text
 
 
 def test_rows_of_the_confusion_matrix_are_shares_of_a_class():
@@ -160,10 +159,10 @@ def test_regression_is_a_scatter_plot_without_label_filters():
 def test_question_answering_shows_the_threshold():
     evaluation = evaluate_spans()
     page = read(evaluation)
-    assert "above 0.000 (threshold: the model's own)" in page.text
+    assert "above 0.000 are left unanswered (threshold: from the model)" in page.text
     assert not page.find("select")
     page = read(replace(evaluation, threshold=replace(evaluation.threshold, threshold=ANSWER_NOTHING)))
-    assert "Every question is left unanswered (threshold: the model's own)" in page.text
+    assert "All questions are left unanswered (threshold: from the model)" in page.text
 
 
 def test_a_perfect_evaluation_has_no_errors():

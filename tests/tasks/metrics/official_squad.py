@@ -5,6 +5,8 @@ import re
 import string
 from collections import Counter
 
+from albert.tasks.metrics.squad import SquadScores
+
 # Articles, punctuation, Unicode spaces, combining accents, letters whose lower case is longer.
 _VISIBLE = """
 the a an The AN THE and then Athens theatre a-the U.S. 1,000 $5 50% don't rock'n'roll _ -- ... " '
@@ -109,3 +111,14 @@ class SecondVersion:
             if current > best_score:
                 best_score, best_threshold = current, self.null_odds[key]
         return 100.0 * best_score / len(scores), best_threshold
+
+
+def name_scores(scores: SquadScores) -> dict[str, float]:
+    """Our scores under the names that the script of SQuAD 2.0 prints."""
+    parts = {"": scores.overall, "HasAns_": scores.has_answer, "NoAns_": scores.no_answer}
+    return {
+        f"{prefix}{name}": getattr(part, name)
+        for prefix, part in parts.items()
+        if part is not None
+        for name in ("exact", "f1", "total")
+    }

@@ -124,9 +124,9 @@ def test_invalid_values_are_rejected():
         fit_temperature([0.0, 1.0], golds=[0, 1])
     with pytest.raises(InputError, match="is nan"):
         fit_temperature([[0.0, math.nan]], golds=[0])
-    with pytest.raises(InputError, match="temperature 0 is not above 0"):
+    with pytest.raises(InputError, match="temperature is 0"):
         calibrate([[0.0, 1.0]], temperature=0)
-    with pytest.raises(InputError, match="0 bins"):
+    with pytest.raises(InputError, match="num_bins is 0"):
         expected_calibration_error([[1.0, 0.0]], golds=[0], num_bins=0)
 
 

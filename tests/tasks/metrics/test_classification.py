@@ -129,14 +129,14 @@ def test_confusions_and_class_scores_equal_scikit_learns():
 def test_unequal_or_empty_lists_are_rejected(metric):
     with pytest.raises(InputError, match="3 predictions for 2"):
         metric([0, 1, 1], golds=[0, 1])
-    with pytest.raises(InputError, match="0 examples"):
+    with pytest.raises(InputError, match="no examples"):
         metric([], golds=[])
 
 
 def test_invalid_label_tables_are_rejected():
-    with pytest.raises(InputError, match=r"shape \(2, 3\) and \(2, 2\)"):
+    with pytest.raises(InputError, match=r"\(2, 3\) and \(2, 2\)"):
         count_labels(np.zeros((2, 3), int), np.zeros((2, 2), int))
-    with pytest.raises(InputError, match="example 1: label 3"):
+    with pytest.raises(InputError, match="example 1: label is 3"):
         mark_labels([(0,), (3,)], num_labels=3)
 
 

@@ -81,7 +81,7 @@ def score_task(predictions, *, golds, metrics):
 def test_the_score_is_the_mean_of_the_metrics():
     found = score_task([1, 1, 1, 0, 0], golds=[1, 1, 0, 1, 0], metrics=PUBLISHED_TASKS["mrpc"].config.metrics)
     assert found == pytest.approx({"accuracy": 60.0, "f1": 100 * 4 / 6, "score": (60.0 + 100 * 4 / 6) / 2})
-    with pytest.raises(InputError, match="no metric 'bleu'"):
+    with pytest.raises(InputError, match="unknown metric 'bleu'"):
         score_task([1], golds=[1], metrics=["bleu"])
 
 
