@@ -7,6 +7,7 @@ many modules, so a table of them is simpler.
 
 import ast
 import re
+import textwrap
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "api.md"
 PACKAGE = ROOT / "src" / "albert"
 WIDTH = 100
+PAGE_WIDTH = 120
+SECTION = re.compile(r"(Args|Returns|Raises):\n")  # of a docstring
 # Called by the package or by pydantic, never by a user.
 HIDDEN = ("staticmethod", "model_validator")
 
@@ -172,9 +175,9 @@ def format_api() -> str:
     parts = [INTRODUCTION]
     for section in SECTIONS:
         links = [f"[`{item.node.name}`](#{_anchor(item.title)})" for item in list_items(section)]
-        parts.append(f"- **{section.title}**: {' · '.join(links)}")
+        parts.append(_wrap(f"- **{section.title}**: {' · '.join(links)}", indent="  "))
     for section in SECTIONS:
-        parts.append(f"\n## {section.title}\n\n{section.description}")
+        parts.append(f"\n## {section.title}\n\n{_wrap(section.description)}")
         parts += map(_format_item, list_items(section))
     return "\n".join(parts) + "\n"
 
@@ -238,13 +241,28 @@ def _list_arguments(item: Item, found: ast.arguments) -> list[str]:
 
 
 def _format_docstring(node: ast.ClassDef | ast.FunctionDef) -> str:
-    """Format the paragraphs of a docstring; examples become code."""
-    paragraphs = (ast.get_docstring(node) or "").split("\n\n")
-    return "\n\n".join(_format_example(each) if each.startswith(">>>") else each for each in paragraphs)
+    """Format the paragraphs of a docstring; examples become code, arguments and errors lists."""
+    return "\n\n".join(map(_format_paragraph, (ast.get_docstring(node) or "").split("\n\n")))
 
 
-def _format_example(text: str) -> str:
-    return _format_code("\n".join(line.removeprefix(">>> ") for line in text.splitlines())).rstrip()
+def _format_paragraph(text: str) -> str:
+    if text.startswith(">>>"):
+        return _format_code("\n".join(line.removeprefix(">>> ") for line in text.splitlines())).rstrip()
+    if not SECTION.match(text):
+        return text
+    title, _, body = text.partition(":\n")
+    if title == "Returns":
+        return _wrap(f"**Returns**: {' '.join(body.split())}")
+    rows = [line.strip().partition(": ") for line in re.sub(r"\n {5,}", " ", body).splitlines()]
+    return "\n".join(
+        [f"**{title}**:\n", *(_wrap(f"- `{name}`: {what}", indent="  ") for name, _, what in rows)]
+    )
+
+
+def _wrap(text: str, *, indent: str = "") -> str:
+    return textwrap.fill(
+        text, PAGE_WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _format_code(text: str) -> str:
