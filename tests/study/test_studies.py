@@ -28,7 +28,7 @@ from tests.study.conftest import TOY
         ("layers", {"models": ("nano",), "seed": 0}, "--seed"),
         ("speed", {"num_workers": 2}, "--workers"),
         ("all", {"data": "corpus"}, "--budget 3h"),
-        ("all", {"data": "corpus", "budget_seconds": 60.0, "variants": ("all",)}, "--arms"),
+        ("all", {"data": "corpus", "budget_seconds": 60.0, "variants": ("all",)}, "--variants"),
     ],
 )
 def test_unknown_studies_and_wrong_options_are_rejected(study, options, named, tmp_path):
