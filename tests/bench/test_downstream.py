@@ -282,13 +282,16 @@ def test_findings():
     found = list_findings(
         [SENTIMENT, entailment, winograd], [Ensemble("sst-2", (0, 1, 2), (84, 85, 85.5), 84.9, 1.2)]
     )
-    said = "against 80.00, +5.00; the spread over 3 seeds is 1.53: beaten by more than that: yes."
-    assert found[0] == f"Pretraining against none on sst-2: median 85.00 {said}"
+    said = "against 80.00, +5.00; larger than the standard deviation of 1.53 over 3 seeds."
+    assert found[0] == f"Pretrained against untrained on sst-2: median 85.00 {said}"
     # Means of the two tasks by seed: 58, 57.5, 57.5 against 55, 57, 59.
-    said = "against 57.00, +0.50; the spread over 3 seeds is 2.00: beaten by more than that: **no**."
-    assert found[1] == f"Pretraining against none on the mean of the others (2 tasks): median 57.50 {said}"
-    assert found[2] == "The better of a trivial answer and a bag of words is passed on sst-2; not on rte."
-    assert found[3].endswith("is passed on sst-2 accuracy; not on rte accuracy, wnli accuracy.")
+    said = "against 57.00, +0.50; **not** larger than the standard deviation of 2.00 over 3 seeds."
+    name = "the mean of the others (2 tasks)"
+    assert found[1] == f"Pretrained against untrained on {name}: median 57.50 {said}"
+    assert found[2] == "Better than both trivial and bag of words on sst-2; not on rte."
+    assert found[3].endswith(" on sst-2 accuracy; not on rte accuracy, wnli accuracy.")
     assert found[4].endswith("worse than the median member by more than one standard error: no.")
-    assert "there is no spread" in find_gain("qnli", [reduced]).describe()  # the one seed that both arms have
+    assert (
+        "no standard deviation" in find_gain("qnli", [reduced]).describe()
+    )  # the one seed that both arms have
     assert not any("BERT" in line for line in list_findings([reduced], []))
