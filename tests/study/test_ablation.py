@@ -53,7 +53,7 @@ def test_every_variant_is_trained_with_every_seed_and_compared(run, tmp_path):
     assert one["figures"]["gap"] == pytest.approx(one["figures"]["mlm_loss"] - one["figures"]["train_loss"])
     (finding,) = outcome.page.sections[0].findings
     assert finding.theirs == "+1.5 points (average of the tasks)"
-    assert finding.ours.startswith("masked words right, none against all shared: ")
+    assert finding.ours.startswith("MLM accuracy, none against all shared: ")
     assert not list((tmp_path / "study").rglob("checkpoint*"))
     page = outcome.report.read_text(encoding="utf-8")
     for part in ("Sharing costs quality", "all shared", "6 steps"):

@@ -86,8 +86,8 @@ def judge(summaries, **claim):
 def test_an_arm_is_compared_with_chance(accuracies, outcome):
     found = judge([summarize_seeds("sop", *accuracies)], better="sop", than=50.0, paper=36.5)
     assert found.outcome == outcome
-    assert found.theirs == "+36.5 points (sentence order right)"
-    assert found.ours.startswith("sentence order right, sop against 50: ")
+    assert found.theirs == "+36.5 points (SOP accuracy)"
+    assert found.ours.startswith("SOP accuracy, sop against 50: ")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_is_missing_is_told_as_it_is():
     assert judge([done, waiting], better="sop", than="nsp").ours == "not finished: nsp"
     other = summarize_seeds("nsp", 0.5, name="mlm_accuracy")
     found = judge([done, other], better="sop", than="nsp")
-    assert (found.ours, found.outcome) == ("sentence order right: not measured", "not tested")
+    assert (found.ours, found.outcome) == ("SOP accuracy: not measured", "not tested")
 
 
 def test_where_less_is_better_the_figure_itself_is_told():
@@ -116,7 +116,7 @@ def test_where_less_is_better_the_figure_itself_is_told():
     found = judge_claim(claim, settings, {arm: summarize_seeds(arm, *gaps[arm], name="gap") for arm in gaps})
     assert found.outcome == "agrees"
     assert found.ours == (
-        "held-out loss above training loss, all against none: -0.20, 95% from -0.22 to -0.19 (3 seeds, "
+        "held-out minus training loss, all against none: -0.20, 95% from -0.22 to -0.19 (3 seeds, "
         "p < 0.001); less is better"
     )
 
@@ -164,9 +164,9 @@ def read_column(table, name):
 def test_a_figure_of_the_paper_stands_in_a_column_of_its_own_kind():
     plan = build_plan("objective")
     table = build_arm_table(plan, summarize(plan, mlm_accuracy=0.2, sop_accuracy=0.6, nsp_accuracy=0.5))
-    assert read_column(table, "sentence order right") == ["60.00"] * 4
-    assert read_column(table, "paper: sentence order right") == ["53.3", "52.0", "86.5", ""]
-    assert read_column(table, "paper: next sentence right") == ["52.4", "90.5", "78.9", ""]
+    assert read_column(table, "SOP accuracy") == ["60.00"] * 4
+    assert read_column(table, "paper: SOP accuracy") == ["53.3", "52.0", "86.5", ""]
+    assert read_column(table, "paper: NSP accuracy") == ["52.4", "90.5", "78.9", ""]
     assert read_column(table, "paper: average of the tasks") == ["79.0", "79.2", "80.1", ""]
 
 
@@ -246,7 +246,7 @@ def draw_curves(study):
 
 def test_figure_2_is_masked_words_right_in_percent_over_steps():
     chart = draw_curves("dropout")["curve-mlm-accuracy"]
-    assert (chart.x_label, chart.y_label) == ("step", "masked words right, %")
+    assert (chart.x_label, chart.y_label) == ("step", "MLM accuracy, %")
     assert [(list(each.xs), list(each.ys)) for each in chart.series] == [([10.0, 20.0], [10.0, 30.0])] * 2
 
 

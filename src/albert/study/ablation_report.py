@@ -112,8 +112,8 @@ def build_page(plan: StudyPlan, summaries: Summaries) -> Page:
         "may differ. All other figures are measured at the end, on the same examples for all variants."
     )
     stability = (
-        "The gap is the loss of masked words in held-out text minus that in training text. Gradient norms "
-        "are those of the second half of training. The spread is the standard deviation over seeds."
+        "The gap is the MLM loss on held-out text minus that on training text. Gradient norms are those of "
+        "the second half of training. The spread is the standard deviation over seeds."
     )
     main = "average" if settings.tasks else "mlm_accuracy"
     charts = [
@@ -337,7 +337,7 @@ def _draw_curves(settings: StudySettings, summaries: Summaries, figure: str) -> 
         return None
     name, x_label = f"curve-{figure.replace('_', '-')}", "minutes of training" if is_timed else "step"
     y_label = f"{title}, %" if get_figure(figure).is_share else title
-    told = f"{title} of held-out text during training, a line for each variant."
+    told = f"{title} on held-out text during training, a line for each variant."
     return Chart(name, f"Held out, {title}", x_label, y_label, series, told=told)
 
 

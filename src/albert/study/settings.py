@@ -33,17 +33,17 @@ class Figure:
 
 FIGURES = {
     "average": Figure("average of the tasks", is_better_high=True),
-    "mlm_accuracy": Figure("masked words right", is_better_high=True, is_share=True),
-    "mlm_loss": Figure("loss of masked words"),
-    "sop_accuracy": Figure("sentence order right", is_better_high=True, is_share=True),
-    "nsp_accuracy": Figure("next sentence right", is_better_high=True, is_share=True),
-    "probe_sop": Figure("sentence order by a probe", is_better_high=True, is_share=True),
-    "probe_nsp": Figure("next sentence by a probe", is_better_high=True, is_share=True),
-    "agreement": Figure("minimal pairs right", is_better_high=True, is_share=True),
-    "train_loss": Figure("loss on training text"),
-    "gap": Figure("held-out loss above training loss"),
+    "mlm_accuracy": Figure("MLM accuracy", is_better_high=True, is_share=True),
+    "mlm_loss": Figure("MLM loss"),
+    "sop_accuracy": Figure("SOP accuracy", is_better_high=True, is_share=True),
+    "nsp_accuracy": Figure("NSP accuracy", is_better_high=True, is_share=True),
+    "probe_sop": Figure("SOP accuracy of a probe", is_better_high=True, is_share=True),
+    "probe_nsp": Figure("NSP accuracy of a probe", is_better_high=True, is_share=True),
+    "agreement": Figure("minimal-pair accuracy", is_better_high=True, is_share=True),
+    "train_loss": Figure("training loss"),
+    "gap": Figure("held-out minus training loss"),
     "grad_norm": Figure("gradient norm"),
-    "grad_variation": Figure("gradient norm, deviation over mean"),
+    "grad_variation": Figure("gradient norm, relative deviation"),
 }
 _NAME = r"[a-z0-9][a-z0-9-]*"  # a dot would end it in an override
 
