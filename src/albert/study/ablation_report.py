@@ -392,4 +392,4 @@ def _format_claim(claim: ClaimSettings, figure: str, found: Estimate, settings: 
         sign = "" if p_value.startswith("<") else "= "
         text += f", 95% from {found.low:+.2f} to {found.high:+.2f}"
         text += f" ({found.num_seeds} seeds, p {sign}{p_value})"
-    return text if get_figure(figure).is_better_high else f"{text}; less is better"
+    return text if get_figure(figure).is_better_high else f"{text}; lower is better"
