@@ -90,7 +90,9 @@ def test_minimal_pairs_are_scored(run, tmp_path, monkeypatch):
     run("num_seeds=1", "has_agreement=true")
     results = read_results(tmp_path / "study")
     assert {result["figures"]["agreement"] for result in results.values()} <= {0.0, 1.0}
-    assert set(json.loads((tmp_path / "study" / "study.json").read_text())["evaluation_data"]) == {"agreement"}
+    assert set(json.loads((tmp_path / "study" / "study.json").read_text())["evaluation_data"]) == {
+        "agreement"
+    }
 
 
 def test_a_failed_run_and_those_that_start_from_it_are_reported_and_the_rest_continue(run, tmp_path):

@@ -171,7 +171,7 @@ def run_quickstart(
     write_page(out / "layers", layers)
     layers_note = (
         "How much each layer changes its input (figure 1 of the paper). In ALBERT all layers share one "
-        f"block. `{layers.charts[0].series[0].name}` is the model just trained. Details: `layers/report.html`."
+        f"block. `{layers.charts[0].series[0].name}` is the model just trained. More: `layers/report.html`."
     )
 
     reporter.say("6/6 writing the report")

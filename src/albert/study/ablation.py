@@ -68,11 +68,11 @@ def _open_plan(
     seconds = options.budget_seconds
     if has_plan(out):
         if seconds is not None:
-            reporter.say("--budget is ignored: the study keeps the steps that it was started with")
+            reporter.say("--budget is ignored: the study keeps its number of steps")
         return resume_plan(out, new)
     for one, other in combinations(new.bound, 2):
         if new.bound[one] == new.bound[other]:
-            reporter.say(f"variants {one} and {other} are the same model with these settings; leave one out")
+            reporter.say(f"variants {one} and {other} are the same model with these settings")
     if seconds is not None:
         threads = count_threads(options)
         new = freeze_steps(new, seconds=seconds, engine=engine, num_threads=threads, reporter=reporter)
@@ -108,7 +108,7 @@ def _do_runs(
             if start is None or replace(run, variant=start) in finished:
                 ready.append(run)
             else:
-                reporter.say(f"{run.name}: skipped, because {start}, which it starts from, is not finished")
+                reporter.say(f"{run.name}: skipped, because it starts from {start}, which is not finished")
         for run, outcome in engine.run(function, ready):
             if outcome.signal is not None:
                 return outcome.signal
@@ -144,7 +144,7 @@ def _measure_footprints(plan: StudyPlan, out: Path, reporter: Reporter) -> str |
         except KeyboardInterrupt as error:
             return _name_signal(error)
         except Exception as error:  # the report is worth having without it
-            reporter.say(f"{variant}: its step could not be measured: {explain(error)}")
+            reporter.say(f"{variant}: the training step could not be measured: {explain(error)}")
             continue
         write_json(path, asdict(found))
     return None
@@ -174,4 +174,4 @@ def _find_failure(plan: StudyPlan, run: Run) -> str | None:
         return str(read_json(path)["reason"])
     if start is None or _find_failure(plan, replace(run, variant=start)) is None:
         return None
-    return f"skipped: {start}, which it starts from, failed"
+    return f"skipped, because it starts from {start}, which failed"

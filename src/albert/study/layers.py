@@ -1,4 +1,4 @@
-"""The layers study (figure 1): how far each layer moves its input, for models with and without sharing.
+"""The layers study (figure 1): how much each layer changes its input, with and without sharing.
 
 `_METHOD` describes what is measured and how the shape of a curve is named. A level alone is no oscillation,
 because a slow decay looks level over few layers: the curve must also turn, both rise and fall.
@@ -67,12 +67,12 @@ _TINY = np.finfo(np.float64).tiny
 _MAX_BATCH_TOKENS = 2048  # the states of all layers are held at once
 _MANY_UNKNOWN = 0.1
 _METHOD = (
-    "Every line of the text is a sequence. The first layer reads the embeddings, mapped from E to H. For "
-    "each token, with [CLS] and [SEP], a layer's input and output are compared. A figure is the mean over "
-    "tokens; its 95% interval is a bootstrap over sequences.",
+    "Every line of the text is a sequence. The first layer reads the embeddings, mapped from E to H. The "
+    "input and output of a layer are compared for each token, including [CLS] and [SEP]. Values are means "
+    "over tokens; the 95% intervals are a bootstrap over sequences.",
     "Roughness is the mean absolute second difference of a curve over its mean height: 0 for a straight "
     "line. Only models of equal depth are compared, with the first layer, whose input BERT normalizes and "
-    "ALBERT does not, and without it.",
+    "ALBERT does not, and without this layer.",
     "The course of a curve is the height of its last third of layers over that of its middle third. At most "
     f"{SETTLING_CHANGE:.2f}, or {NOTHING:.0%} of the maximum: it settles. At least {DRIFTING_CHANGE:.2f}: it "
     "drifts. Otherwise it keeps a level; it oscillates if it also rises and falls by more than "
@@ -142,7 +142,7 @@ def run_layers(settings: LayersSettings, *, models: Sequence[str], out: Path, re
     models = list(dict.fromkeys(models))
     unknown = next((model for model in settings.texts if model not in models), None)
     if unknown is not None:
-        raise InputError(f"texts has {unknown!r}, which is none of the models: {', '.join(models)}")
+        raise InputError(f"texts has {unknown!r}, which is not one of the models: {', '.join(models)}")
     found: dict[str, ModelCurves] = {}
     with open_results(out, study=STUDY, settings=settings, free_keys=_FREE_KEYS) as results:
         for number, (model, name) in enumerate(zip(models, name_models(models), strict=True)):
@@ -172,11 +172,13 @@ def measure_model(
     max_length = min(settings.max_length, config.max_position_embeddings)
     sequences = split_lines(lines, tokenizer, max_length=max_length, num_sequences=settings.num_sequences)
     if len(sequences) < 2:
-        raise InputError(f"{source}: its text is only 1 sequence; give a text of several lines")
+        raise InputError(f"{source}: the text has only one sequence; give a text of several lines")
     depth = settings.depth or config.num_hidden_layers
     if depth > config.num_hidden_layers and not config.is_fully_shared:
         depth = config.num_hidden_layers
-        reporter.say(f"{source}: runs {depth}, not {settings.depth} layers, because they are not shared")
+        reporter.say(
+            f"{source}: running {depth} instead of {settings.depth} layers, because its layers are not shared"
+        )
     sums_SL = sum_distances(pretrained.model, sequences, depth=depth)
     counts_S = np.array([len(sequence.ids) for sequence in sequences], np.float64)
     num_unknown = sum(sequence.ids.count(tokenizer.unk_id) for sequence in sequences)
@@ -304,14 +306,16 @@ def build_page(models: Models) -> Page:
             f"Many tokens are unknown to the vocabulary: {unknown}. Give a text in the model's language "
             "(texts={MODEL: FILE})."
         )
-    lead = f"Figure 1 of the paper: how far each layer moves each token. L2 distance: {'; '.join(courses)}."
+    lead = (
+        f"Figure 1 of the paper: how much each layer changes each token. L2 distance: {'; '.join(courses)}."
+    )
     findings, tables = list_findings(models), [_build_model_table(models)]
     sections = [
         Section("Claims of the paper and measurements", warnings, findings, tables),
         Section("Layer by layer", charts=[_draw(name, models) for name in TITLES]),
         Section("How it was measured", _METHOD, tables=[_build_layer_table(models)]),
     ]
-    return Page("What a layer does to its input", lead, sections)
+    return Page("How much each layer changes its input", lead, sections)
 
 
 def _build_model_table(models: Models) -> Table:
@@ -319,9 +323,11 @@ def _build_model_table(models: Models) -> Table:
     for name, found in models.items():
         row = {
             Column("model"): Cell(name),
-            Column("shared", hint="what its layers share"): Cell(found.sharing),
-            Column("layers", True, "that were run"): Cell.number(found.depth),
-            Column("of its own", True, "built into the model"): Cell.number(found.num_hidden_layers),
+            Column("shared", hint="what the layers share"): Cell(found.sharing),
+            Column("layers", True, "number of layers run"): Cell.number(found.depth),
+            Column("trained layers", True, "number of layers of the model"): Cell.number(
+                found.num_hidden_layers
+            ),
             Column("width", True): Cell.number(found.hidden_size),
         }
         for distance, title in JUDGED.items():
@@ -331,7 +337,7 @@ def _build_model_table(models: Models) -> Table:
                 Column(f"roughness, {short}", True): interval_cell(curve.roughness),
                 Column(f"inner roughness, {short}", True): interval_cell(curve.inner_roughness),
                 Column(f"change, {short}", True, "last over middle third"): interval_cell(curve.change),
-                Column(f"{title} goes"): Cell(curve.course),
+                Column(f"course, {short}"): Cell(curve.course),
             }
         row[Column("sequences", True)] = Cell.number(found.num_sequences)
         row[Column("tokens", True)] = Cell.number(found.num_tokens)
@@ -415,7 +421,7 @@ def _judge_course(name: str, found: ModelCurves) -> Finding:
             courses |= {name_course(curve.change.low), name_course(curve.change.high)}
             text += f", last third over middle third {format_interval(curve.change)}"
         texts.append(text)
-    ours = f"{name}, {found.depth} layers ({found.num_hidden_layers} of its own): {'; '.join(texts)}."
+    ours = f"{name}, {found.depth} layers (trained with {found.num_hidden_layers}): {'; '.join(texts)}."
     if found.depth < MIN_LAYERS:
         ours += f" At least {MIN_LAYERS} layers are needed; set depth."
     outcome: Outcome = "inconclusive"

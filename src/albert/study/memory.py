@@ -29,7 +29,7 @@ _FREE_KEYS = frozenset({"shapes", "batch_sizes", "checkpointing"})
 _NOTICEABLE = 1.05
 _SOURCES = {
     "VmHWM": "the kernel's high-water mark of resident memory",
-    "getrusage": "the whole process's peak by getrusage, which misses what stays below an earlier one",
+    "getrusage": "the peak of the whole process by getrusage, which hides lower peaks after a higher one",
 }
 _EXPLANATION = (
     "Weights, gradients and moments do not depend on the batch, and sharing reduces them. Activations grow "

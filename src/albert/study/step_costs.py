@@ -124,7 +124,9 @@ class PairSettings(Settings):
         for shape, pair in pairs.items():
             limit = pair["ALBERT"].max_position_embeddings
             if self.length > limit:
-                raise InputError(f"length is {self.length}, but {shape} reads at most {limit} tokens")
+                raise InputError(
+                    f"length is {self.length}, but {shape} supports at most {limit} tokens; lower it"
+                )
         return pairs
 
     def measure(self, config: ModelConfig, *, batch_size: int, **options: Any) -> Footprint:
@@ -133,9 +135,9 @@ class PairSettings(Settings):
 
     def describe_step(self) -> str:
         return (
-            "BERT differs in settings only: it shares nothing, its E equals H, its GELU is exact. A step is "
-            f"that of `albert pretrain` with {self.optimizer.upper()} on sequences of {self.length} random "
-            "tokens, in float32, a batch at once."
+            "BERT differs only in settings: no sharing, E = H, exact GELU. A step is one of `albert pretrain` "
+            f"with {self.optimizer.upper()} on {self.length} random tokens per sequence, in float32, with the "
+            "whole batch at once."
         )
 
 
