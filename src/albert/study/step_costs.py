@@ -135,9 +135,9 @@ class PairSettings(Settings):
 
     def describe_step(self) -> str:
         return (
-            "BERT differs only in settings: no sharing, E = H, exact GELU. A step is one of `albert pretrain` "
-            f"with {self.optimizer.upper()} on {self.length} random tokens per sequence, in float32, with the "
-            "whole batch at once."
+            "BERT differs only in settings: no sharing, E = H, exact GELU. A step is one of `albert "
+            f"pretrain` with {self.optimizer.upper()} on {self.length} random tokens per sequence, in "
+            "float32, with the whole batch at once."
         )
 
 
