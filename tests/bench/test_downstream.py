@@ -18,13 +18,13 @@ from albert.tasks.catalogue import PUBLISHED_TASKS
 from albert.training.loop import StoppedError
 from bench.downstream.__main__ import build_parser, compare, main
 from bench.downstream.ensembles import Ensemble, measure_ensemble
-from bench.downstream.facts import DataFacts
+from bench.downstream.experiment import Experiment
 from bench.downstream.findings import find_gain, list_findings
 from bench.downstream.plan import parse_cuts
+from bench.downstream.reference import DataSizes
 from bench.downstream.results import TaskResults
 from bench.downstream.subsets import write_subset
 from bench.downstream.table import format_table
-from bench.downstream.workshop import Workshop
 from tests.bench.official_files import write_passages, write_questions, write_tasks
 
 SHORT = ("num_steps=6", "batch_size=8", "num_evaluations=2", "log_every=1", "dropout=0.1")
@@ -95,7 +95,7 @@ def test_table_has_a_row_for_each_metric(whole):
     text = (whole / "table.md").read_text()
     for words in (
         "| sst-2 | accuracy |", "| mrpc | accuracy |", "|  | f1 |", "(majority)", "(bag of words)", "± ",
-        "60 to learn from of 67,349, 24 in the development set of 872; **reduced", "| (83.2) |",
+        "60 of 67,349 training examples, 24 of 872 dev examples; **reduced", "| (83.2) |",
         "`python -m bench.downstream --model MODEL --data DATA --out DIR --tasks mrpc,sst-2",
     ):  # fmt: skip
         assert words in text, words
@@ -116,7 +116,7 @@ def test_a_stopped_comparison_resumes_to_the_same_results(tiny_folder, data, who
 
 def test_an_ensemble_has_the_first_finished_seeds(tiny_folder, data, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "copy")
-    shop = Workshop(tiny_folder, data, tmp_path / "copy", max_train={})
+    shop = Experiment(tiny_folder, data, tmp_path / "copy", max_train={})
     assert measure_ensemble("sst-2", range(2), shop, reporter=NullReporter()) is None  # three are wanted
     found = measure_ensemble("sst-2", range(2), shop, reporter=NullReporter(), num_members=2)
     alone = [read_json(whole / "results" / "sst-2" / f"pretrained-{seed}.json") for seed in range(2)]
@@ -154,12 +154,12 @@ def test_a_failed_trial_does_not_stop_the_others(tiny_folder, data, tmp_path, ca
     stranger.write_text("not a run")
     assert main(words) == 0
     text = (tmp_path / "out" / "table.md").read_text()
-    assert "not there: sst-2 untrained-0 (" in text
+    assert "missing: sst-2 untrained-0 (" in text
     assert "letter.txt" in text
     assert (tmp_path / "out" / "results" / "sst-2" / "pretrained-0.json").exists()
     stranger.unlink()
     assert main(words) == 0
-    assert "not there" not in (tmp_path / "out" / "table.md").read_text()
+    assert "missing:" not in (tmp_path / "out" / "table.md").read_text()
 
 
 def test_a_trial_of_another_process_is_left_to_it(tiny_folder, data, tmp_path):
@@ -167,15 +167,15 @@ def test_a_trial_of_another_process_is_left_to_it(tiny_folder, data, tmp_path):
     with hold(tmp_path / "out" / "results" / "sst-2" / "untrained-0.lock", busy="no"):
         assert main(words) == 0
     text = (tmp_path / "out" / "table.md").read_text()
-    assert "not there: sst-2 untrained-0 (another process is at it)" in text
+    assert "missing: sst-2 untrained-0 (running in another process)" in text
     assert "(one seed) | – |" in text
     assert main(words) == 0
-    assert "not there" not in (tmp_path / "out" / "table.md").read_text()
+    assert "missing:" not in (tmp_path / "out" / "table.md").read_text()
 
 
 def test_other_settings_need_another_folder(tiny_folder, data, whole, capsys):
     assert main([*list_words(tiny_folder, data, whole), "optimizer.learning_rate=1e-3"]) == 2
-    assert "begun with other settings of sst-2" in capsys.readouterr().err
+    assert "started with other settings of sst-2" in capsys.readouterr().err
 
 
 def test_settings_of_a_task_without_results_may_change(tiny_folder, data, tmp_path, capsys):
@@ -185,12 +185,12 @@ def test_settings_of_a_task_without_results_may_change(tiny_folder, data, tmp_pa
     assert main([*words, "mrpc:num_epochs=2"]) == 0
     assert read_json(tmp_path / "out" / "plan.json")["overrides"][-1] == "mrpc:num_epochs=2"
     assert main([*words, "mrpc:num_epochs=2", "sst-2:num_epochs=2"]) == 2
-    assert "begun with other settings of sst-2" in capsys.readouterr().err
+    assert "started with other settings of sst-2" in capsys.readouterr().err
 
 
 def test_no_run_starts_beyond_the_budget(tiny_folder, data, tmp_path):
     assert main([*list_words(tiny_folder, data, tmp_path / "out"), "--budget", "1s"]) == 0
-    assert "no time was left" in (tmp_path / "out" / "table.md").read_text()
+    assert "over the budget" in (tmp_path / "out" / "table.md").read_text()
     assert {path.name for path in (tmp_path / "out" / "results").rglob("*.json")} == {"baselines.json"}
 
 
@@ -244,13 +244,13 @@ def test_max_train_of_all_large_tasks_and_of_one():
     tasks = ["sst-2", "mnli", "race"]
     assert parse_cuts(["4000", "race=100"], tasks) == {"mnli": 4000, "race": 100}
     assert parse_cuts(["sst-2=7"], tasks) == {"sst-2": 7}
-    with pytest.raises(AlbertError, match="a number is needed"):
+    with pytest.raises(AlbertError, match="expected a number"):
         parse_cuts(["many"], tasks)
 
 
 def test_settings_of_all_tasks_and_of_one(tmp_path):
     words = ("num_steps=6", "squad-1.1:num_steps=9", "sst-2:optimizer.learning_rate=1e-3")
-    shop = Workshop(tmp_path, tmp_path, tmp_path, max_train={}, overrides=words)
+    shop = Experiment(tmp_path, tmp_path, tmp_path, max_train={}, overrides=words)
     assert shop.list_overrides("squad-1.1") == ("num_steps=6", "num_steps=9")
     assert shop.list_overrides("sst-2") == ("num_steps=6", "optimizer.learning_rate=1e-3")
     assert shop.list_overrides("mrpc") == ("num_steps=6",)
@@ -261,7 +261,7 @@ def score(*scores: float) -> dict[int, dict[str, float]]:
 
 
 SENTIMENT = TaskResults(
-    DataFacts("sst-2", 67_349, 872), {"majority": score(50.9)[0], "bag_of_words": score(82.0)[0]},
+    DataSizes("sst-2", 67_349, 872), {"majority": score(50.9)[0], "bag_of_words": score(82.0)[0]},
     untrained=score(79.0, 80.0, 82.0), pretrained=score(84.0, 85.0, 85.5), seconds=3725.0,
 )  # fmt: skip
 
@@ -275,10 +275,10 @@ def test_format_of_a_row():
 
 def test_findings():
     entailment = TaskResults(
-        DataFacts("rte", 2490, 277), {"bag_of_words": score(56.0)[0]}, score(50, 54, 58), score(54, 55, 57)
+        DataSizes("rte", 2490, 277), {"bag_of_words": score(56.0)[0]}, score(50, 54, 58), score(54, 55, 57)
     )
-    winograd = TaskResults(DataFacts("wnli", 635, 71), {}, score(60, 60, 60), score(62, 60, 58))
-    reduced = TaskResults(DataFacts("qnli", 3963, 500), {}, score(70.0), score(90.0, 90.0))
+    winograd = TaskResults(DataSizes("wnli", 635, 71), {}, score(60, 60, 60), score(62, 60, 58))
+    reduced = TaskResults(DataSizes("qnli", 3963, 500), {}, score(70.0), score(90.0, 90.0))
     found = list_findings(
         [SENTIMENT, entailment, winograd], [Ensemble("sst-2", (0, 1, 2), (84, 85, 85.5), 84.9, 1.2)]
     )
@@ -290,7 +290,7 @@ def test_findings():
     assert found[1] == f"Pretrained against untrained on {name}: median 57.50 {said}"
     assert found[2] == "Better than both trivial and bag of words on sst-2; not on rte."
     assert found[3].endswith(" on sst-2 accuracy; not on rte accuracy, wnli accuracy.")
-    assert found[4].endswith("worse than the median member by more than one standard error: no.")
+    assert found[4].endswith("more than one standard error below the median member: no.")
     assert (
         "no standard deviation" in find_gain("qnli", [reduced]).describe()
     )  # the one seed that both arms have

@@ -4,17 +4,17 @@ from collections import Counter
 
 import pytest
 
-from bench.finetuning import NUM_BATCHES, ROUNDS, SIDES, deal
+from bench.finetuning import NUM_BATCHES, ROUNDS, SIDES, build_rounds
 from bench.sentiment import (
     BATCH_SIZE,
     MAX_LENGTH,
     Row,
     Sentences,
-    deal_rounds,
     draw_rows,
     group_by_length,
     measure_padding,
     shuffle,
+    split_rounds,
 )
 
 
@@ -41,14 +41,14 @@ def test_padding_by_hand():
 
 def test_rounds_are_spread_over_the_rows():
     rows = [Row((place,), 0) for place in range(50 * BATCH_SIZE)]
-    found = deal_rounds(rows, num_rounds=2, num_batches=2)
+    found = split_rounds(rows, num_rounds=2, num_batches=2)
     starts = [[part[i].ids[0] // BATCH_SIZE for i in range(0, len(part), BATCH_SIZE)] for part in found]
     assert starts == [[6, 43], [18, 31]]  # of quarters the middles; the first round gets the outer ones
 
 
 @pytest.mark.parametrize("task", SIDES)
 def test_each_side_has_the_sentences_that_ours_has(drawn, task):
-    rounds = deal(drawn, task)
+    rounds = build_rounds(drawn, task)
     for name, number in NUM_BATCHES[task].items():
         assert [len(part) for part in rounds[name]] == [number * BATCH_SIZE] * ROUNDS
     for side in SIDES[task]:
