@@ -28,7 +28,7 @@ from albert.text.tokenizer import Tokenizer
 ANSWERS = {
     "sop": ("in the order of the text", "swapped: the second came first in the text"),
     "nsp": ("the second follows the first", "the second is from another document"),
-    "none": ("in the order of the text, without a label",) * 2,
+    "none": ("in the order of the text, no sentence is asked for",) * 2,
 }
 _PREFETCHED_STEPS = 4  # by each worker
 
