@@ -144,4 +144,4 @@ def test_what_stdout_cannot_hold_is_escaped(tiny_folder, encoding, words):
 def test_texts_are_shown_as_they_are_and_not_as_markup(run_albert, tiny_folder):
     done = run_albert("embed", "--model", tiny_folder, "a [bold]dog[/bold] [/oops]")
     assert (done.code, done.err) == (0, "")
-    assert done.out.endswith("(32 numbers): a [bold]dog[/bold] [/oops]\n")
+    assert done.out.endswith("(32 values): a [bold]dog[/bold] [/oops]\n")

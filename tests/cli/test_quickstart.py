@@ -267,7 +267,7 @@ def test_own_text_without_a_network_leaves_out_the_reviews(
         "is_finished", "report", "text", "pretraining", "reviews", "left_out", "seconds",
     }  # fmt: skip
     assert set(values["pretraining"]) == {
-        "run", "parameters", "steps", "pieces", "seconds", "resumed_at", "unigram_loss", "start", "end",
+        "run", "parameters", "steps", "tokens", "seconds", "resumed_at", "unigram_loss", "start", "end",
     }  # fmt: skip
     assert values["text"] == {"name": str(stories), "is_fallback": False}
     assert values["reviews"] is None

@@ -40,14 +40,14 @@ def test_train_then_tokenize(run_albert, corpus, tmp_path):
     shown = run_albert("vocab", "tokenize", "--vocab", out, text, "two", "--json")
     first, second = json.loads(shown.out)
     assert (first["text"], second["text"]) == (text, "two")
-    ids = [piece["id"] for piece in first["pieces"]]
+    ids = [token["id"] for token in first["tokens"]]
     assert ids == list(tokenizer.encode(text, masks=True).ids)
     assert ids == AutoTokenizer.from_pretrained(out)(text, add_special_tokens=False)["input_ids"]
     assert tokenizer.mask_id in ids
-    for piece in first["pieces"]:
-        assert piece["piece"] == tokenizer.token(piece["id"])
-        assert piece["text"] == text[piece["start"] : piece["end"]]
-    assert "".join(piece["text"] for piece in first["pieces"]) == text.replace(" ", "")
+    for token in first["tokens"]:
+        assert token["piece"] == tokenizer.token(token["id"])
+        assert token["text"] == text[token["start"] : token["end"]]
+    assert "".join(token["text"] for token in first["tokens"]) == text.replace(" ", "")
     picture = run_albert("vocab", "tokenize", "--vocab", out, text)
     assert picture.code == 0
     assert "[MASK]" in picture.out
@@ -108,7 +108,7 @@ def test_symbols(run_albert, tmp_path):
     assert run_albert(*words, tmp_path / "w", "--characters", "--json").code == 0
     assert load_tokenizer(tmp_path / "w").encode("H D").ids == load_tokenizer(tmp_path / "w").encode("HD").ids
     shown = json.loads(run_albert("vocab", "tokenize", "--vocab", tmp_path / "v", "DH ZZ", "--json").out)
-    assert [piece["piece"] for piece in shown[0]["pieces"]] == ["DH", "<unk>"]
+    assert [token["piece"] for token in shown[0]["tokens"]] == ["DH", "<unk>"]
 
 
 @pytest.mark.parametrize(

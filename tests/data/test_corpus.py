@@ -260,7 +260,7 @@ def test_the_whole_journey_from_files_to_figures(run_albert, books, vocab_path, 
     assert "MB/s" in done.err
 
     shown = json.loads(run_albert("corpus", "show", out, "--json").out)
-    assert shown["num_tokens"] == result["pieces"]
+    assert shown["num_tokens"] == result["tokens"]
     assert shown["layouts"] == {"sentences": 1, "wrapped": 1, "paragraphs": 2}
     text = run_albert("corpus", "show", out).out
     assert "22 documents" in text

@@ -90,7 +90,9 @@ def test_minimal_pairs_are_scored(run, tmp_path, monkeypatch):
     run("num_seeds=1", "has_agreement=true")
     results = read_results(tmp_path / "study")
     assert {result["figures"]["agreement"] for result in results.values()} <= {0.0, 1.0}
-    assert set(json.loads((tmp_path / "study" / "study.json").read_text())["asked"]) == {"agreement"}
+    assert set(json.loads((tmp_path / "study" / "study.json").read_text())["evaluation_data"]) == {
+        "agreement"
+    }
 
 
 def test_a_failed_run_and_those_that_start_from_it_are_reported_and_the_rest_continue(run, tmp_path):
@@ -138,12 +140,12 @@ def test_held_out_text_may_move_but_not_change(run, story_corpus, tmp_path):
     manifest = json.loads((moved / "manifest.json").read_text())
     manifest["shards"][0]["sha256"] = "0" * 64
     (moved / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match=r"asked.held_out is "):
+    with pytest.raises(InputError, match=r"evaluation_data.held_out is "):
         run("num_seeds=2", f"pretrain.held_out.data={moved}")
 
 
 def test_a_variant_of_which_no_model_can_be_built_is_named(run):
-    with pytest.raises(InputError, match=r"arm odd: .*num_hidden_groups.*--arms"):
+    with pytest.raises(InputError, match=r"variant odd: .*num_hidden_groups.*--variants"):
         run("variants.odd.pretrain.model.num_hidden_groups=9")
 
 
@@ -168,7 +170,7 @@ def test_other_settings_are_rejected(run, tmp_path):
 
 
 def test_a_rejected_study_may_be_started_again_in_the_same_folder(run, tmp_path):
-    with pytest.raises(InputError, match=r"or more, fewer num_seeds, or some --arms"):
+    with pytest.raises(InputError, match=r"or more, fewer num_seeds, or some --variants"):
         run("num_seeds=1", budget_seconds=0.5)
     run("num_seeds=1")
     assert len(read_results(tmp_path / "study")) == 2

@@ -73,8 +73,8 @@ def summarize_seeds(arm: str, *accuracies: float, name: str = "sop_accuracy") ->
 
 
 def judge(summaries, **claim):
-    arms = {name: VariantSettings() for name in ("sop", "nsp")}
-    settings = StudySettings(title="t", paper="p", question="q", arms=arms, base="sop")
+    variants = {name: VariantSettings() for name in ("sop", "nsp")}
+    settings = StudySettings(title="t", paper="p", question="q", variants=variants, base="sop")
     made = ClaimSettings(text="so it is", by=("sop_accuracy",), **claim)
     return evaluate_claim(made, settings, {each.variant: each for each in summaries})
 
@@ -109,8 +109,8 @@ def test_what_is_missing_is_told_as_it_is():
 
 
 def test_where_less_is_better_the_figure_itself_is_told():
-    arms = {name: VariantSettings() for name in ("all", "none")}
-    settings = StudySettings(title="t", paper="p", question="q", arms=arms, base="all")
+    variants = {name: VariantSettings() for name in ("all", "none")}
+    settings = StudySettings(title="t", paper="p", question="q", variants=variants, base="all")
     claim = ClaimSettings(text="Sharing keeps them closer", better="all", than="none", by=("gap",))
     gaps = {"all": (0.10, 0.11, 0.12), "none": (0.30, 0.31, 0.33)}
     found = evaluate_claim(

@@ -277,7 +277,7 @@ def test_both_families_beside_each_other(run, tiny_folder, bert_folder, tmp_path
 def test_without_a_bert_nothing_is_compared(run, tiny_folder):
     smoother, oscillates = find_findings(run(tiny_folder, depth=12))
     assert (smoother.outcome, smoother.ours) == ("not tested", "No BERT was given to compare with.")
-    assert "12 layers (3 of its own)" in oscillates.ours
+    assert "12 layers (trained with 3)" in oscillates.ours
     # Random weights, of seeds: the one block rises and falls, between 0.71 and 0.80 of its middle third.
     assert oscillates.ours.count("stays level with oscillation") == 2
     assert oscillates.outcome == "agrees"
@@ -345,9 +345,9 @@ def test_mistakes_are_rejected(run, tiny_folder, tmp_path):
     for name in ("vocab.txt", "tokenizer.json"):
         (tmp_path / "bare" / name).unlink(missing_ok=True)
     for said, models, settings in (
-        ("'other', which is none of the models", [tiny_folder], {"texts": {"other": single}}),
+        ("'other', which is not one of the models", [tiny_folder], {"texts": {"other": single}}),
         ("has no line of text", [tiny_folder], {"text": empty}),
-        ("only 1 sequence", [tiny_folder], {"text": single}),
+        ("only one sequence", [tiny_folder], {"text": single}),
         ("check the path", [tiny_folder], {"text": tmp_path / "nowhere.txt"}),
         ("does not exist", [tmp_path / "nowhere"], {}),
         ("has no vocabulary", [tmp_path / "bare"], {}),

@@ -175,7 +175,7 @@ def test_the_recipe_is_the_default():
         ({"checkpointing": []}, "checkpointing is"),
         ({"optimizer": "sgd"}, "optimizer is 'sgd'"),
         ({"max_gigabytes": -1}, "max_gigabytes is -1"),
-        ({"length": 1024}, "length is 1024, but base reads at most 512"),
+        ({"length": 1024}, "length is 1024, but base supports at most 512"),
     ],
 )
 def test_mistakes_are_rejected(changes, said, tmp_path):

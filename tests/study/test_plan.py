@@ -116,7 +116,7 @@ def test_selected_variants_bring_the_base_and_what_they_start_from():
         ),
         (["variants.all.start_from=nobody"], "variants.all.start_from names 'nobody'"),
         (["num_seeds=0"], "num_seeds is 0"),
-        (["variants.All={}"], "arm 'All'"),
+        (["variants.All={}"], "variant 'All'"),
         (["num_seed=3"], "did you mean num_seeds?"),
         (["variants.all.as_large_as=nobody"], "variants.all.as_large_as names 'nobody'"),
         (["variants.all.embedding_share=0"], "embedding_share"),

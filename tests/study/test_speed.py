@@ -182,7 +182,7 @@ def test_the_recipe_is_the_default():
         ({"shapes": ["huge"]}, "shapes.0 is 'huge'"),
         ({"shapes": []}, "shapes is"),
         ({"model": {"hidden_sizes": 3}}, "unknown key hidden_sizes; did you mean hidden_size"),
-        ({"length": 600}, "length is 600, but nano reads at most 512 tokens"),
+        ({"length": 600}, "length is 600, but nano supports at most 512 tokens"),
         ({"rounds": 1}, "unknown key rounds; did you mean num_rounds"),
     ],
 )

@@ -28,7 +28,7 @@ from tests.study.conftest import TOY
         ("layers", {"models": ("nano",), "seed": 0}, "--seed"),
         ("speed", {"num_workers": 2}, "--workers"),
         ("all", {"data": "corpus"}, "--budget 3h"),
-        ("all", {"data": "corpus", "budget_seconds": 60.0, "variants": ("all",)}, "--arms"),
+        ("all", {"data": "corpus", "budget_seconds": 60.0, "variants": ("all",)}, "--variants"),
     ],
 )
 def test_unknown_studies_and_wrong_options_are_rejected(study, options, named, tmp_path):
@@ -55,7 +55,7 @@ def test_a_budget_is_spent_and_a_study_that_cannot_run_is_reported(story_corpus,
     assert spent["dropout"] > 1
     page = outcome.report.read_text(encoding="utf-8")
     assert "dropout/report.html" in page
-    assert "Without dropout, masked words are learned better" in page
+    assert "Without dropout, MLM accuracy is higher" in page
     models = [Path(model) for model in list_trained_models(tmp_path / "all" / "dropout")]
     assert len(models) == 2
     assert all((model / "config.json").exists() and "seed-3" in model.parts for model in models)
