@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from albert.tasks.bag_of_words import STRENGTHS, build_features, choose_strength
+from albert.tasks.bag_of_words import STRENGTHS, choose_strength
 from albert.tasks.catalogue import build_task
 from albert.tasks.classification import ClassificationConfig, TextExample
 from albert.tasks.data import TaskData, open_task_data
@@ -65,13 +65,6 @@ def test_pairs_are_compared_by_their_overlap_even_with_new_words():
     scores = TaskData(TEXTS, train, dev, ()).score_baselines()
     assert scores["bag_of_words"]["accuracy"] > 95
     assert scores["majority"]["accuracy"] < 65
-
-
-def test_the_number_of_features():
-    single = [("the dog", None), ("a man", None)]
-    assert build_features(single, single[:1])[1].shape == (1, 6)  # four words and two bigrams
-    double = [(first, "the house") for first, _ in single]
-    assert build_features(double, double)[0].shape == (2, 4 * 8 + 7)
 
 
 def test_a_label_without_training_examples_is_never_predicted():

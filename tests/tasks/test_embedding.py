@@ -128,14 +128,6 @@ def test_similarity_is_learned_from_pairs(tiny_folder, tmp_path):
     assert after > 70
 
 
-def test_similarity_is_learned_from_single_texts_by_dropout(tiny_folder, tmp_path):
-    pairs, dev = write_pairs(300, seed=1), write_scored(200, seed=2)
-    texts = [TextExample("", text) for each in pairs for text in each.texts]
-    job = build_job(tiny_folder, texts, dev=dev, dropout=0.02, num_steps=80, batch_size=32)
-    before, after = train_job(job, tmp_path)
-    assert after > before + 8
-
-
 def test_the_loss_is_info_nce_in_both_directions(tiny_folder):
     model = load_tiny(tiny_folder)
     texts = [("the dog", "a big dog ."), ("it was cold", None), ("the sea", "the river was warm and old .")]
@@ -224,14 +216,6 @@ def test_vectors_do_not_depend_on_the_batch(tiny_folder):
         assert (one.second is None) == (other.second is None) == (second is None)
         if one.second is not None and other.second is not None:
             assert np.allclose(one.second, other.second, atol=1e-6)
-
-
-def test_single_texts_are_embedded_once(tiny_folder):
-    model, items = load_tiny(tiny_folder), encode(tiny_folder, ("the dog", None), ("the sea is cold", None))
-    seen: list[int] = []
-    model.encoder.register_forward_pre_hook(lambda _, args: seen.append(len(args[0].ids_T)))
-    TASK.predict(model, TASK.build_batch(items), items)
-    assert seen == [sum(len(item.first.ids) for item in items)]
 
 
 def test_each_text_is_truncated_by_itself(tiny_folder):

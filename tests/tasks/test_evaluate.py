@@ -14,7 +14,6 @@ from albert.tasks.classification import ClassificationConfig, TextExample
 from albert.tasks.ensemble import Member, choose_members, merge_configs
 from albert.tasks.evaluate import evaluate, write_evaluation
 from albert.tasks.finetune import finetune
-from albert.tasks.metrics.classification import count_entities
 from albert.tasks.metrics.squad import ANSWER_NOTHING
 from albert.tasks.models import load_finetuned
 from albert.tasks.multiple_choice import ChoiceExample, MultipleChoiceConfig
@@ -25,7 +24,6 @@ from albert.tasks.question_answering import (
     SpanAnswer,
     SpanExample,
 )
-from albert.tasks.splits import identify_examples
 from albert.tasks.token_classification import TokenClassificationConfig, TokenExample
 from tests.conftest import read_tree
 from tests.tasks.finetuned_folder import (
@@ -48,8 +46,6 @@ from tests.tasks.published import (
     write_squad,
 )
 from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
-
-from .metrics.plain_bootstrap import bootstrap_metric
 
 SHORT = ("num_steps=2", "batch_size=8", "num_evaluations=1", "has_tensorboard=false")
 REVIEWS = [{"text": text, "label": ("bad", "fine", "good")[n % 3]} for n, text in enumerate(TEXTS)]
@@ -171,18 +167,6 @@ def test_columns_are_those_of_fine_tuning_unless_others_are_named(build, tmp_pat
     assert evaluate("classification", model=trained, data=data).examples == named.examples
     with pytest.raises(FileFormatError, match="'text'"):
         evaluate("classification", model=plain, data=data)
-
-
-def test_a_named_optional_column_must_exist_but_not_that_of_the_model(build, tmp_path):
-    columns = {"text": "a", "text_pair": "b", "score": "c"}
-    model = build(VECTORS.model_copy(update={"columns": columns}))
-    rows = [{"a": "the dog", "b": "a dog", "how": 1.0}, {"a": "the man", "b": "a man", "how": 2.0}]
-    table = write_rows(tmp_path / "pairs.csv", rows)
-    assert set(evaluate("embedding", model=model, data=table).scores) == {"retrieval_accuracy", "score"}
-    named = evaluate("embedding", model=model, data=table, columns={"score": "how"})
-    assert "spearman" in named.scores
-    with pytest.raises(FileFormatError, match=r"'hwo', which columns\.score .* how\?"):
-        evaluate("embedding", model=model, data=table, columns={"score": "hwo"})
 
 
 def test_evaluating_on_the_training_data_is_reported(tiny_folder, tmp_path):
@@ -508,29 +492,6 @@ def test_intervals_and_results_agree_with_the_scores(name):
     assert min(result.loss for result in results if not result.is_correct) > 0
 
 
-def test_intervals_of_words_are_drawn_by_text():
-    task, examples, rng = (
-        build_task(CONFIGS["entities"]),
-        draw_examples("entities", 20),
-        np.random.default_rng(6),
-    )
-    answers = [answer_with_noise("entities", example, rng) for example in examples]
-    predicted = [[TAGS[index] for index in answer.argmax(-1)] for answer in answers]
-    golds = [[TAGS[index] for index in example.labels] for example in examples]
-
-    def entity_f1(tags, *, golds):
-        return float(count_entities(tags, golds)[1](np.ones(len(golds))).total.f1[0])
-
-    def word_accuracy(tags, *, golds):
-        return np.mean(np.concatenate(tags) == np.concatenate(golds))
-
-    found = task.find_intervals(answers, examples, seed=7)
-    for name, metric in (("entity_f1", entity_f1), ("word_accuracy", word_accuracy)):
-        plain = bootstrap_metric(predicted, golds=golds, metric=metric, seed=7)
-        limits = (100 * plain.low, 100 * plain.high)
-        assert (found[name].low, found[name].high) == pytest.approx(limits)
-
-
 def test_a_result_has_texts_labels_loss_and_confidence():
     example = TextExample("7", "one", "other", 1)
     (result,) = build_task(CONFIGS["binary"]).explain([np.log([0.9, 0.1])], [example])
@@ -621,22 +582,6 @@ def test_calibration_on_the_dev_set_of_fine_tuning_is_cross_fitted(tiny_folder, 
     assert here.best_temperature == pytest.approx(1.0, abs=1e-3)
     other = write_rows(tmp_path / "other.jsonl", draw_rows("classification", 60, seed=3))
     assert not evaluate("classification", model=tmp_path / "run", data=other).calibration.is_tuned_here
-
-
-def test_cross_fitted_calibration_does_not_depend_on_the_temperatures_of_the_members(build, sentiment):
-    tuned_on = identify_examples(find_task("sst-2").read_split(sentiment, "dev").examples)
-
-    def calibrate(*temperatures, number=1):
-        models = [
-            build(config_of("sst-2", temperature=each, tuned_on=tuned_on), seed)
-            for seed, each in enumerate(temperatures)
-        ]
-        found = evaluate("sst-2", model=models * number, data=sentiment).calibration
-        assert found.is_tuned_here
-        return found.ece, found.loss
-
-    assert calibrate(0.05, 0.1) == pytest.approx(calibrate(1.0, 5.0))
-    assert calibrate(0.1, number=3) == pytest.approx(calibrate(0.1))
 
 
 # Files.

@@ -32,7 +32,7 @@ from albert.tasks.finetune import (
 )
 from albert.tasks.finetune_job import FinetuneJob, TokenReplacement
 from albert.tasks.finetune_settings import FinetuneSettings, choose_recipe, read_finetune_recipe
-from albert.tasks.models import load_finetuned, predict_items
+from albert.tasks.models import load_finetuned
 from albert.tasks.multiple_choice import MultipleChoiceConfig
 from albert.tasks.question_answering import QuestionAnsweringConfig
 from albert.tasks.task import TaskBatch, balance_classes
@@ -96,22 +96,6 @@ def test_embeddings_are_learned_from_pairs_without_scores(tiny_folder, tmp_path)
     result = train("embedding", tiny_folder, data, tmp_path / "run", *FAST, *changes)
     assert result.scores.score > 80
     assert (result.model_dir / "modules.json").exists()
-
-
-def test_single_texts_need_dropout(tiny_folder, tmp_path):
-    data = write_rows(tmp_path / "texts.csv", [{"text": f"the {noun} ."} for noun in NOUNS * 10])
-    dev = write_rows(tmp_path / "pairs.csv", [{"text": f"the {noun} .", "other": noun} for noun in NOUNS])
-    with pytest.raises(AlbertError, match="dropout is 0.* 40 of 40"):
-        train(
-            "embedding",
-            tiny_folder,
-            data,
-            tmp_path / "run",
-            "columns.text_pair=other",
-            "dropout=0.0",
-            dev=dev,
-        )
-    assert not (tmp_path / "run").exists()
 
 
 def test_transformers_opens_the_model_folder(tiny_folder, data, tmp_path):
@@ -288,30 +272,6 @@ def test_seeds_are_summarized_by_their_median_and_best_run(tmp_path):
     assert not (tmp_path / "seeds.json").exists()
 
 
-def test_seeds_do_not_overwrite_other_content(tiny_folder, data, tmp_path):
-    def run(out, *, resume=False):
-        return finetune_seeds(
-            lambda seed, run_dir: train(
-                "classification", tiny_folder, data, run_dir, *SHORT, f"seed={seed}", resume=resume
-            ),
-            seeds=[0],
-            out=out,
-            resume=resume,
-            reporter=NullReporter(),
-        )
-
-    first = run(tmp_path / "seeds")
-    assert run(tmp_path / "seeds", resume=True).scores == first.scores
-    with pytest.raises(InputError, match="seed 0.*--resume"):
-        run(tmp_path / "seeds")
-    with pytest.raises(InputError, match="seed-0: .*single seed"):
-        run(tmp_path / "seeds" / "seed-0")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").touch()
-    with pytest.raises(InputError, match=r"notes\.txt"):
-        run(tmp_path / "mine")
-
-
 def test_the_cost_of_a_run_is_estimated_from_a_few_batches(tiny_folder, data):
     cost = estimate_cost("classification", model=tiny_folder, data=data, overrides=["num_epochs=2"])
     assert (cost.num_train, cost.num_dev) == (300, 60)
@@ -330,12 +290,6 @@ def build_job(tiny_folder, **settings):
     replacement = TokenReplacement.of(tokenizer, share=settings.rename_share, seed=settings.seed)
     model = load_start(str(tiny_folder), task, settings).eval()
     return FinetuneJob(model, task, settings, items, items, texts, replacement=replacement)
-
-
-def test_predictions_do_not_depend_on_the_batch(tiny_folder):
-    job = build_job(tiny_folder)
-    alone, together = (predict_items(job.model, job.task, job.dev, max_tokens=size) for size in (1, 100_000))
-    assert np.allclose(alone, together, atol=1e-5)
 
 
 def test_batches_depend_on_the_step_alone(tiny_folder):
@@ -383,19 +337,6 @@ def test_every_step_replaces_its_share_of_ordinary_tokens(replacement, tiny_fold
     assert share == pytest.approx(0.3 * (1 - 1 / len(ordinary)), abs=0.02)  # some draw themselves
     assert not any(np.array_equal(drawn[0], ids) for ids in drawn[1:])
     np.testing.assert_array_equal(replacement.draw_ids(7), drawn[7])
-
-
-def test_texts_are_compared_under_replaced_tokens(tiny_folder, tmp_path):
-    rows = [
-        {"text": f"the {noun} was {first}", "text_pair": f"and {second} .", "label": str(first == second)}
-        for noun in NOUNS
-        for first in SIZES
-        for second in (first, *SIZES)
-    ]
-    data = write_rows(tmp_path / "pairs.csv", rows * 3)
-    changes = ("columns.text_pair=text_pair", "rename_share=0.3", "num_steps=250")
-    result = train("classification", tiny_folder, data, tmp_path / "run", *FAST, *changes, dev=data)
-    assert result.scores.metrics["accuracy"] > 90
 
 
 @pytest.mark.parametrize(("text", "share"), [("the dog", 0.0), ("the dog was Привет", 0.25), ("Привет", 1.0)])

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from albert.pretrained.folder import load_model
-from albert.tasks.finetune import read_finetune_run
 from tests.conftest import read_tree
 from tests.tasks.finetune_many import TASKS, train_all
 from tests.tasks.tables import write_rows, write_tables
@@ -82,12 +81,6 @@ def test_two_processes_equal_one(alone, together, task):
     assert together.read_rank(0)[task]["metrics"] == pytest.approx(alone[1][task]["metrics"], abs=0.01)
 
 
-def test_the_data_needs_windows(data, tiny_folder, together):
-    _, metadata = read_finetune_run(together.out / "words")
-    assert metadata.task.max_length == 16
-    assert len(json.loads((data / "words" / "train.jsonl").read_text().splitlines()[0])["words"]) > 30
-
-
 def test_both_processes_stop_early_at_the_same_step(alone, together):
     first, second = (together.read_rank(rank)["early"] for rank in (0, 1))
     assert first == second
@@ -119,7 +112,3 @@ def test_a_bad_table_is_reported_once_and_leaves_no_files(together):
     assert "line 2" in errors[0]
     assert "'other'" in errors[0]
     assert not (together.out / "bad").exists()
-
-
-def test_no_library_warns(together):
-    assert "Warning" not in together.stderr

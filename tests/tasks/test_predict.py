@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import os
 import threading
 
 import pytest
@@ -13,7 +12,6 @@ from albert.data.rows import Problems
 from albert.errors import AlbertError, FileFormatError, InputError
 from albert.tasks import predict as predict_module
 from albert.tasks.classification import TextExample
-from albert.tasks.models import FinetunedModel
 from albert.tasks.predict import PredictionInput, Stream, format_line, iter_arrived, predict
 from albert.tasks.tables import Numbered
 from tests.conftest import read_tree
@@ -24,7 +22,6 @@ from tests.tasks.finetuned_folder import (
     PLACES,
     SENTIMENT,
     STARS,
-    VECTORS,
     write_finetuned_folder,
 )
 from tests.tasks.formats import write_table
@@ -134,18 +131,6 @@ def test_columns_are_those_of_fine_tuning_unless_others_are_named(folder, tmp_pa
         run("classification", model, path, columns={"text": "text"})
 
 
-@pytest.mark.parametrize("name", ["pairs.csv", "pairs.jsonl"])
-def test_a_named_second_text_must_exist_but_not_that_of_the_model(folder, tmp_path, name):
-    model = folder(VECTORS.model_copy(update={"columns": {"text": "text", "text_pair": "other"}}))
-    rows = [{"text": "the dog", "second": "a dog"}, {"text": "the man", "second": "a man"}]
-    path = write_table(tmp_path / name, rows)
-    assert ["embedding" in row for row in run("embedding", model, path)[0]] == [True, True]
-    found, _ = run("embedding", model, path, columns={"text_pair": "second"})
-    assert ["similarity" in row for row in found] == [True, True]
-    with pytest.raises(FileFormatError, match=r"'secnod', which columns\.text_pair .* second\?"):
-        run("embedding", model, path, columns={"text_pair": "secnod"})
-
-
 def test_broken_rows_are_skipped_and_counted_by_reason(folder, tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'{"text": "a dog"}\n{"text": "a\n[1]\n\n{"text": 3}\n{"text": " "}\n{"tex": 1}\n'
@@ -162,17 +147,6 @@ def test_a_weights_file_equals_its_folder(folder, tmp_path):
     model = folder(SENTIMENT.model_copy(update={"temperature": 4.0}))
     from_file, _ = run("classification", model / "model.safetensors", data)
     assert from_file == run("classification", model, data)[0]
-
-
-def test_an_ensemble_averages_the_probabilities(folder, tmp_path):
-    models = [folder(SENTIMENT, "a", seed=1), folder(SENTIMENT, "b", seed=2)]
-    path = write_texts(tmp_path / "x.jsonl")
-    together, _ = run("classification", models, path)
-    apart = [run("classification", model, path)[0] for model in models]
-    for row, *others in zip(together, *apart, strict=True):
-        for name in SENTIMENT.labels:
-            mean = sum(each["probabilities"][name] for each in others) / 2
-            assert row["probabilities"][name] == pytest.approx(mean)
 
 
 def test_patience_and_depth_reach_the_model(folder, tmp_path):
@@ -262,21 +236,6 @@ def test_memory_holds_one_group_of_examples_at_a_time(folder, monkeypatch):
     assert num_written == 2000
 
 
-def test_groups_of_long_texts_are_smaller(folder, monkeypatch):
-    monkeypatch.setattr(predict_module, "MAX_CHARACTERS", 250_000)
-    sizes, plain = [], FinetunedModel.predict
-    monkeypatch.setattr(
-        FinetunedModel,
-        "predict",
-        lambda self, examples, **options: sizes.append(len(examples)) or plain(self, examples, **options),
-    )
-    long = json.dumps({"text": "the old dog " * 8400})  # 100,000 characters
-    rows, summary = run("classification", folder(SENTIMENT), stream(f"{long}\n" * 7, is_live=False))
-    assert sizes == [3, 3, 1]
-    assert len({round(row["probabilities"]["good"], 5) for row in rows}) == 1
-    assert "7 of 7" in summary.problems[0]
-
-
 def test_a_live_stream_gives_the_predictions_of_a_file(folder, tmp_path):
     model = folder(SENTIMENT)
     path = write_texts(tmp_path / "x.jsonl", ["the dog " * count for count in range(1, 60)])
@@ -312,20 +271,6 @@ def test_an_error_of_the_reader_is_raised_after_the_items_before_it():
         next(groups)
 
 
-def test_the_reader_thread_ends_with_its_consumer():
-    def arrive():
-        while True:
-            yield "again"
-
-    before = threading.active_count()
-    groups = iter_arrived(arrive(), count_characters=len, max_items=3, max_characters=100)
-    assert len(next(groups)) <= 3
-    groups.close()
-    for thread in threading.enumerate()[before:]:
-        thread.join(10)
-    assert threading.active_count() == before
-
-
 # Output.
 
 
@@ -352,18 +297,6 @@ def test_an_empty_input_gives_an_empty_output(folder, tmp_path):
     predict("classification", models=[model], source=tmp_path / "x.jsonl", target=tmp_path / "out.jsonl")
     assert (tmp_path / "out.jsonl").read_bytes() == b""
     assert run("classification", model, stream(""))[0] == []
-
-
-def test_a_pipe_is_written_to_and_not_replaced(folder, tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    found = []
-    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
-    reader.start()
-    predict("classification", models=[folder(SENTIMENT)], source=stream('{"text": "a"}'), target=pipe)
-    reader.join()
-    assert json.loads(found[0])["line"] == 1
-    assert pipe.is_fifo()
 
 
 def test_lines_are_valid_json_in_utf_8():

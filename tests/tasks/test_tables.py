@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert.data import rows as module
 from albert.data.rows import Problems
 from albert.errors import FileFormatError
 from albert.settings import apply_overrides
@@ -90,21 +89,6 @@ def test_labels_written_as_floats_and_booleans_are_normalized(write):
     several = write("c.csv", "text,label\na,1.0;True\nb,1\n")
     table = read_table(several, TextColumns(label_kind="several", label_separator=";"))
     assert table.labels == Labels(("1", "true"))
-
-
-def test_labels_of_a_model_that_are_not_normalized_are_found(write):
-    path = write("a.csv", "text,label\na,1.0\nb,True\n")
-    labels = Labels(("1.0", "2.0", "True"))
-    table = read_table(path, TextColumns(), labels=labels)
-    assert [each.label for each in table.examples] == [0, 2]
-    assert Labels(("1.0", "1")).index("1") == 1
-
-
-def test_options_are_found_by_their_text_before_it_is_normalized(write):
-    rows = [{"passage": "P", "question": "?", "options": ["1.0", "True", "x"], "label": name}
-            for name in ("1.0", "True", "2.0")]  # fmt: skip
-    table = read_table(write("a.jsonl", rows), ChoiceColumns())
-    assert [each.label for each in table.examples] == [0, 1, 2]
 
 
 def test_pairs_with_ids_and_booleans(write):
@@ -217,33 +201,10 @@ def test_comments_of_conll_files_are_ignored_and_counted(write, comments, words)
     assert list(table.problems.noted.values()) == [2 * num_comments]
 
 
-@pytest.mark.parametrize("words", ["# O\n1 B-NUM\n", "#\tO\n1\tB-NUM\n", "# O\n\n1 B-NUM\n"])
-def test_a_word_may_be_a_hash_sign(write, words):
-    table = read_table(write("a.conll", words), WordColumns())
-    assert [word for each in table.examples for word in each.words] == ["#", "1"]
-    assert table.problems.describe() == []
-
-
-def test_unicode_spaces_are_part_of_a_word(write):
-    path = write("a.conll", "10\u00a0000  B-NUM \na\u3000b O\n \t\nend O\n")
-    table = read_table(path, WordColumns())
-    assert [each.words for each in table.examples] == [("10\u00a0000", "a\u3000b"), ("end",)]
-    assert table.labels == Labels(("B-NUM", "O"))
-
-
 @pytest.mark.parametrize("blank", [" ", "\t", "\u00a0", "\u3000 "])
 def test_a_line_of_white_space_ends_a_sentence(write, blank):
     table = read_table(write("a.conll", f"one A\n{blank}\ntwo B\n"), WordColumns())
     assert [each.words for each in table.examples] == [("one",), ("two",)]
-
-
-def test_a_sentence_without_an_end_is_rejected(write, monkeypatch):
-    monkeypatch.setattr(module, "MAX_RECORD_LINES", 1000)
-    most = "one A\ntwo B\n" * 500
-    assert len(read_table(write("a.conll", f"{most}\n{most}"), WordColumns()).examples) == 2
-    path = write("b.conll", f"one A\ntwo B\n\n{most}one A\n")
-    with pytest.raises(FileFormatError, match=r"b\.conll: line 4: .*1,000"):
-        read_table(path, WordColumns())
 
 
 def test_words_are_enough_to_predict(write):
@@ -517,12 +478,6 @@ def test_labels_that_differ_in_case_are_kept_with_a_warning_and_spaces_are_strip
     found = open_data("classification", write_rows(tmp_path / "table.csv", rows))
     assert sorted(found.config.labels) == sorted(("no", "yes", lower.upper()))
     assert any(f"'{lower.upper()}' and '{lower}'" in problem for problem in found.problems)
-
-
-def test_a_label_of_skipped_rows_only_is_kept_with_a_warning(tmp_path):
-    rows = [*draw_rows("classification", 20, seed=1), {"text": "  ", "label": "rare"}]
-    found = open_data("classification", write_rows(tmp_path / "table.jsonl", rows))
-    assert any("'rare'" in problem for problem in found.problems)
 
 
 def test_an_empty_cell_is_no_label(tmp_path):

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +20,6 @@ from albert.tasks.token_classification import (
     WordWindow,
     iter_encoded_words,
 )
-from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from tests.conftest import WORDS
 
 from .learning import finetune, load_for
@@ -104,20 +102,6 @@ def test_windows_overlap_by_half_and_own_the_words_with_most_context(tokenizer):
     for window in windows[1:-1]:
         assert min(window.positions[0] - 1, 64 - window.positions[-1]) >= 15
     assert sum(len(window.words) for window in windows) == 1000
-
-
-@pytest.mark.parametrize("word", ["x" * 100_000, "theship" * 15_000])
-def test_a_word_of_100_000_characters_has_one_label(tokenizer, word):
-    _, windows = encode(tokenizer, ["the", word, "ship"], labels=(1, 2, 3))
-    assert join(window.labels for window in windows) == [1, 2, 3]
-    if "theship" in word and isinstance(tokenizer, SentencePieceTokenizer):  # one unknown token of WordPiece
-        assert len(windows) > 10
-
-
-def test_a_text_without_words_has_one_empty_window(tokenizer):
-    _, (window,) = encode(tokenizer, [], labels=())
-    assert window.sequence.ids == (tokenizer.cls_id, tokenizer.sep_id)
-    assert window.labels == ()
 
 
 def write_texts(number: int, *, seed: int) -> list[TokenExample]:
@@ -236,15 +220,6 @@ def test_scores_of_a_known_prediction():
     assert by_words.score([predicted], [text])["score"] == pytest.approx(500 / 6)
     plain = build_task(LETTERS).score([predicted], [text])
     assert plain["score"] == pytest.approx((plain["word_accuracy"] + plain["macro_f1"]) / 2)
-
-
-def test_an_ensemble_averages_the_probabilities_of_each_word():
-    generator = torch.Generator().manual_seed(1)
-    members = [[torch.randn(number, 5, generator=generator).double() for number in (7, 2)] for _ in range(3)]
-    merged = build_task().ensemble([[each.numpy() for each in member] for member in members])
-    for index, answer in enumerate(merged):
-        mean = torch.stack([member[index].softmax(-1) for member in members]).mean(0)
-        assert torch.allclose(torch.from_numpy(answer).softmax(-1), mean, atol=1e-12)
 
 
 def test_entities_are_described_by_their_words():
