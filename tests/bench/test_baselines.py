@@ -13,7 +13,7 @@ from bench.baselines.span_candidates import count_rarities, find_first_name, lis
 from tests.tasks.tables import NOUNS, OWN_TABLES, write_tables
 
 NUMBERS = ClassificationConfig(task="regression", label_kind="number", metrics=("pearson",))
-QUESTIONS = QuestionAnsweringConfig(task="questions", has_impossible=True)
+QUESTIONS = QuestionAnsweringConfig(task="question-answering", has_impossible=True)
 
 
 @pytest.mark.parametrize("task", OWN_TABLES)

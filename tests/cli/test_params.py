@@ -60,11 +60,3 @@ def test_presets_and_settings_of_ones_own(run_albert):
         ("albert-base", 18_771_456),
         ("albert-base-v2", 18_771_456),
     ]
-
-
-def test_the_table_for_a_person_has_the_same_numbers(run_albert):
-    done = run_albert("params")
-    assert (done.code, done.err) == (0, "")
-    (line,) = [line for line in done.out.splitlines() if "albert-xxlarge" in line]
-    assert "222,595,584" in line
-    assert "235M" in line

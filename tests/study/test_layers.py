@@ -15,7 +15,6 @@ from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model, load_vocabulary, save_model
 from albert.progress import NullReporter
 from albert.report.write import write_page
-from albert.settings import build_settings
 from albert.study import layers
 from albert.study.layers import (
     TITLES,
@@ -33,7 +32,6 @@ from albert.study.layers import (
     sum_distances,
 )
 from albert.text.tokenizer import InputSequence
-from albert.training.settings import RecipeFolder
 
 LAYERS = np.arange(24)
 SMOOTH, ROUGH = 4 + np.sin(LAYERS / 4), 4 + (-1.0) ** LAYERS
@@ -206,15 +204,6 @@ def test_oscillates(heights, outcome):
     assert (smoother.outcome, oscillates.outcome) == ("not tested", outcome)
 
 
-def test_an_interval_over_two_courses_cannot_tell():
-    # Three sequences settle and two keep their level: their mean settles, but not in every draw.
-    heights = np.stack([FALLING] * 3 + [np.full(24, 0.8)] * 2)
-    curve = build_curve(heights, np.ones(5))
-    found = ModelCurves("all", 24, 64, 5, 5, 0.0, dict.fromkeys(TITLES, curve))
-    assert curve.course == "settles"
-    assert list_findings({"albert": found})[1].outcome == "inconclusive"
-
-
 @pytest.fixture(scope="module")
 def bert_folder(tiny_folder, tmp_path_factory):
     """The tiny folder's shape as a BERT: nothing shared, E = H."""
@@ -274,15 +263,6 @@ def test_both_families_beside_each_other(run, tiny_folder, bert_folder, tmp_path
     write_page(tmp_path / "page", page)
 
 
-def test_without_a_bert_nothing_is_compared(run, tiny_folder):
-    smoother, oscillates = find_findings(run(tiny_folder, depth=12))
-    assert (smoother.outcome, smoother.ours) == ("not tested", "No BERT was given to compare with.")
-    assert "12 layers (3 of its own)" in oscillates.ours
-    # Random weights, of seeds: the one block rises and falls, between 0.71 and 0.80 of its middle third.
-    assert oscillates.ours.count("keeps a level with a turn") == 2
-    assert oscillates.outcome == "agrees"
-
-
 def test_layers_of_their_own_run_no_more_often_than_they_are(run, tiny_folder, bert_folder):
     page = run(tiny_folder, bert_folder, depth=7)
     drawn = {series.name: len(series.xs) for series in page.charts[0].series}
@@ -318,11 +298,6 @@ def test_a_text_of_ones_own(run, tiny_folder, bert_folder, tmp_path):
     assert sizes == [[2, 14], [3, 9]]  # sequences, and tokens with [CLS] and [SEP]
 
 
-def test_words_that_the_vocabulary_does_not_know_are_told(run, tiny_folder):
-    cautions = run(tiny_folder).sections[0].paragraphs  # English of which it knows sixty words
-    assert any("texts={MODEL: FILE}" in caution for caution in cautions)
-
-
 def test_a_long_line_becomes_several_sequences(tiny_folder):
     tokenizer = load_vocabulary(tiny_folder)
     lines = ["the dog " * 10, "the sea", "the hill"]
@@ -330,11 +305,6 @@ def test_a_long_line_becomes_several_sequences(tiny_folder):
     assert [len(sequence.ids) for sequence in sequences] == [10, 10, 6, 4]
     tokens = [token for sequence in sequences[:3] for token in sequence.ids[1:-1]]
     assert tokens == list(tokenizer.encode(lines[0]).ids)  # nothing is lost
-
-
-def test_the_recipe_is_the_default():
-    values, source = RecipeFolder("study").read_values("layers")
-    assert build_settings(LayersSettings, values=values, source=source) == LayersSettings()
 
 
 def test_mistakes_are_rejected(run, tiny_folder, tmp_path):

@@ -22,7 +22,6 @@ from albert.study.speed import (
     run_speed,
 )
 from albert.study.step_costs import DoesNotFitError, Footprint, build_pair
-from albert.training.settings import RecipeFolder
 from tests.study.conftest import TOY_PAIR, count_by_hand
 
 
@@ -147,33 +146,6 @@ def test_what_does_not_fit_is_reported_and_the_rest_continues(monkeypatch, tmp_p
     page = run_speed(settings.model_copy(update={"shapes": ("base",)}), out=tmp_path, reporter=NullReporter())
     assert not page.charts
     write_page(tmp_path / "page", page)
-
-
-def test_a_round_that_did_not_fit_is_tried_again_and_those_before_it_count(monkeypatch, tmp_path):
-    settings = SpeedSettings(**TOY_PAIR, num_rounds=3)
-    asked, room = [], [4]
-
-    def measure(request):
-        asked.append(request.config.sharing)
-        if len(asked) > room[0]:
-            raise DoesNotFitError("its process was ended by SIGKILL")
-        return Footprint(10**9, 1.0, 0.1, 1024, 5, inference_seconds=0.3)
-
-    monkeypatch.setattr(step_costs, "measure_footprint", measure)
-    page = run_speed(settings, out=tmp_path, reporter=NullReporter())
-    assert page.sections[0].paragraphs[-1].startswith("nano: stopped after 2 rounds. ALBERT does not fit: ")
-    assert [row[0].text for row in find_table(page, "ratios").rows] == ["nano"]
-    kept = json.loads((tmp_path / "results.json").read_text())["parts"]
-    assert list(kept) == ["nano/round-1", "nano/round-2"]
-    asked.clear()
-    page = run_speed(settings, out=tmp_path, reporter=NullReporter())
-    assert asked == ["all", "none"]  # the third round alone
-    assert "nano: stopped" not in page.sections[0].paragraphs[-1]
-
-
-def test_the_recipe_is_the_default():
-    values, source = RecipeFolder("study").read_values("speed")
-    assert build_settings(SpeedSettings, values=values, source=source) == SpeedSettings()
 
 
 @pytest.mark.parametrize(

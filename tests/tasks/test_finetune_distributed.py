@@ -37,8 +37,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for task in TASKS:
         write_tables(folder / task, task, num_train=40, num_dev=12)
     for split in ("train", "dev"):
-        lengthen(folder / "questions" / f"{split}.jsonl", "context")
-        lengthen(folder / "words" / f"{split}.jsonl", "words", "labels")
+        lengthen(folder / "question-answering" / f"{split}.jsonl", "context")
+        lengthen(folder / "token-classification" / f"{split}.jsonl", "words", "labels")
     rows = [json.loads(line) for line in (folder / TASKS[0] / "dev.jsonl").read_text().splitlines()]
     write_rows(folder / "bad.jsonl", [rows[0], {**rows[1], "label": "other"}])
     return folder

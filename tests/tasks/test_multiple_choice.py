@@ -31,7 +31,7 @@ PASSAGE = "The ship left the harbour in 1990, and nobody on the quay waved. " * 
 
 def build_task(**values: Any) -> MultipleChoiceTask:
     return MultipleChoiceTask(
-        MultipleChoiceConfig(**{"task": "choice", "max_length": 32, "max_ending": 12, **values})
+        MultipleChoiceConfig(**{"task": "multiple-choice", "max_length": 32, "max_ending": 12, **values})
     )
 
 

@@ -32,7 +32,9 @@ LETTERS = ("a", "b", "c", "d", "e")
 
 
 def build_task(labels: tuple[str, ...] = TAGS, **values: Any) -> TokenClassificationTask:
-    return TokenClassificationTask(TokenClassificationConfig(task="words", labels=labels, **values))
+    return TokenClassificationTask(
+        TokenClassificationConfig(task="token-classification", labels=labels, **values)
+    )
 
 
 def encode(tokenizer, words, *, labels=None, max_length: int = 512, stride: int | None = None):
