@@ -1,6 +1,5 @@
 """The table of all tasks: it resumes where it stopped, and a failure costs one cell."""
 
-import json
 import os
 import re
 import shutil
@@ -102,26 +101,6 @@ def test_an_ensemble_has_the_first_finished_seeds(tiny_folder, data, whole, tmp_
     alone = [read_json(whole / "results" / "sst-2" / f"pretrained-{seed}.json") for seed in range(2)]
     assert found.members == pytest.approx([each["metrics"]["score"] for each in alone])
     assert found.standard_error > 0
-
-
-def test_a_finished_comparison_runs_nothing(tiny_folder, data, whole, capsys):
-    before = {path: path.stat().st_mtime_ns for path in whole.rglob("*.json")}
-    assert main(list_words(tiny_folder, data, whole)) == 0
-    captured = capsys.readouterr()
-    assert "0 of 10" in captured.err
-    assert captured.out == (whole / "table.md").read_text()
-    assert {path: path.stat().st_mtime_ns for path in whole.rglob("*.json")} == before
-
-
-def test_runs_with_other_settings_are_rejected(tiny_folder, data, whole, tmp_path, capsys):
-    out = tmp_path / "out"
-    shutil.copytree(whole, out)
-    path = next(path for path in sorted(out.glob("results/*/pretrained-0.json")))
-    result = json.loads(path.read_text())
-    result["settings"]["batch_size"] = 999
-    path.write_text(json.dumps(result))
-    assert main(list_words(tiny_folder, data, out)) == 2
-    assert "settings.batch_size is 999" in capsys.readouterr().err
 
 
 def test_a_failed_trial_does_not_stop_the_others(tiny_folder, data, tmp_path, capsys):

@@ -92,12 +92,6 @@ def test_a_dash_reads_a_text_from_each_line(run_albert, tiny_folder, type_lines)
     assert len(read(run_albert("sentence-order", "--model", tiny_folder, "-", "--json"))) == 1
 
 
-def test_only_line_feeds_end_a_line(run_albert, tiny_folder, type_lines):
-    type_lines("\ufeffthe sea\r", "page one\x0cpage two", "", "a\u2028b")
-    rows = read(run_albert("embed", "--model", tiny_folder, "-", "--json"))["vectors"]
-    assert [row["text"] for row in rows] == ["the sea", "page one\x0cpage two", "", "a\u2028b"]
-
-
 def test_what_stdout_cannot_hold_is_escaped(tiny_folder):
     text = "\udce9 [MASK] \u2581"
     command = [sys.executable, "-m", "albert", "fill-mask", "--model", str(tiny_folder), text]

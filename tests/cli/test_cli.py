@@ -227,8 +227,6 @@ def test_help_and_params_do_not_import_torch():
         (["pretrain", "nano", "--data", "absent"], "seed"),
         (["finetune", "sst-2", "--model", "absent", "--data", "absent"], "seed"),
         (["study", "sharing", "--data", "absent"], "first_seed"),
-        (["study", "agreement", "--model", "absent"], "seed"),
-        (["quickstart"], "seed"),
     ],
 )
 def test_two_seeds_are_rejected_by_every_command(run_albert, tmp_path, words, key):

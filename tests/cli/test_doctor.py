@@ -332,15 +332,6 @@ def test_a_run_without_records_has_no_plot(build, run_albert):
     assert not (folder / "doctor.png").exists()
 
 
-def test_a_plot_that_cannot_be_written_is_only_a_warning(build, run_albert):
-    folder = build()
-    (folder / "doctor.png").mkdir()
-    done = run_albert("doctor", folder, "--json")
-    assert (done.code, json.loads(done.out)["plot"]) == (0, None)
-    assert done.err.startswith("warning: ")
-    assert "doctor.png" in run_albert("doctor", folder, "--plot", folder / "doctor.png").error
-
-
 def test_a_folder_that_is_no_run_is_one_line(tmp_path, run_albert):
     assert "run.json" in run_albert("doctor", tmp_path).error
     assert "nowhere" in run_albert("doctor", tmp_path / "nowhere").error
@@ -518,13 +509,3 @@ def test_the_quota_of_a_container_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "read_quota", lambda: 2.0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
     assert "OMP_NUM_THREADS=2" in find_part("threads").hint
-
-
-def test_short_memory_is_seen(tmp_path, monkeypatch):
-    path = tmp_path / "meminfo"
-    lines = "MemTotal: 16000000 kB\nMemAvailable: {} kB\nSwapTotal: 8000000 kB\nSwapFree: {} kB\n"
-    monkeypatch.setattr(run_folder, "MEMORY_PATH", path)
-    amounts = (9_000_000, 8_000_000, "fine"), (900_000, 8_000_000, "warning"), (3_000_000, 0, "warning")
-    for free, swap_free, severity in amounts:
-        path.write_text(lines.format(free, swap_free))
-        assert find_part("memory").severity == severity

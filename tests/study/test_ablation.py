@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from albert.study.agreement import MinimalPair
 from albert.study.plan import Run
 from albert.study.settings import StudyOptions, list_ablations
 from albert.study.studies import run_study
-from albert.training.run_folder import count_cores
 from tests.study.conftest import TOY
 from tests.training.conftest import Listener
 
@@ -104,24 +102,6 @@ def test_the_report_is_written_even_if_footprints_cannot_be_measured(run, monkey
     assert run("num_seeds=1", "has_footprint=true").report.is_file()
 
 
-def test_held_out_text_may_move_but_not_change(run, story_corpus, tmp_path):
-    first, moved = tmp_path / "held-out", tmp_path / "moved"
-    shutil.copytree(story_corpus, first)
-    run("num_seeds=1", f"pretrain.held_out.data={first}")
-    folder = Run(tmp_path / "study", "none", 0).folder
-    before = json.loads((folder / "result.json").read_text())["figures"]
-    (folder / "result.json").unlink()  # as if it had been stopped before it was evaluated
-    first.rename(moved)
-    outcome = run("num_seeds=1", f"pretrain.held_out.data={moved}")
-    assert outcome.failures == {}
-    assert json.loads((folder / "result.json").read_text())["figures"] == before
-    manifest = json.loads((moved / "manifest.json").read_text())
-    manifest["shards"][0]["sha256"] = "0" * 64
-    (moved / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match="held_out"):
-        run("num_seeds=2", f"pretrain.held_out.data={moved}")
-
-
 def test_a_variant_of_which_no_model_can_be_built_is_named(run):
     with pytest.raises(InputError, match=r"odd: .*num_hidden_groups"):
         run("variants.odd.pretrain.model.num_hidden_groups=9")
@@ -168,17 +148,6 @@ def test_a_budget_freezes_the_steps(run, tmp_path):
     run("num_seeds=1", "variants.added={}")
     added = read_results(tmp_path / "study")["added-seed-0"]
     assert added["num_steps"] == plan["num_steps"]["all"]
-
-
-@pytest.mark.slow
-@pytest.mark.alone
-def test_a_budget_is_timed_by_the_workers(run, tmp_path):
-    run("num_seeds=1", budget_seconds=20.0, num_workers=2)
-    steps = json.loads((tmp_path / "study" / "study.json").read_text())["num_steps"]
-    assert steps["all"] == steps["none"] > 10
-    results = read_results(tmp_path / "study")
-    assert {each["num_steps"] for each in results.values()} == {steps["all"]}
-    assert {each["num_threads"] for each in results.values()} == {max(1, count_cores() // 2)}
 
 
 def test_workers_share_the_cores_of_this_process(monkeypatch, tmp_path):

@@ -32,7 +32,6 @@ from tests.tasks.finetuned_folder import (
     PLACES,
     SENTIMENT,
     STARS,
-    TOPICS,
     VECTORS,
     config_of,
     write_finetuned_folder,
@@ -190,15 +189,6 @@ def test_labels_in_another_order_are_aligned(build, tmp_path):
     answers = load_finetuned(foreign, target=config_of("mnli")).predict(found.examples)
     assert [result.predicted for result in found.results] == [labels[each.argmax()] for each in answers]
     assert [result.gold for result in found.results[:3]] == list(labels)
-
-
-@pytest.mark.parametrize(
-    ("config", "problem_type"), [(TOPICS, "multi_label_classification"), (STARS, "regression")]
-)
-def test_a_foreign_folder_with_another_problem_type_is_rejected(config, problem_type, build, tmp_path):
-    data = write_rows(tmp_path / "dev.jsonl", REVIEWS)
-    with pytest.raises(InputError, match=f"{problem_type}.*{config.task}"):
-        evaluate("classification", model=build(config, has_config=False), data=data)
 
 
 def test_a_folder_of_transformers_gives_the_same_predictions(tiny_folder, sentiment, tmp_path):
@@ -527,14 +517,6 @@ def test_tuning_recovers_the_temperature(name):
     answers = [OVERCONFIDENT * rows for rows in logits]
     tuned = build_task(CONFIGS[name]).tune(answers, examples)
     assert tuned.temperature == pytest.approx(OVERCONFIDENT, rel=0.1)
-
-
-def test_tuning_on_correct_predictions_is_limited_and_regression_is_not_tuned():
-    examples = [TextExample("", "", None, index % 3) for index in range(9)]
-    logits = [np.eye(3)[index % 3] for index in range(9)]
-    assert 0.25 < build_task(CONFIGS["one"]).tune(logits, examples).temperature < 0.5
-    task = build_task(CONFIGS["number"])
-    assert task.tune([np.zeros(1)], [TextExample("0", "", None, 1.5)]) == task.config
 
 
 def build_question(odds, *, is_correct=True, is_impossible=False):

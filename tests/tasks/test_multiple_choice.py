@@ -163,17 +163,6 @@ def test_the_loss_is_a_softmax_over_the_options_of_each_question(tiny_folder):
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
-def test_unlabeled_questions_do_not_change_the_loss(tiny_folder):
-    model = load_for(TASK, tiny_folder)
-    unknown = ChoiceExample("b", "the sea was cold .", "it was _ .", ("cold", "warm"))
-    items = TASK.encode([*write_questions(1, seed=4), unknown], load_vocabulary(tiny_folder))
-    assert [TASK.has_label(item) for item in items] == [True, False]
-    alone, both = TASK.build_batch(items[:1]), TASK.build_batch(items)
-    assert TASK.count_labels(alone) == TASK.count_labels(both) == {"task": 1}
-    losses = [TASK.compute_losses(model, batch)["task"][0].item() for batch in (alone, both)]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-
-
 def test_scores_are_also_given_for_each_level_of_race():
     middle, high = (write_questions(10, seed=5, level=level) for level in ("middle", "high"))
     golds = [as_logits(question) for question in middle]

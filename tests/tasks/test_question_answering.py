@@ -308,20 +308,6 @@ def test_no_two_windows_propose_the_same_span(tiny_folder, has_impossible):
     assert len(seen) == sum(len(output.spans) for output in outputs) > 0
 
 
-@BOTH
-def test_bf16_predictions_have_float32_scores(tiny_folder, has_impossible):
-    task = build_qa(has_impossible=has_impossible)
-    windows = task.encode(write_questions(5, seed=1), load_vocabulary(tiny_folder))
-    batch, model = task.build_batch(windows), load_for(task, tiny_folder)
-    with torch.inference_mode():
-        full = task.predict(model, batch, windows)
-        with torch.autocast("cpu", torch.bfloat16):
-            rounded = task.predict(model, batch, windows)
-    best = torch.tensor([[output.best.score for output in found] for found in (full, rounded)])
-    assert (best[0] - best[1]).abs().max() < 0.2
-    assert (best[1] != best[1].bfloat16()).any()
-
-
 def test_only_known_answers_are_labels(tiny_folder):
     tokenizer = load_vocabulary(tiny_folder)
 

@@ -56,14 +56,6 @@ def test_the_dev_set_has_questions_with_and_without_an_answer(is_rare_impossible
             assert {each.is_impossible for each in part} == {True, False}
 
 
-@pytest.mark.parametrize(("num_texts", "sizes", "num_shared"), [(1, (4, 6), 6), (2, (5, 5), 0)])
-def test_some_examples_are_left_for_training(num_texts, sizes, num_shared):
-    examples = [TextExample(str(n), f"text {n % num_texts}", None, n % 2) for n in range(10)]
-    train, dev = split(examples, 0.6)
-    assert (len(train), len(dev)) == sizes
-    assert count_shared(train, dev) == num_shared
-
-
 @pytest.mark.parametrize(("number", "share"), [(3, 0.1), (10, 0.99), (1, 0.5)])
 def test_too_few_examples_for_a_dev_set_are_rejected(number, share):
     with pytest.raises(FileFormatError, match=rf"table: .*of {number} examples.*--dev"):

@@ -61,17 +61,6 @@ def write(tmp_path):
     return write_file
 
 
-def test_labels_are_found_in_a_table_of_any_order(write):
-    columns = TextColumns(text="review", label="stars")
-    for order in ([3, 10, 1], [1, 3, 10]):
-        path = write(
-            "train.jsonl", [{"review": f"film {i}", "stars": stars} for i, stars in enumerate(order)]
-        )
-        table = read_table(path, columns)
-        assert table.labels == Labels(("1", "3", "10"))
-        assert [int(table.labels.names[each.label]) for each in table.examples] == order
-
-
 def test_labels_written_as_floats_and_booleans_are_normalized(write):
     """pandas writes 1.0 for 1 if a cell of the column is empty, and True for true."""
     path = write("a.csv", "text,label\na,1.0\nb,-2.00\nc,0.5\nd,1.0.0\ne,1\n")
@@ -255,17 +244,6 @@ def test_answers_in_columns_with_and_without_their_start(write):
     assert re.search("line 3.*'Nero'", problem)
 
 
-def test_an_answer_of_white_space_is_none(write):
-    asked = {"question": "Who?", "context": "In Rome, not in Rome."}
-    like_squad = [{"text": " ", "answer_start": 2}, {"text": "", "answer_start": 0}]
-    some = [*like_squad, {"text": "Rome", "answer_start": 3}]
-    path = write("a.jsonl", [{**asked, "answers": each} for each in (" ", "\t\n", like_squad, some)])
-    table = read_table(path, SpanColumns())
-    assert [each.answers for each in table.examples] == [(), (), (), (Answer("Rome", 3),)]
-    assert [each.is_impossible for each in table.examples] == [True, True, True, False]
-    assert table.problems.describe() == []
-
-
 def test_carriage_returns_count_in_the_start_of_an_answer(write):
     context = "One.\r\nTwo.\r\nIn Rome."
     path = write("a.csv", "")
@@ -277,19 +255,10 @@ def test_carriage_returns_count_in_the_start_of_an_answer(write):
 
 def test_starts_written_by_pandas(write):
     """pandas writes 16.0 for 16 if a cell of the column is empty."""
-    asked = {"question": "Where?", "context": "In Rome, not in Rome."}
-    lines = "".join(f'Where?,"{asked["context"]}",Rome,{start}\n' for start in ("16.0", "", "16", "nan"))
-    csv = write("a.csv", f"question,context,answers,answer_start\n{lines}")
-    starts = [16.0, None, "16", float("nan")]
-    listed = write(
-        "a.jsonl", [{**asked, "answers": [{"text": "Rome", "answer_start": start}]} for start in starts]
-    )
-    columns = write(
-        "a.parquet", [{**asked, "answers": "Rome", "answer_start": each} for each in (16.0, None)]
-    )
-    for path, wanted in ((csv, [16, 3, 16, 3]), (listed, [16, 3, 16, 3]), (columns, [16, 3])):
-        examples = read_table(path, SpanColumns()).examples
-        assert [example.answers for example in examples] == [(Answer("Rome", start),) for start in wanted]
+    lines = "".join(f'Where?,"In Rome, not in Rome.",Rome,{start}\n' for start in ("16.0", "", "16", "nan"))
+    path = write("a.csv", f"question,context,answers,answer_start\n{lines}")
+    starts = [example.answers[0].start for example in read_table(path, SpanColumns()).examples]
+    assert starts == [16, 3, 16, 3]
 
 
 @pytest.mark.parametrize("start", ["16.5", "there", float("inf")])

@@ -166,17 +166,6 @@ def test_words_of_a_long_text_are_predicted_as_if_their_window_were_the_text(tin
         assert np.allclose(answer[own.start : own.stop], rows[inside], atol=1e-5)
 
 
-def test_windows_inside_a_long_word_have_no_labels(tiny_folder):
-    task = build_task(max_length=16)
-    text = TokenExample("x", ("the", "?" * 100, "dog"), (0, 1, 0))
-    items = task.encode([text], load_vocabulary(tiny_folder))
-    assert [task.has_label(item) for item in items] == [len(item.words) > 0 for item in items]
-    assert sum(map(task.has_label, items)) < len(items)
-    assert task.count_labels(task.build_batch(items)) == {"task": 3}
-    (answer,) = predict_items(load_for(task, tiny_folder), task, items, max_tokens=100)
-    assert answer.shape == (3, len(TAGS))
-
-
 def test_a_batch_without_words_has_gradients_of_0_for_all_weights(tiny_folder):
     """Another process may have words, and waits for the gradient of each weight."""
     task = build_task()

@@ -1,10 +1,7 @@
 """Pretraining from a recipe: it learns, ends with a model, and does not depend on how batches are made."""
 
-import itertools
 import json
-import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import get_args
 from unittest.mock import Mock
 
@@ -20,11 +17,8 @@ from albert.model.blocks import AttentionBlock
 from albert.pretrained.folder import load_model
 from albert.pretrained.hub import find_vocabulary_path
 from albert.text.folder import load_tokenizer, save_tokenizer
-from albert.training import loop as loop_module
-from albert.training.pretrain import PretrainJob, build_pretrain_model, open_data, pretrain, resolve_model
+from albert.training.pretrain import pretrain
 from albert.training.run_folder import iter_records, list_records, read_pretrain_run
-from albert.training.settings import read_recipe
-from albert.training.timing import time_evaluations
 from tests.examples.conftest import write_corpus
 from tests.training.conftest import Listener, tell_stories
 
@@ -114,15 +108,6 @@ def test_records_of_every_stage(train, tmp_path):
     assert shapes[12] == (3, 40, 8)
     wanted = {"mlm_loss", "sop_accuracy", "grad_norm", "learning_rate", "tokens_per_second", "waited_seconds"}
     assert wanted <= set(records[0])
-
-
-def test_the_seconds_of_a_run_are_those_of_its_records(train, tmp_path, monkeypatch):
-    ticks = itertools.count()  # each call of the clock takes a second
-    clock = SimpleNamespace(perf_counter=lambda: next(ticks), monotonic=time.monotonic, time=time.time)
-    monkeypatch.setattr(loop_module, "time", clock)
-    progress = train().outcome.progress
-    records = [each for each in iter_records(tmp_path / "run") if each["kind"] in ("train", "evaluate")]
-    assert progress.seconds == sum(record["seconds"] for record in records)
 
 
 def test_tensorboard_events_hold_the_curves(train, tmp_path):
@@ -241,22 +226,6 @@ def test_evaluations_are_evenly_spread_and_the_last_has_both_objectives(train, t
     assert (len(records), records[-1]["step"]) == (13, 20)
     assert all("sop_accuracy" in record for record in records)
     assert ["nsp_accuracy" in record for record in records] == [False] * 12 + [True]
-
-
-def test_a_budget_counts_the_held_out_examples_that_exist(story_corpus, recipe, monkeypatch):
-    settings = read_recipe(recipe, overrides=["held_out.num_examples=100000", "num_evaluations=3"])
-    data = open_data(str(story_corpus), settings.held_out)
-    settings = resolve_model(settings, data.tokenizer)
-    job = PretrainJob(build_pretrain_model(settings), settings, data)
-    clock = itertools.count()
-    monkeypatch.setattr("albert.training.timing.time.perf_counter", lambda: float(next(clock)))
-    evaluate = Mock()
-    monkeypatch.setattr(PretrainJob, "evaluate_objective", evaluate)
-    seconds = time_evaluations(job)  # a second for each sample
-    number = job.build_held_out("sop").num_examples
-    sample = evaluate.call_args.kwargs["num_examples"]
-    assert sample == min(64, number)
-    assert seconds == pytest.approx((3 + 1) * number / sample)
 
 
 @pytest.fixture
