@@ -49,12 +49,12 @@ class Gain:
         """A line for a person."""
         tasks = f" ({self.num_tasks} tasks)" if self.num_tasks > 1 else ""
         medians = f"median {self.pretrained.median:.2f} against {self.untrained.median:.2f}"
-        said = f"Pretraining against none on {self.name}{tasks}: {medians}, {self.difference:+.2f}"
+        text = f"Pretrained against untrained on {self.name}{tasks}: {medians}, {self.difference:+.2f}"
         if self.spread is None:
-            return f"{said}; with one seed there is no spread to compare with."
-        is_beaten = "yes" if self.difference > self.spread else "**no**"
+            return f"{text}; one seed, so no standard deviation."
+        is_larger = "larger" if self.difference > self.spread else "**not** larger"
         seeds = f"{self.pretrained.num_seeds} seeds"
-        return f"{said}; the spread over {seeds} is {self.spread:.2f}: beaten by more than that: {is_beaten}."
+        return f"{text}; {is_larger} than the standard deviation of {self.spread:.2f} over {seeds}."
 
 
 def find_gain(name: str, results: Sequence[TaskResults]) -> Gain | None:
@@ -80,7 +80,7 @@ def _compare_with_words(results: Sequence[TaskResults]) -> list[str]:
         simple, own = [each[1] for each in found if each is not None], result.summarize("pretrained", "score")
         if simple and own is not None:
             known.append((result.task, round(own.median, 1) > round(max(simple), 1)))  # as the table shows
-    return [_divide("The better of a trivial answer and a bag of words", known)] if known else []
+    return [_divide("Better than both trivial and bag of words", known)] if known else []
 
 
 def _compare_with_bert(results: Sequence[TaskResults]) -> list[str]:
@@ -90,11 +90,11 @@ def _compare_with_bert(results: Sequence[TaskResults]) -> list[str]:
             own = result.summarize("pretrained", metric)
             if own is not None and result.data.is_complete:
                 known.append((f"{result.task} {metric}", own.median >= score))
-    return [_divide("BERT-Tiny's figure (test set, ours development set)", known)] if known else []
+    return [_divide("At least the BERT-Tiny score (its test set, our dev set)", known)] if known else []
 
 
 def _divide(what: str, known: Sequence[tuple[str, bool]]) -> str:
     passed, missed = ([name for name, flag in known if flag is wanted] for wanted in (True, False))
     if not missed:
-        return f"{what} is passed on all: {', '.join(passed)}."
-    return f"{what} is passed on {', '.join(passed) or 'none'}; not on {', '.join(missed)}."
+        return f"{what} on all: {', '.join(passed)}."
+    return f"{what} on {', '.join(passed) or 'none'}; not on {', '.join(missed)}."

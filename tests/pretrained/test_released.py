@@ -147,7 +147,7 @@ def test_nano_is_light(nano: Path) -> None:
 def test_nano_says_what_it_is(nano: Path) -> None:
     card = (nano / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\n")
-    for words in ("license: apache-2.0", "language: en", "OpenStax", "CC BY 4.0", "## Limits"):
+    for words in ("license: apache-2.0", "language: en", "OpenStax", "CC BY 4.0", "limitations"):
         assert words in card, words
 
 

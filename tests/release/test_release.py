@@ -12,7 +12,7 @@ from albert.files import read_json
 from albert.pretrained.folder import load_model
 from bench.downstream.__main__ import main as compare
 from release.nano.__main__ import main
-from release.nano.card_run import list_commands, read_finished_run
+from release.nano.card import list_commands, read_finished_run
 from release.nano.snapshots import list_steps
 from tests.release.conftest import STEPS, Made, run_step
 
@@ -31,12 +31,8 @@ def card(made: Made, run_bench: Path) -> Path:
         "checkpoints", "--snapshots", out / "snapshots", "--held-out", held_out, "--data", made.data / "glue",
         "--out", out / "checkpoints.jsonl", "--steps", 2, "--examples", 8, "--max-length", 40,
     )  # fmt: skip
-    run_step("answers", "--model", out / "half", "--out", out / "answers.json")
-    run_step(
-        "card", "--run", made.run, "--recipe", out / "toy.yaml", "--data", out / "data.json", "--scores",
-        out / "scores.json", "--downstream", run_bench, "--checkpoints", out / "checkpoints.jsonl",
-        "--answers", out / "answers.json", "--out", out / "card",
-    )  # fmt: skip
+    run_step("predictions", "--model", out / "half", "--out", out / "predictions.json")
+    run_step("card", "--record", out, "--recipe", out / "toy.yaml", "--out", out / "card")
     return out / "card"
 
 
@@ -87,9 +83,9 @@ def test_every_checkpoint_has_a_line_and_none_is_measured_twice(card: Path, made
 
 def test_the_card_says_what_was_measured(card: Path, made: Made):
     text = (card / "README.md").read_text()
-    scores, answers = read_json(made.out / "scores.json"), read_json(made.out / "answers.json")
+    scores, predictions = (read_json(made.out / f"{name}.json") for name in ("scores", "predictions"))
     for words in (
-        "CC BY 4.0", "OpenStax", "Author_15_1900", f"{answers['num_right']} of 10", "num_steps=4",
+        "CC BY 4.0", "OpenStax", "Author_15_1900", f"{predictions['num_correct']} of 10", "num_steps=4",
         f"{scores['parts']['passages']['mlm_loss']['mean']:.3f}", "--vocab-size 80 --passages 60",
         "held_out.data=DIR/held-out 'depth_schedule=[{\"until\": 0.5, \"value\": 1}]'",
     ):  # fmt: skip
@@ -114,18 +110,18 @@ def test_the_package_gets_a_light_folder(card: Path, made: Made, tmp_path, monke
 def test_a_run_under_way_has_no_card(card: Path, made: Made, tmp_path, capsys):
     shutil.copytree(made.run, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoints" / f"step-{STEPS}")
-    others = [word for name in ("data", "scores", "answers", "downstream", "checkpoints", "out")
-              for word in (f"--{name}", "nowhere")]  # fmt: skip
-    assert main(["card", "--run", str(tmp_path / "run"), *others]) == 2
-    assert str(tmp_path / "run") in capsys.readouterr().err
+    shutil.copy(made.out / "data.json", tmp_path)
+    assert main(["card", "--record", str(tmp_path), "--out", "nowhere"]) == 2
+    assert "run" in capsys.readouterr().err
 
 
-def test_the_released_card_is_that_of_the_record_and_of_the_recipe_as_it_is() -> None:
+def test_the_released_card_is_made_from_the_record_and_the_recipe(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     record = root / "release" / "nano" / "record"
+    run_step("card", "--record", record, "--out", tmp_path)
+    card = (root / "src" / "albert" / "released" / "nano" / "README.md").read_bytes()
+    assert (tmp_path / "README.md").read_bytes() == card
     commands = list_commands(
         read_finished_run(record / "run"), recipe="albert-nano-en", data=read_json(record / "data.json")
     )
-    card = (root / "src" / "albert" / "released" / "nano" / "README.md").read_text(encoding="utf-8")
-    assert "\n".join(commands) in card
-    assert commands[1].endswith(" held_out.data=DIR/held-out seed=1")  # else the recipe is no longer the one
+    assert commands[1].endswith(" held_out.data=DIR/held-out seed=1")  # else the recipe has changed
