@@ -64,3 +64,10 @@ def test_studies_that_train_have_equal_shares_of_what_is_left(tmp_path):
     (tmp_path / "dropout" / "study.json").write_text("{}")  # started: it keeps its steps
     assert find_budget("dropout", 50.0) is None
     assert find_budget("data", 50.0) == 25.0
+
+
+def test_the_command_writes_a_report(run_albert, tiny_folder, tmp_path):
+    words = ("study", "layers", "--model", tiny_folder, "--out", tmp_path / "out")
+    found = json.loads(run_albert(*words, "--json").out)
+    assert (found["is_finished"], found["report"]) == (True, str(tmp_path / "out" / "report.html"))
+    assert str(tmp_path / "out" / "report.html") in run_albert(*words).out

@@ -618,7 +618,7 @@ def test_an_evaluation_is_written_whole_and_replaces_only_its_own_kind(build, se
     assert len((out / "predictions.jsonl").read_text().splitlines()) == len(TEXTS)
     write_evaluation(out, dev)
     before = read_tree(out)
-    with pytest.raises(InputError, match="sst-2 on test"):
+    with pytest.raises(InputError, match="test"):
         write_evaluation(out, test)
     assert read_tree(out) == before
     write_evaluation(tmp_path / "test", test)

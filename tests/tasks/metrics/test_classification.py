@@ -109,7 +109,7 @@ def test_confusions_and_class_scores_equal_scikit_learns():
 
 @pytest.mark.parametrize("metric", METRICS.values())
 def test_unequal_or_empty_lists_are_rejected(metric):
-    with pytest.raises(InputError, match="3 predictions for 2"):
+    with pytest.raises(InputError, match="3 .* 2 "):
         metric([0, 1, 1], golds=[0, 1])
     with pytest.raises(InputError, match="0 examples"):
         metric([], golds=[])

@@ -64,5 +64,5 @@ def test_seeds_are_summarized_by_median_and_spread():
     assert summarize_seeds([71.5]) == SeedSummary(71.5, 71.5, None, 71.5, 71.5, 1)
     with pytest.raises(InputError, match="0 runs"):
         summarize_seeds([])
-    with pytest.raises(InputError, match="the score of run 1 is nan"):
+    with pytest.raises(InputError, match="1 is nan"):
         summarize_seeds([1.0, float("nan")])
