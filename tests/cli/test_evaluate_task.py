@@ -137,22 +137,6 @@ def test_options_that_do_not_fit_are_rejected(sentiment, run_albert):
         assert all(name in error for name in names), error
 
 
-def test_other_files_in_out_are_not_replaced(sentiment, run_albert, tmp_path):
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "thesis.txt").write_text("years of work")
-    for path in (out, out / "thesis.txt"):
-        assert str(path) in run_albert(*sentiment, "--out", path).error
-    assert (out / "thesis.txt").read_text() == "years of work"
-    one = tmp_path / "one"
-    assert run_albert(*sentiment, "--out", one).code == 0
-    before = read_tree(one)
-    assert "test" in run_albert(*sentiment, "--out", one, "--split", "test").error
-    (one / "notes.txt").write_text("beside the scores")
-    assert "notes.txt" in run_albert(*sentiment, "--out", one).error
-    assert read_tree(one) == {**before, "notes.txt": b"beside the scores"}
-
-
 def test_a_revision_of_the_hub_is_used(run_albert, tiny_folder, tmp_path, monkeypatch):
     facts = EARLY.model_copy(update={"metrics": ("accuracy",)})
     model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts)

@@ -68,16 +68,6 @@ def test_the_widened_albert_has_the_size_of_bert(same_size, vocab_size):
     assert sizes["albert"] < 0.6 * sizes["bert"]
 
 
-def test_a_size_that_no_width_has_is_rejected(same_size):
-    # Word embeddings that are 128 wide are larger than a whole BERT that is 64 wide.
-    shape = "pretrain.model={hidden_size: 64, num_attention_heads: 2, intermediate_size: 256}"
-    with pytest.raises(InputError, match=r"749,120 .* 16 .* 1,095,664, .* 128; .*embedding_size"):
-        same_size("albert-wide", 8_000, shape)
-    assert same_size("albert-wide", 8_000, shape, "pretrain.model.embedding_size=32") == pytest.approx(
-        same_size("bert", 8_000, shape), rel=0.1
-    )
-
-
 def test_differences_become_overrides():
     words = list_overrides({"model": {"sharing": "none", "num_hidden_layers": 3}}, {"length_schedule": []})
     assert words == ['model.sharing="none"', "model.num_hidden_layers=3", "length_schedule=[]"]
@@ -197,12 +187,6 @@ def test_a_study_whose_runs_wait_for_others_keeps_to_its_budget(study, num_at_on
     (number,) = set(share_steps(costs, schedule, seconds=9000.0, is_equal_time=False).values())
     assert schedule.find_seconds(dict.fromkeys(settings.variants, float(number))) <= 9000.0
     assert schedule.find_seconds(dict.fromkeys(settings.variants, number + 1.0)) > 9000.0
-
-
-def test_one_at_a_time_each_seed_is_finished_before_the_next():
-    settings = read_study("depth", overrides=["num_seeds=2", "first_seed=5"])
-    order = [pair for group in build_schedule(settings).groups for pair in group]
-    assert [seed for _, seed in order] == [5] * len(settings.variants) + [6] * len(settings.variants)
 
 
 def test_side_by_side_all_that_may_start_is_in_one_group():

@@ -284,12 +284,6 @@ def test_a_broken_passage_of_race_is_rejected(tmp_path, changes, message):
         read_race(tmp_path)
 
 
-def test_a_level_of_race_without_passages_is_rejected(tmp_path):
-    write_race(tmp_path, "middle", "1.txt")
-    with pytest.raises(FileFormatError, match="dev/high: "):
-        read_race(tmp_path)
-
-
 # Of the official files; for qqp, mnli and qnli, of the reduced ones.
 ROWS = {
     "cola": {"train": 8551, "dev": 1043, "test": 1063},
