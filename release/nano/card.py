@@ -34,10 +34,10 @@ from albert.training.run_folder import (
     read_pretrain_run,
 )
 from albert.training.settings import PretrainSettings, read_recipe
-from bench.downstream.facts import BERT_TINY, OFFICIAL_SIZES, list_shown
+from bench.downstream.experiment import Experiment, Trial
 from bench.downstream.findings import list_findings
+from bench.downstream.reference import BERT_TINY, OFFICIAL_SIZES, list_shown
 from bench.downstream.results import TaskResults, collect
-from bench.downstream.workshop import Trial, Workshop
 from release.nano.checkpoints import read_lines
 
 _MAX_POINTS = 200
@@ -164,7 +164,7 @@ def read_results(folder: Path) -> list[TaskResults]:
             trials.append(Trial(task, variant, int(seed or 0)))  # type: ignore[arg-type]
     if not trials:
         raise InputError(f"{folder}: has no results; run `python -m bench.downstream --out {folder}` first")
-    return collect(trials, Workshop(Path(), Path(), folder, max_train=subsets))
+    return collect(trials, Experiment(Path(), Path(), folder, max_train=subsets))
 
 
 def _list_rows(result: TaskResults) -> list[list[str]]:

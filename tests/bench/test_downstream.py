@@ -15,11 +15,11 @@ from albert.tasks.catalogue import PUBLISHED_TASKS
 from albert.training.loop import StoppedError
 from bench.downstream.__main__ import build_parser, compare, main
 from bench.downstream.ensembles import Ensemble, measure_ensemble
-from bench.downstream.facts import DataFacts
+from bench.downstream.experiment import Experiment
 from bench.downstream.findings import list_findings
+from bench.downstream.reference import DataSizes
 from bench.downstream.results import TaskResults
 from bench.downstream.subsets import write_subset
-from bench.downstream.workshop import Workshop
 from tests.bench.official_files import write_passages, write_questions, write_tasks
 
 SHORT = ("num_steps=6", "batch_size=8", "num_evaluations=2", "log_every=1", "dropout=0.1")
@@ -95,7 +95,7 @@ def test_a_stopped_comparison_resumes_to_the_same_results(tiny_folder, data, who
 
 def test_an_ensemble_has_the_first_finished_seeds(tiny_folder, data, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "copy")
-    shop = Workshop(tiny_folder, data, tmp_path / "copy", max_train={})
+    shop = Experiment(tiny_folder, data, tmp_path / "copy", max_train={})
     assert measure_ensemble("sst-2", range(2), shop, reporter=NullReporter()) is None  # three are wanted
     found = measure_ensemble("sst-2", range(2), shop, reporter=NullReporter(), num_members=2)
     alone = [read_json(whole / "results" / "sst-2" / f"pretrained-{seed}.json") for seed in range(2)]
@@ -119,6 +119,11 @@ def test_a_failed_trial_does_not_stop_the_others(tiny_folder, data, tmp_path, ca
 def test_other_settings_need_another_folder(tiny_folder, data, whole, capsys):
     assert main([*list_words(tiny_folder, data, whole), "optimizer.learning_rate=1e-3"]) == 2
     assert "sst-2" in capsys.readouterr().err
+
+
+def test_no_run_starts_beyond_the_budget(tiny_folder, data, tmp_path):
+    assert main([*list_words(tiny_folder, data, tmp_path / "out"), "--budget", "1s"]) == 0
+    assert {path.name for path in (tmp_path / "out" / "results").rglob("*.json")} == {"baselines.json"}
 
 
 def test_an_estimate_trains_nothing(tiny_folder, data, tmp_path, capsys):
@@ -161,16 +166,16 @@ def score(*scores: float) -> dict[int, dict[str, float]]:
 
 
 SENTIMENT = TaskResults(
-    DataFacts("sst-2", 67_349, 872), {"majority": score(50.9)[0], "bag_of_words": score(82.0)[0]},
+    DataSizes("sst-2", 67_349, 872), {"majority": score(50.9)[0], "bag_of_words": score(82.0)[0]},
     untrained=score(79.0, 80.0, 82.0), pretrained=score(84.0, 85.0, 85.5), seconds=3725.0,
 )  # fmt: skip
 
 
 def test_findings():
     entailment = TaskResults(
-        DataFacts("rte", 2490, 277), {"bag_of_words": score(56.0)[0]}, score(50, 54, 58), score(54, 55, 57)
+        DataSizes("rte", 2490, 277), {"bag_of_words": score(56.0)[0]}, score(50, 54, 58), score(54, 55, 57)
     )
-    winograd = TaskResults(DataFacts("wnli", 635, 71), {}, score(60, 60, 60), score(62, 60, 58))
+    winograd = TaskResults(DataSizes("wnli", 635, 71), {}, score(60, 60, 60), score(62, 60, 58))
     found = list_findings(
         [SENTIMENT, entailment, winograd], [Ensemble("sst-2", (0, 1, 2), (84, 85, 85.5), 84.9, 1.2)]
     )

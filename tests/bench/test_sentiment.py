@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from bench.finetuning import NUM_BATCHES, ROUNDS, SIDES, deal
+from bench.finetuning import NUM_BATCHES, ROUNDS, SIDES, build_rounds
 from bench.sentiment import (
     BATCH_SIZE,
     MAX_LENGTH,
@@ -28,7 +28,7 @@ def test_padding_by_hand():
 
 @pytest.mark.parametrize("task", SIDES)
 def test_each_side_has_the_sentences_that_ours_has(drawn, task):
-    rounds = deal(drawn, task)
+    rounds = build_rounds(drawn, task)
     for name, number in NUM_BATCHES[task].items():
         assert [len(part) for part in rounds[name]] == [number * BATCH_SIZE] * ROUNDS
     for side in SIDES[task]:

@@ -27,9 +27,10 @@ def tables(run_albert):
     return json.loads(done.out)
 
 
-def test_the_four_sizes_with_and_without_heads(tables):
+def test_the_four_sizes_with_and_without_heads(tables, run_albert):
     found = {row["name"]: (row["backbone"], row["with_heads"]) for row in tables["models"]}
     assert {name: found[name] for name in BACKBONE_AND_WITH_HEADS} == BACKBONE_AND_WITH_HEADS
+    assert "222,595,584" in run_albert("params").out
 
 
 def test_all_but_two_of_the_papers_sizes_are_those_of_its_shapes(tables):
