@@ -72,7 +72,7 @@ def test_packages_import_only_from_packages_above_them():
                 assert find_level(target) <= find_level(name), f"{name} imports {target}"
 
 
-def test_modules_do_not_import_each_other_in_circles():
+def test_modules_have_no_import_cycles():
     graph = {}
     for name in modules():
         targets = [t if t in modules() else t.rpartition(".")[0] for t in list_at_once(name)]
