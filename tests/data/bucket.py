@@ -1,7 +1,7 @@
-"""A small object store: a server that other processes reach, and what fsspec needs to speak with it.
+"""A small object store: a server for all processes of this machine, and its file system for fsspec.
 
-Like S3 it has whole objects under keys and nothing else: no folders, no rename, no append, no lock. What is
-put there can also be read over plain HTTP.
+Like S3 it has only complete objects under keys: no folders, no rename, no append, no lock. Its objects can
+also be read over plain HTTP.
 """
 
 import json
@@ -19,7 +19,7 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 
 class Bucket(ThreadingHTTPServer):
-    """The objects by key, and how often each was asked for and put."""
+    """The objects by key, how often each was read, and the keys in the order they were written."""
 
     daemon_threads = True
 
@@ -49,7 +49,7 @@ class _Answer(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_HEAD(self):
-        self._send(is_wanted=False)
+        self._send(has_body=False)
 
     def do_GET(self):
         address = urlsplit(self.path)
@@ -58,7 +58,7 @@ class _Answer(BaseHTTPRequestHandler):
             self._answer(200, json.dumps(sizes).encode())
         else:
             self.server.num_gets[unquote(address.path).strip("/")] += 1
-            self._send(is_wanted=True)
+            self._send(has_body=True)
 
     def do_PUT(self):
         key = unquote(self.path).strip("/")
@@ -70,7 +70,7 @@ class _Answer(BaseHTTPRequestHandler):
         self.server.objects.pop(unquote(self.path).strip("/"), None)
         self._answer(200)
 
-    def _send(self, *, is_wanted: bool):
+    def _send(self, *, has_body: bool):
         data = self.server.objects.get(unquote(urlsplit(self.path).path).strip("/"))
         if data is None:
             self._answer(404)
@@ -78,19 +78,19 @@ class _Answer(BaseHTTPRequestHandler):
         ranged = self.headers.get("Range", "").removeprefix("bytes=")
         headers = {"ETag": f'"{hash(data)}"', "Accept-Ranges": "bytes"}
         if not ranged:
-            self._answer(200, data, headers, is_wanted=is_wanted)
+            self._answer(200, data, headers, has_body=has_body)
             return
         first, _, last = ranged.partition("-")
         start, end = int(first), min(int(last or len(data)), len(data) - 1)
         headers["Content-Range"] = f"bytes {start}-{end}/{len(data)}"
-        self._answer(206, data[start : end + 1], headers, is_wanted=is_wanted)
+        self._answer(206, data[start : end + 1], headers, has_body=has_body)
 
-    def _answer(self, status: int, data: bytes = b"", headers=None, *, is_wanted: bool = True):
+    def _answer(self, status: int, data: bytes = b"", headers=None, *, has_body: bool = True):
         self.send_response(status)
         for name, value in {**(headers or {}), "Content-Length": str(len(data))}.items():
             self.send_header(name, value)
         self.end_headers()
-        if is_wanted:
+        if has_body:
             self.wfile.write(data)
 
     def log_message(self, *_):
@@ -156,7 +156,7 @@ class _BucketFile(AbstractBufferedFile):  # type: ignore[misc]
 
 @contextmanager
 def serving() -> Iterator[Bucket]:
-    """A bucket that answers as long as the block lasts."""
+    """A bucket that runs until the block ends."""
     with Bucket() as bucket:
         threading.Thread(target=bucket.serve_forever, daemon=True).start()
         try:
@@ -166,7 +166,7 @@ def serving() -> Iterator[Bucket]:
 
 
 def write_plugin(folder: Path) -> Path:
-    """A folder that makes fsspec know bucket:// in every process that has it on its path, as s3fs would."""
+    """A folder that registers bucket:// with fsspec in every process that has it on its path, like s3fs."""
     info = folder / "bucket_fs-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bucket-fs\nVersion: 1.0\n")
