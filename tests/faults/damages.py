@@ -1,13 +1,13 @@
-"""Ways to damage a model's folder, and the check that it is refused in one line and nothing is written."""
+"""Ways to damage a model folder, and the check that it is rejected and nothing is written."""
 
 import json
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -16,13 +16,10 @@ from tests.conftest import RunAlbert, read_tree
 Damage = Callable[[Path], Any]
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong with a folder, and the words that must stand in the line that refuses it."""
-
-    name: str
-    damage: Damage
-    said: tuple[str, ...]
+def damages(*cases: tuple[Any, ...]) -> pytest.MarkDecorator:
+    """Parametrize a test by (damage, value, …): the values must be in the error."""
+    found = [(damage, values) for damage, *values in cases]
+    return pytest.mark.parametrize(("damage", "values"), found, ids=[", ".join(each[1]) for each in found])
 
 
 def change_config(**changes: Any) -> Damage:
@@ -54,7 +51,7 @@ def remove(*names: str) -> Damage:
 
 
 def truncate(name: str, share: float) -> Damage:
-    """Keep that share of a file; of 1, all but the last byte."""
+    """Keep this share of a file; 1 keeps all but the last byte."""
 
     def damage(folder: Path) -> None:
         size = (folder / name).stat().st_size
@@ -75,14 +72,13 @@ def change_tensors(change: Callable[[dict[str, torch.Tensor]], Any]) -> Damage:
 NOISE = random.Random(0).randbytes(5000)
 
 
-def check_refused(fault: Fault, run_albert: RunAlbert, folder: Path) -> None:
-    """Two commands refuse the folder with the words of the fault, and nothing is written beside it."""
-    fault.damage(folder)
-    place = folder.parent
-    before = read_tree(place)
-    embedding = ("embed", "--model", folder, "a dog", "--out", place / "vectors.npy")
-    for words in (("convert", folder, place / "out"), embedding):
+def check_rejected(damage: Damage, values: list[str], run_albert: RunAlbert, folder: Path) -> None:
+    """Check that two commands reject the folder with these values and write nothing."""
+    damage(folder)
+    before = read_tree(folder.parent)
+    embedding = ("embed", "--model", folder, "a dog", "--out", folder.parent / "vectors.npy")
+    for words in (("convert", folder, folder.parent / "out"), embedding):
         error = run_albert(*words).error
-        assert [said for said in fault.said if said not in error] == [], error
+        assert not [value for value in values if value not in error], error
         assert "Traceback" not in error
-    assert read_tree(place) == before
+    assert read_tree(folder.parent) == before
