@@ -1,4 +1,4 @@
-"""A corpus of random documents, whose pieces tell where they come from."""
+"""A prepared corpus of random documents."""
 
 import hashlib
 from pathlib import Path
@@ -11,6 +11,7 @@ from albert.data.corpus import Corpus, open_corpus
 from albert.data.shards import Manifest, ShardEntry, write_manifest, write_parts
 from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer
+from tests.conftest import write_vocabulary
 from tests.data.conftest import pack
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -19,11 +20,9 @@ NUM_ORDINARY = 2000
 
 @pytest.fixture(scope="session")
 def tokenizer(tmp_path_factory) -> Tokenizer:
-    """Every third ordinary piece continues a word."""
-    folder = tmp_path_factory.mktemp("vocabulary")
-    pieces = [f"##p{i}" if i % 3 == 0 else f"p{i}" for i in range(NUM_ORDINARY)]
-    (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *pieces]) + "\n", encoding="utf-8")
-    return load_tokenizer(folder)
+    """Every third ordinary token continues a word."""
+    tokens = [f"##p{i}" if i % 3 == 0 else f"p{i}" for i in range(NUM_ORDINARY)]
+    return load_tokenizer(write_vocabulary(tmp_path_factory.mktemp("v") / "vocab.txt", [*SPECIAL, *tokens]))
 
 
 def write_corpus(folder: Path, documents, tokenizer: Tokenizer, *, per_shard: int = 100) -> Corpus:
@@ -58,7 +57,7 @@ def write_corpus(folder: Path, documents, tokenizer: Tokenizer, *, per_shard: in
 
 
 def random_documents(count: int, *, seed: int = 0):
-    """Documents of 2 to 40 sentences of 3 to 40 pieces; the first piece of a sentence begins a word."""
+    """Documents of 2 to 40 sentences of 3 to 40 tokens; the first token of a sentence begins a word."""
     draw = np.random.default_rng(seed)
     documents = []
     for _ in range(count):
