@@ -1,4 +1,4 @@
-"""The losses of questions are those of `transformers`, where it has them."""
+"""The losses of question answering are those of `transformers`."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from tests.tasks.questions import build_qa, write_questions
 from .pairs import build_pair
 from .test_transformers import albert_config
 
-# Theirs on the left; both come from XLNet's.
+# Theirs: ours. Both follow XLNet.
 BEAM_NAMES = {
     "start_logits.dense": "start",
     "end_logits.dense_0": "end_dense",
@@ -26,8 +26,8 @@ BEAM_NAMES = {
 }
 
 
-def test_starts_and_ends_of_1_1(tiny_folder, tmp_path):
-    """In windows of one length: their softmax takes in padding, and here there is none."""
+def test_starts_and_ends_of_squad_1_1(tiny_folder, tmp_path):
+    """In windows of one length, because their softmax includes padding."""
     task = build_qa(max_length=24)
     examples = write_questions(8, seed=1, num_others=9)
     windows = [
@@ -47,10 +47,8 @@ def test_starts_and_ends_of_1_1(tiny_folder, tmp_path):
 
 
 @torch.no_grad()
-def test_starts_and_ends_of_2_0_and_odds_for_no_answer(tiny_folder):
-    """In training their answerability reads the true start, and the published code's the likely one: so does
-    theirs when predicting, and there they are compared.
-    """
+def test_starts_and_ends_of_squad_2_0_and_odds_for_no_answer(tiny_folder):
+    """The odds are compared in prediction: in training theirs use the true start, ours the likely one."""
     task = build_qa(has_impossible=True)
     examples = write_questions(8, seed=1, num_others=2, impossible_share=0.5)
     windows = task.encode(examples, load_vocabulary(tiny_folder))

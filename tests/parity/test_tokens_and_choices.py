@@ -1,60 +1,39 @@
-"""From the same weights, the losses of words and choices and their gradients are those of `transformers`."""
-
-from collections.abc import Sequence
+"""Losses and gradients of token classification and multiple choice are those of `transformers`."""
 
 import pytest
 import torch
 import transformers
-from torch import Tensor
 
 from albert.tasks.multiple_choice import ChoiceExample, MultipleChoiceConfig, MultipleChoiceTask
-from albert.tasks.sequences import TaskSequence
 from albert.tasks.token_classification import TokenClassificationConfig, TokenClassificationTask, TokenExample
 from albert.text.tokenizer import Tokenizer
 from albert.text.wordpiece_tokenizer import WordPieceTokenizer
 from tests.conftest import WORDS
 
-from .pairs import assert_same_gradients, build_pair
+from .pairs import assert_same_gradients, build_pair, pad
 
 SMALL = {
-    "vocab_size": len(WORDS),
-    "embedding_size": 24,
-    "hidden_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 96,
-}
+    "vocab_size": len(WORDS), "embedding_size": 24, "hidden_size": 48, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "intermediate_size": 96,
+}  # fmt: skip
 IGNORED = -100
 
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Tokenizer:
-    return WordPieceTokenizer("".join(f"{piece}\n" for piece in WORDS).encode())
-
-
-def pad(sequences: Sequence[TaskSequence]) -> dict[str, Tensor]:
-    longest = max(len(sequence.ids) for sequence in sequences)
-
-    def fill(rows: Sequence[Sequence[int]]) -> Tensor:
-        return torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
-
-    return {
-        "input_ids": fill([sequence.ids for sequence in sequences]),
-        "token_type_ids": fill(
-            [[int(i >= each.num_first) for i in range(len(each.ids))] for each in sequences]
-        ),
-        "attention_mask": fill([[1] * len(sequence.ids) for sequence in sequences]),
-    }
+    return WordPieceTokenizer("".join(f"{word}\n" for word in WORDS).encode())
 
 
 @pytest.mark.parametrize("weights", [None, (0.5, 2.0, 1.0)])
-def test_words(vocabulary, weights, tmp_path):
-    """Theirs is a mean over the first pieces of words; all others, and the padding, are left out."""
+def test_token_classification(vocabulary, weights, tmp_path):
+    """Their loss is a mean over the first tokens of words."""
     config = transformers.AlbertConfig(**SMALL, num_labels=3)
     pair = build_pair(transformers.AlbertForTokenClassification, config, tmp_path)
     names = ("x", "y", "z")
     task = TokenClassificationTask(
-        TokenClassificationConfig(task="words", labels=names, max_length=12, class_weights=weights)
+        TokenClassificationConfig(
+            task="token-classification", labels=names, max_length=12, class_weights=weights
+        )
     )
     texts = [
         TokenExample("a", ("the", "dogs", "went", "to", "ships"), (0, 1, 2, 0, 1)),
@@ -62,7 +41,7 @@ def test_words(vocabulary, weights, tmp_path):
         TokenExample("c", ("older", "houses", "and", "the", "new", "towns") * 3, (0, 1, 2, 2, 0, 1) * 3),
     ]
     items = task.encode(texts, vocabulary)
-    assert len(items) > len(texts)  # one is read in windows
+    assert len(items) > len(texts)  # one is split into windows
     padded = pad([item.sequence for item in items])
     labels = torch.full_like(padded["input_ids"], IGNORED)
     for row, item in zip(labels, items, strict=True):
@@ -82,11 +61,11 @@ def test_words(vocabulary, weights, tmp_path):
     assert_same_gradients(pair, [total / num_words], [expected])
 
 
-def test_choices(vocabulary, tmp_path):
-    """Theirs is a mean over questions, each of the same number of options."""
+def test_multiple_choice(vocabulary, tmp_path):
+    """Their loss is a mean over questions with the same number of options."""
     config = transformers.AlbertConfig(**SMALL)
     pair = build_pair(transformers.AlbertForMultipleChoice, config, tmp_path)
-    task = MultipleChoiceTask(MultipleChoiceConfig(task="choice", max_length=24, max_ending=12))
+    task = MultipleChoiceTask(MultipleChoiceConfig(task="multiple-choice", max_length=24, max_ending=12))
     options = ("old", "small and new", "cold", "a big house by the sea")
     questions = [
         ChoiceExample("a", "the ship was old .", "it was _ .", options, 0),
