@@ -14,7 +14,7 @@ import pytest
 
 from albert.data.shards import ShardPart, find_starts
 from tests.conftest import WORDS, write_vocabulary
-from tests.data.bucket import Bucket, BucketFileSystem, serving, write_plugin
+from tests.data.bucket import BucketFileSystem, write_plugin
 
 LETTERS = [letter for first in "abcdefghijklmnopqrstuvwxyz" for letter in (first, f"##{first}")]
 SUBJECTS = ("The old man", "A woman from the town", "My youngest brother", "Nobody on the quay", "The dog")
@@ -95,22 +95,21 @@ def plugin_path(tmp_path_factory) -> str:
 
 
 @pytest.fixture
-def bucket(cache, plugin_path, monkeypatch) -> Iterator[Bucket]:
-    """A store for every process on this machine, under bucket:// and http://."""
+def bucket(cache, plugin_path, tmp_path, monkeypatch) -> Path:
+    """A folder that every process on this machine can use under bucket://."""
     # For subprocesses, and for those of multiprocessing.
     monkeypatch.setenv("PYTHONPATH", plugin_path)
+    monkeypatch.setenv("BUCKET_LOG", str(tmp_path / "bucket.log"))
     monkeypatch.syspath_prepend(plugin_path.partition(os.pathsep)[0])
     fsspec.register_implementation("bucket", BucketFileSystem, clobber=True)
-    with serving() as server:
-        yield server
+    return tmp_path / "bucket"
 
 
 def upload(folder: Path, url: str) -> None:
     """Copy a folder to a store, file by file."""
-    for file in sorted(folder.rglob("*")):
-        if file.is_file():
-            system, path = fsspec.core.url_to_fs(f"{url}/{file.relative_to(folder).as_posix()}")
-            system.put_file(str(file), path)
+    for name in read_files(folder):
+        system, path = fsspec.core.url_to_fs(f"{url}/{name}")
+        system.put_file(str(folder / name), path)
 
 
 def read_store(url: str) -> dict[str, bytes]:
@@ -120,8 +119,9 @@ def read_store(url: str) -> dict[str, bytes]:
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """The same of a folder on the disk."""
+    """Every file of a local folder, by its name there; the last one written is last."""
     files = [path for path in folder.rglob("*") if path.is_file()]
+    files.sort(key=lambda path: path.stat().st_mtime_ns)
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 

@@ -49,9 +49,9 @@ def test_two_nodes_give_the_bytes_of_local_processes(cluster, books, vocab_path,
     assert len(manifest.shards) >= 4
     assert read_tree(tmp_path / "one") == read_tree(tmp_path / "two")
     assert not ray.is_initialized()
-    prepare(books, vocab_path, f"{bucket.url}/b/corpus", **ray_options)
-    assert bucket.read_tree("b/corpus") == read_files(tmp_path / "one")
-    assert bucket.puts[-1] == "b/corpus/manifest.json"
+    prepare(books, vocab_path, f"bucket://{bucket}", **ray_options)
+    assert read_files(bucket) == read_files(tmp_path / "one")
+    assert list(read_files(bucket))[-1] == "manifest.json"
 
 
 def locate(number: int) -> str:

