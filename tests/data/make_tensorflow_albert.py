@@ -36,36 +36,32 @@ CONFIG = {
 
 BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
 
+
+def linear(name: str, num_inputs: int, num_outputs: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}/kernel": (num_inputs, num_outputs), f"{name}/bias": (num_outputs,)}
+
+
+def norm(name: str, width: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}/beta": (width,), f"{name}/gamma": (width,)}
+
+
 WEIGHTS: dict[str, tuple[int, ...]] = {
     "bert/embeddings/word_embeddings": (V, E),
     "bert/embeddings/token_type_embeddings": (2, E),
     "bert/embeddings/position_embeddings": (P, E),
-    "bert/embeddings/LayerNorm/beta": (E,),
-    "bert/embeddings/LayerNorm/gamma": (E,),
-    "bert/encoder/embedding_hidden_mapping_in/kernel": (E, H),
-    "bert/encoder/embedding_hidden_mapping_in/bias": (H,),
-    f"{BLOCK}/attention_1/self/query/kernel": (H, H),
-    f"{BLOCK}/attention_1/self/query/bias": (H,),
-    f"{BLOCK}/attention_1/self/key/kernel": (H, H),
-    f"{BLOCK}/attention_1/self/key/bias": (H,),
-    f"{BLOCK}/attention_1/self/value/kernel": (H, H),
-    f"{BLOCK}/attention_1/self/value/bias": (H,),
-    f"{BLOCK}/attention_1/output/dense/kernel": (H, H),
-    f"{BLOCK}/attention_1/output/dense/bias": (H,),
-    f"{BLOCK}/LayerNorm/beta": (H,),
-    f"{BLOCK}/LayerNorm/gamma": (H,),
-    f"{BLOCK}/ffn_1/intermediate/dense/kernel": (H, F),
-    f"{BLOCK}/ffn_1/intermediate/dense/bias": (F,),
-    f"{BLOCK}/ffn_1/intermediate/output/dense/kernel": (F, H),
-    f"{BLOCK}/ffn_1/intermediate/output/dense/bias": (H,),
-    f"{BLOCK}/LayerNorm_1/beta": (H,),
-    f"{BLOCK}/LayerNorm_1/gamma": (H,),
-    "bert/pooler/dense/kernel": (H, H),
-    "bert/pooler/dense/bias": (H,),
-    "cls/predictions/transform/dense/kernel": (H, E),
-    "cls/predictions/transform/dense/bias": (E,),
-    "cls/predictions/transform/LayerNorm/beta": (E,),
-    "cls/predictions/transform/LayerNorm/gamma": (E,),
+    **norm("bert/embeddings/LayerNorm", E),
+    **linear("bert/encoder/embedding_hidden_mapping_in", E, H),
+    **linear(f"{BLOCK}/attention_1/self/query", H, H),
+    **linear(f"{BLOCK}/attention_1/self/key", H, H),
+    **linear(f"{BLOCK}/attention_1/self/value", H, H),
+    **linear(f"{BLOCK}/attention_1/output/dense", H, H),
+    **norm(f"{BLOCK}/LayerNorm", H),
+    **linear(f"{BLOCK}/ffn_1/intermediate/dense", H, F),
+    **linear(f"{BLOCK}/ffn_1/intermediate/output/dense", F, H),
+    **norm(f"{BLOCK}/LayerNorm_1", H),
+    **linear("bert/pooler/dense", H, H),
+    **linear("cls/predictions/transform/dense", H, E),
+    **norm("cls/predictions/transform/LayerNorm", E),
     "cls/predictions/output_bias": (V,),
     "cls/seq_relationship/output_weights": (2, H),
     "cls/seq_relationship/output_bias": (2,),

@@ -1,11 +1,9 @@
 """Bad sources, damaged corpora, a full disk: an error that names the file, or a counted skip."""
 
-import json
 import os
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -74,42 +72,6 @@ def test_invalid_utf8_is_replaced_and_counted(prepare, tmp_path):
     number = 2 * TEXT.count("house")
     assert read_manifest(tmp_path / "out").dropped["broken_characters"] == number
     assert f"{number:,} broken" in done.out
-
-
-PREPARE_AND_MEASURE = """
-import json, sys
-from albert.cli.main import _run
-from albert.data import prepare  # imported before the measurement
-def peak():  # not getrusage: it includes the peak of the parent process
-    (line,) = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
-    return int(line.split()[1])
-before = peak()
-text, vocab, out = sys.argv[1:]
-code = _run(["corpus", "prepare", text, "--vocab", vocab, "--out", out, "--workers", "1"])
-print(json.dumps([code, peak() - before]))
-"""
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak memory there")
-@pytest.mark.parametrize("has_spaces", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_a_single_line_of_fifty_megabytes_needs_bounded_memory(tmp_path, vocab, has_spaces):
-    path = tmp_path / "endless.txt"
-    # Numbered, so that no two parts are duplicates of each other.
-    words = (f"the old man went to the river and {n:07d} " for n in range(1_200_000))
-    path.write_text("".join(words) if has_spaces else "thesea" * 8_000_000)
-    command = [sys.executable, "-c", PREPARE_AND_MEASURE, path, vocab, tmp_path / "out"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    exit_code, kilobytes = json.loads(done.stdout.splitlines()[-1])
-    # A document is held in memory several times, and the tokenizer takes hundreds of bytes per word.
-    assert kilobytes < 700_000
-    if has_spaces:
-        assert exit_code == 0
-        manifest = read_manifest(tmp_path / "out")
-        assert manifest.dropped["cut_lines"] > 40
-        assert manifest.num_characters > 49_000_000
-    else:
-        assert exit_code == 2
-        assert "long_tokens" in done.stderr.splitlines()[-1]
 
 
 @pytest.fixture

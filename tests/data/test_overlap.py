@@ -14,38 +14,13 @@ from albert.data.shards import Manifest
 from albert.errors import AlbertError, InputError
 from albert.text.folder import load_tokenizer
 from tests.conftest import rejects
-from tests.data.conftest import PARAGRAPHS, pack, sentence
+from tests.data.conftest import pack
 
 
 @pytest.fixture
 def corpus(books, vocab_path, tmp_path):
     prepare_corpus([books], vocab=vocab_path, out=tmp_path / "out")
     return open_corpus(tmp_path / "out")
-
-
-def test_texts_are_found_completely_or_in_part(corpus, vocab_path, tmp_path):
-    path = tmp_path / "dev.tsv"
-    two = " ".join(PARAGRAPHS[0].split(".")[:2]).strip()
-    rows = [
-        ("index", "sentence"),
-        ("1", sentence(2)),
-        ("2", PARAGRAPHS[1]),  # several sentences of one document
-        ("3", f"{sentence(11)} But then the rest of this text is one that nobody has ever written before."),
-        ("4", "This one is in no way part of any corpus, however long it may become in the end."),
-        ("5", "Too short."),
-        ("6", f"{sentence(1007)} {sentence(1020)}"),  # the end of one document and the start of the next
-        ("7", two),
-    ]
-    path.write_text("".join("\t".join(row) + "\n" for row in rows))
-    (report,) = find_overlap(corpus, [path], load_tokenizer(vocab_path))
-    assert report.num_texts == len(rows) * 2
-    assert report.num_short == len(rows) + 2
-    assert report.num_whole == 2
-    found = {example.text: example for example in report.examples}
-    assert found[PARAGRAPHS[1]].is_whole
-    assert found[PARAGRAPHS[1]].share == 1.0
-    assert report.num_overlapping == 5
-    assert rows[4][1] not in found
 
 
 def search_naively(documents, text, n):

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-import tracemalloc
 from collections import Counter
 from itertools import chain
 from pathlib import Path
@@ -103,13 +102,6 @@ def test_repeated_paragraphs_are_dropped_if_they_are_long(tmp_path, vocab_path):
     first, second = read_texts(tmp_path / "out")
     assert [text for text in first if len(text) < 20] == spell(["Yes it was."] * 2, vocab_path)
     assert second == spell(["Yes it was.", "No it was not."], vocab_path)
-
-
-def test_the_number_of_workers_changes_no_byte(books, vocab_path, tmp_path):
-    manifest = prepare(books, vocab_path, tmp_path / "one")
-    assert len(manifest.shards) >= 4
-    prepare(books, vocab_path, tmp_path / "two", num_workers=2)
-    assert read_tree(tmp_path / "one") == read_tree(tmp_path / "two")
 
 
 SCRIPT = """
@@ -279,18 +271,6 @@ def test_every_hash_is_marked_except_the_first_of_its_value(all_units):
         for number, flag in zip(unit, seen.mark(np.array(unit, dtype=np.uint64)), strict=True):
             assert flag == (number in before)
             before.add(number)
-
-
-def test_memory_is_sixteen_bytes_for_each_distinct_hash():
-    rng = np.random.default_rng(0)
-    num_distinct = 2_000_000
-    tracemalloc.start()
-    seen = SeenHashes()
-    for _ in range(40):
-        seen.mark(rng.integers(1 << 63, size=num_distinct // 40, dtype=np.uint64))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 16 * num_distinct + 4_000_000
 
 
 def test_batches_are_bounded_and_split_no_document(tiny_folder, monkeypatch):

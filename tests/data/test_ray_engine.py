@@ -132,6 +132,7 @@ def kill_while_working(raylet, scratch, record, killed):
         time.sleep(0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs Linux's /proc")
 def test_a_node_killed_in_each_pass_changes_no_byte(cluster, vocab_path, tmp_path):
     books = tmp_path / "books"

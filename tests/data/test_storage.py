@@ -161,22 +161,14 @@ def test_files_are_listed_removed_and_cleared(store):
     assert store.list_names() == []
 
 
-def test_a_remote_corpus_has_the_bytes_of_a_local_one(books, vocab_path, memory, tmp_path):
-    options = {"vocab": vocab_path, "unit_bytes": UNIT}
+def test_several_processes_write_a_remote_corpus_with_the_manifest_last(books, vocab_path, bucket, tmp_path):
+    options, listener = {"vocab": vocab_path, "unit_bytes": UNIT}, Listener()
     here = prepare_corpus([books], out=tmp_path / "here", **options)
-    assert prepare_corpus([books], out=f"{memory}/corpus/", **options) == here
-    assert read_store(f"{memory}/corpus") == read_files(tmp_path / "here")
-    listener = Listener()
-    assert prepare_corpus([books], out=f"{memory}/corpus", reporter=listener, **options) == here
-    assert any("corpus: is prepared already" in line for line in listener.lines)
-
-
-def test_several_processes_upload_shards_and_the_manifest_is_last(books, vocab_path, bucket, tmp_path):
-    options = {"vocab": vocab_path, "unit_bytes": UNIT}
-    prepare_corpus([books], out=tmp_path / "here", **options)
-    prepare_corpus([books], out=f"bucket://{bucket}", num_workers=2, **options)
+    assert prepare_corpus([books], out=f"bucket://{bucket}/", num_workers=2, **options) == here
     assert read_files(bucket) == read_files(tmp_path / "here")
     assert list(read_files(bucket))[-1] == "manifest.json"
+    assert prepare_corpus([books], out=f"bucket://{bucket}", reporter=listener, **options) == here
+    assert any("is prepared already" in line for line in listener.lines)
 
 
 @pytest.mark.parametrize(

@@ -27,32 +27,25 @@ def tokenizer(tmp_path_factory) -> Tokenizer:
 
 def write_corpus(folder: Path, documents, tokenizer: Tokenizer, *, per_shard: int = 100) -> Corpus:
     """Documents of sentences of ids as a prepared corpus, in several shards."""
+
+    def count(chosen) -> dict[str, int]:
+        sentences = [sentence for document in chosen for sentence in document]
+        return {
+            "num_documents": len(chosen),
+            "num_sentences": len(sentences),
+            "num_tokens": sum(map(len, sentences)),
+        }
+
     entries = []
     for start in range(0, len(documents), per_shard):
         chosen = documents[start : start + per_shard]
         path = folder / f"shard-{start:05d}.arrow"
         write_parts(path, [pack(chosen)], id_type=pa.uint16())
-        entries.append(
-            ShardEntry(
-                name=path.name,
-                num_documents=len(chosen),
-                num_sentences=sum(map(len, chosen)),
-                num_tokens=sum(len(sentence) for document in chosen for sentence in document),
-                num_bytes=path.stat().st_size,
-                sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
-            )
-        )
-    write_manifest(
-        folder,
-        Manifest(
-            vocabulary=tokenizer.fingerprint,
-            vocab_size=tokenizer.vocab_size,
-            num_documents=len(documents),
-            num_sentences=sum(entry.num_sentences for entry in entries),
-            num_tokens=sum(entry.num_tokens for entry in entries),
-            shards=tuple(entries),
-        ),
-    )
+        content = path.read_bytes()
+        sha256 = hashlib.sha256(content).hexdigest()
+        entries.append(ShardEntry(name=path.name, num_bytes=len(content), sha256=sha256, **count(chosen)))
+    vocabulary = {"vocabulary": tokenizer.fingerprint, "vocab_size": tokenizer.vocab_size}
+    write_manifest(folder, Manifest(**vocabulary, **count(documents), shards=tuple(entries)))
     return open_corpus(folder, fingerprint=tokenizer.fingerprint)
 
 

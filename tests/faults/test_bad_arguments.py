@@ -14,7 +14,7 @@ from albert.model.runtime import _has_bf16
 from albert.pretrained.folder import load_model, save_model
 from albert.text.folder import load_tokenizer
 from tests.conftest import read_tree, rejects
-from tests.faults.damages import change_tensors
+from tests.faults.test_bad_folders import change_tensors
 
 REJECTED: list[tuple[list[str], tuple[str, ...]]] = [
     (["params", "albert-bsae"], ("'albert-bsae'", "albert-base?")),

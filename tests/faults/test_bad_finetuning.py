@@ -2,16 +2,12 @@
 
 import json
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from albert.tasks.catalogue import build_task
-from albert.tasks.data import open_task_data
-from albert.text.folder import load_tokenizer
 from tests.conftest import WORDS, Outcome, RunAlbert, read_tree, write_vocabulary
 from tests.faults.full_disk import limit_files
 from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
@@ -218,27 +214,6 @@ def test_texts_of_100_000_characters_are_trained_on_and_predicted(finetune, tmp_
     num_sequences = int(outcome.err.split(" tokens in ")[1].split()[0].replace(",", ""))
     has_windows = task in ("token-classification", "question-answering")
     assert num_sequences > 500 if has_windows else num_sequences == 6
-
-
-@pytest.mark.parametrize("task", LONG_TASKS)
-def test_long_texts_take_linear_time(tiny_folder, tmp_path, task):
-    tokenizer = load_tokenizer(tiny_folder)
-
-    def measure(text: str) -> float:
-        rows = [lengthen(task, row, text) for row in draw_rows(task, 1, seed=1)]
-        rows += draw_rows(task, 20, seed=2)  # with the other labels
-        path = write_rows(tmp_path / "table.jsonl", rows)
-        start = time.process_time()
-        found = open_task_data(task, path, dev=None, columns={}, dev_share=0.1)
-        built = build_task(found.config.model_copy(update=found.config.fit_length(128)))
-        examples = [each for each in (*found.train, *found.dev) if each.num_characters > 50_000]
-        for item in built.encode(examples, tokenizer):
-            built.build_batch([item])
-        return time.process_time() - start
-
-    measure(LONG)
-    # Four times the length: linear is 4, quadratic 16.
-    assert min(measure(4 * LONG) for _ in range(2)) < 9 * min(measure(LONG) for _ in range(2))
 
 
 def test_a_run_without_space_for_checkpoints_resumes_later(finetune, data, tmp_path):

@@ -42,10 +42,6 @@ def same_label(before, now):
     return before.argmax(1) == now.argmax(1)
 
 
-def always(before, now):
-    return torch.ones(len(now), dtype=torch.bool)
-
-
 def never(before, now):
     return torch.zeros(len(now), dtype=torch.bool)
 
@@ -79,16 +75,6 @@ def test_a_sequence_in_a_batch_exits_as_alone(shape):
             assert set(numbers) == {2, 3, 4, 5}
 
 
-@pytest.mark.parametrize("patience", [NUM_LAYERS - 1, NUM_LAYERS, 99])
-@torch.inference_mode()
-def test_a_large_patience_gives_the_prediction_of_the_last_layer(patience):
-    model, tokens = build(), Tokens.from_lists(write_ids())
-    plain = model.heads["classification"](model.pool(model(tokens).last_TD, tokens))
-    found = classify_with_exits(model, tokens, patience=patience, agree=same_label)
-    assert torch.allclose(found.logits_BK, plain, atol=1e-6)
-    assert (found.num_layers == NUM_LAYERS).all()
-
-
 def record_rows(model):
     """The number of tokens in each call of the feed-forward block."""
     rows = []
@@ -108,17 +94,6 @@ def test_finished_sequences_leave_the_batch():
     assert rows[0] == stay[0]
     assert rows[1:3] == [len(ids), stay[1]]
     assert rows[2::2] == [count for count in stay[1:] if count]
-
-
-@torch.inference_mode()
-def test_nothing_is_computed_after_all_have_exited():
-    model, tokens = build(), Tokens.from_lists(write_ids(7))
-    rows, all_rows = record_rows(model), len(tokens.ids_T)
-    classify_with_exits(model, tokens, patience=2, agree=always)
-    assert rows == [all_rows, all_rows, 7]
-    rows.clear()
-    classify_with_exits(model, tokens, patience=3, agree=never)
-    assert rows == [*[all_rows] * (NUM_LAYERS - 1), 7]
 
 
 @torch.inference_mode()

@@ -48,13 +48,23 @@ def check_alike(model, whole, some):
             assert torch.allclose(found[1][name], grad, rtol=1e-4, atol=1e-6 * scale), name
 
 
-def test_the_last_layer_computes_nothing_else():
+def test_nothing_else_is_computed_in_the_last_layer():
     model, batch = build(), tokens(is_sorted=True)
-    sizes = []
-    model.encoder.ffn[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
+    attention, sizes = model.encoder.attention[0], []
+
+    def record(module, inputs, output):
+        sizes.append(len(output))
+
+    handle = model.encoder.ffn[0].register_forward_hook(record)
     model(batch, indices_P=torch.tensor([1, 2, 3]))
     model(batch, depth=6, indices_P=torch.tensor([4]))
     assert sizes == [22, 22, 22, 3, *[22] * 5, 1]
+    handle.remove()
+    sizes.clear()
+    for part in (attention.query, attention.key, attention.value, attention.output):
+        part.register_forward_hook(record)
+    model(batch, depth=1, first_only=True)
+    assert sizes == [4, 4]  # queries and outputs of four sequences, no keys and values
 
 
 @pytest.mark.parametrize("is_sorted", [True, False])
@@ -69,16 +79,6 @@ def test_selected_and_first_tokens_are_those_of_the_full_layer(shape, is_sorted,
     indices_P = torch.tensor([21, 0, 7, 5, 13])
     check_alike(model, model(batch).last_TD[indices_P], model(batch, indices_P=indices_P).last_TD)
     check_alike(model, model(batch).last_TD[batch.first_B], model(batch, first_only=True).last_TD)
-
-
-def test_for_first_tokens_no_keys_or_values_are_computed():
-    model, batch = build(), tokens(is_sorted=False)
-    sizes = []
-    for part in ("query", "key", "value", "output"):
-        module = getattr(model.encoder.attention[0], part)
-        module.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
-    model(batch, depth=1, first_only=True)
-    assert sizes == [4, 4]  # the queries and outputs of four sequences
 
 
 def test_dropout_of_first_tokens_keeps_the_mean():

@@ -1,8 +1,6 @@
 """Archives are downloaded by pip from an index; their code is never run, and nothing is unpacked."""
 
 import hashlib
-import http.server
-import threading
 import zipfile
 from pathlib import Path
 
@@ -52,37 +50,6 @@ def test_a_missing_archive_is_named_with_its_path_in_the_cache(tmp_path: Path) -
     for fetch, path in ((fetch_sdist, "sdists/little-data-2.0.tar"), (fetch_wheel, "wheels/little-data-2.0")):
         with rejects(InputError, "little-data==2.0", tmp_path / "cache" / path):
             fetch("little-data==2.0", sha256="0" * 64)
-
-
-class LoginPage(http.server.BaseHTTPRequestHandler):
-    """A proxy that answers every request for a file with a login page."""
-
-    def do_GET(self) -> None:
-        names = ("little-data-1.0.tar.gz", "little_data-1.0-py3-none-any.whl")
-        links = "".join(f'<a href="/files/{name}">{name}</a>' for name in names)
-        content = f"<!DOCTYPE html><html><body>{links if self.path.endswith('/') else 'log in'}</body></html>"
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content.encode())
-
-    def log_message(self, *_: object) -> None: ...
-
-
-@pytest.mark.usefixtures("index_dir")
-def test_a_web_page_is_not_taken_for_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), LoginPage) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.delenv("PIP_NO_INDEX")
-        monkeypatch.delenv("PIP_FIND_LINKS")
-        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple/")
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        for fetch in (fetch_sdist, fetch_wheel):
-            with rejects(InputError, "little-data==1.0"):
-                fetch(REQUIREMENT, sha256="0" * 64)
-        server.shutdown()
-    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
 
 
 def test_one_file_of_an_archive_is_read(tmp_path: Path) -> None:

@@ -14,12 +14,9 @@ from sentencepiece import SentencePieceProcessor
 
 import albert
 from albert.errors import InputError
-from albert.examples.settings import ExampleSettings
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model, load_vocabulary, save_model
 from albert.pretrained.hub import RELEASED, find_released, resolve_source
-from albert.training.pretrain import build_pretrain_model
-from albert.training.settings import PretrainSettings
 from tests.bench.official_files import write_tasks
 from tests.conftest import RunAlbert, rejects
 
@@ -88,17 +85,6 @@ def test_half_precision_weights_are_computed_in_full_precision(half: Path, tiny_
         assert all(by_id[0][number] == pytest.approx(by_id[1][number], abs=1e-2) for number in by_id[1])
     vectors = [albert.load(folder).embed(["the sea was cold"]) for folder in (half, tiny_folder)]
     assert 0 < abs(vectors[0] - vectors[1]).max() < 1e-2
-
-
-def test_pretraining_continues_in_full_precision(half: Path) -> None:
-    loaded = load_model(half)
-    examples = ExampleSettings(max_length=32)
-    model = build_pretrain_model(
-        PretrainSettings(model=loaded.config, init_from=str(half), examples=examples)
-    )
-    assert {each.dtype for each in model.parameters()} == {torch.float32}
-    ours, theirs = model.state_dict(), loaded.model.state_dict()
-    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
 def test_fine_tuning_writes_full_precision(half: Path, tmp_path: Path) -> None:

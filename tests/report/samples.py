@@ -46,16 +46,6 @@ SPEED = Chart(
     has_log_x=True, has_log_y=True, told="Both grow with the tokens; padding doubles the time.",
 )  # fmt: skip
 
-LAYERS = Chart(
-    "layers", "Distance between a layer's input and output", "layer", "L2 distance",
-    [
-        Series(name, list(range(1, 25)), [3 + 9 * math.exp(-layer / (2 + k)) for layer in range(1, 25)],
-               is_reference="BERT" in name)
-        for k, name in enumerate(("seed 0", "seed 1", "seed 2", "warm start", "depth 48", "nothing shared",
-                                  "BERT-large, the paper"))
-    ],
-    told="The distances of a shared model oscillate; they do not fall to zero.",
-)  # fmt: skip
 
 SCORES = Table(
     "scores",
@@ -109,7 +99,7 @@ PAGE = Page(
         Section(
             "Layers and speed",
             paragraphs=["What a layer does to its input, and how long a step takes."],
-            charts=[LAYERS, SPEED],
+            charts=[SPEED],
             code="albert study sharing --out studies/sharing num_seeds=3",
         ),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 from albert.report.charts import draw_chart
 from albert.report.content import Chart, Series
-from tests.report.samples import CURVES, LAYERS, POINTS, SPEED
+from tests.report.samples import CURVES, POINTS, SPEED
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINE = Chart("line", "A line", "x", "y", [Series("one", [1, 2, 3], [1.0, 2.0, 4.0])])
@@ -20,7 +20,7 @@ def read_words(svg):
     return " ".join(" ".join(text.itertext()) for text in root.iter(f"{SVG}text"))
 
 
-@pytest.mark.parametrize("chart", [CURVES, POINTS, SPEED, LAYERS], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [CURVES, POINTS, SPEED], ids=lambda chart: chart.name)
 def test_every_series_level_and_axis_is_named(chart):
     svg = draw_chart(chart)
     root, words = ElementTree.fromstring(svg), read_words(svg)

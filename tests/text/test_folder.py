@@ -261,13 +261,6 @@ def test_japanese_tokenizers_are_rejected(tmp_path, wordpiece, key, value):
             load_tokenizer(path)
 
 
-def test_transformers_on_real_lines(tmp_path, published_path, real_lines):
-    tokenizer = load_tokenizer(published_path)
-    save_tokenizer(tokenizer, tmp_path)
-    theirs = open_with_transformers(tmp_path, model_type="albert")
-    assert theirs(real_lines, add_special_tokens=False)["input_ids"] == tokenizer.encode_ids(real_lines)
-
-
 def test_a_folder_without_options_has_the_published_ones(tmp_path, model_bytes, tokenizer):
     (tmp_path / "spiece.model").write_bytes(model_bytes)
     assert load_tokenizer(tmp_path).fingerprint == tokenizer.fingerprint
