@@ -73,12 +73,6 @@ def test_overrides_win_over_the_file_and_reach_into_sections(path):
     assert settings.optimizer == Optimizer(name="adamw", learning_rate=0.25)
 
 
-def test_overrides_do_not_change_the_values_they_are_applied_to():
-    values = {"optimizer": {"name": "adamw"}}
-    build_settings(Training, values=values, overrides=["optimizer.name=lamb"])
-    assert values == {"optimizer": {"name": "adamw"}}
-
-
 @pytest.mark.parametrize("spelling", ["1e-4", "1E-4", "1.0e-4", "0.0001", "+1e-4", "1.e-4"])
 def test_scientific_notation_is_a_number_everywhere(spelling, path):
     text = f"optimizer:\n  learning_rate: {spelling}\n"

@@ -64,16 +64,6 @@ def test_sources_without_text_are_rejected_and_an_earlier_corpus_is_kept(prepare
     assert open_corpus(tmp_path / "out").num_tokens == before.num_tokens
 
 
-def test_invalid_utf8_is_replaced_and_counted(prepare, tmp_path):
-    path = tmp_path / "latin.txt"
-    path.write_bytes(TEXT.replace("house", "maß und café").encode("latin-1"))
-    done = prepare(path)
-    assert done.code == 0
-    number = 2 * TEXT.count("house")
-    assert read_manifest(tmp_path / "out").dropped["broken_characters"] == number
-    assert f"{number:,} broken" in done.out
-
-
 @pytest.fixture
 def out(prepare, tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)

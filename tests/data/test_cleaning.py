@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert.data.cleaning import (
-    MAX_TOKEN_BYTES,
     clean_bytes,
     drop_license,
     drop_page_furniture,
@@ -39,14 +38,6 @@ def clean(data):
 )  # fmt: skip
 def test_unwanted_characters_are_removed_and_counted(data, text, counts):
     assert clean(data) == (text, counts)
-
-
-@given(st.integers(0, 50), st.integers(0, 3 * MAX_TOKEN_BYTES), st.integers(0, 50))
-def test_a_token_is_dropped_if_and_only_if_it_is_too_long(before, length, after):
-    data = b"a " * before + b"x" * length + b" a" * after
-    kept, counts = clean(data)
-    assert ("x" in kept) == (0 < length <= MAX_TOKEN_BYTES)
-    assert counts == ({"long_tokens": 1} if length > MAX_TOKEN_BYTES else {})
 
 
 @given(

@@ -26,25 +26,14 @@ from albert.data.prepare import (
 from albert.data.shards import read_manifest
 from albert.errors import AlbertError, InputError
 from albert.files import hold
-from albert.settings import build_settings
 from albert.text.folder import load_tokenizer, save_tokenizer
 from albert.text.sentences import iter_sentences
 from albert.text.symbol_tokenizer import SymbolOptions, build_symbol_vocabulary
 from tests.conftest import read_tree, rejects
 from tests.data.conftest import PARAGRAPHS, sentence
+from tests.training.conftest import Listener
 
 UNIT = 4000
-
-
-class Listener:
-    def __init__(self):
-        self.lines = []
-
-    def say(self, text):
-        self.lines.append(text)
-
-    def show(self, stage, message, *, fraction=None):
-        assert 0 <= fraction <= 1
 
 
 def prepare(books, vocab_path, out, **options):
@@ -254,14 +243,6 @@ def test_an_unknown_language_is_rejected_before_anything_is_written(books, vocab
     with rejects(AlbertError, "'tlh'"):
         prepare(books, vocab_path, tmp_path / "out", settings=PrepareSettings(language="tlh"))
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("layout", "poem"), ("min_duplicate_characters", 0), ("passage_characters", -1)]
-)
-def test_wrong_settings_are_rejected(key, value):
-    with rejects(AlbertError, key, repr(value)):
-        build_settings(PrepareSettings, values={key: value})
 
 
 @given(st.lists(st.lists(st.integers(0, 40), max_size=30), max_size=12))

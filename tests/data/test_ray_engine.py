@@ -1,7 +1,6 @@
 """Ray gives the bytes of local processes, on two nodes and when nodes are killed."""
 
 import os
-import signal
 import socket
 import threading
 import time
@@ -15,7 +14,9 @@ from albert.data.prepare import prepare_corpus
 from albert.errors import InputError
 from tests.conftest import read_tree
 from tests.data.conftest import read_files, sentence
-from tests.data.test_prepare import UNIT, Listener, is_running
+from tests.data.test_engines import die, reject
+from tests.data.test_prepare import UNIT, is_running
+from tests.training.conftest import Listener
 
 ray = pytest.importorskip("ray", reason="needs the extra `ray`")
 from ray.cluster_utils import Cluster  # noqa: E402
@@ -59,17 +60,8 @@ def locate(number: int) -> str:
     return str(ray.get_runtime_context().get_node_id())
 
 
-def reject(number: int) -> int:
-    raise InputError(f"not {number}")
-
-
 def fail(number: int) -> int:
     raise ZeroDivisionError("an internal error")
-
-
-def die(number: int) -> int:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return number
 
 
 def test_tasks_are_distributed_and_their_errors_are_raised(cluster, monkeypatch):

@@ -24,7 +24,8 @@ from albert.data.storage import (
 from albert.errors import FileFormatError, InputError
 from tests.conftest import read_tree, rejects
 from tests.data.conftest import PARAGRAPHS, read_files, read_store, upload
-from tests.data.test_prepare import UNIT, Listener, interrupt
+from tests.data.test_prepare import UNIT, interrupt
+from tests.training.conftest import Listener
 
 
 @pytest.fixture
@@ -43,9 +44,9 @@ def library(books):
 
 def test_remote_sources_give_the_same_corpus_as_local_ones(library, vocab_path, memory, tmp_path):
     upload(library, f"{memory}/books")
-    here = prepare_corpus([library], vocab=vocab_path, out=tmp_path / "here", unit_bytes=2000)
-    prepare_corpus([f"{memory}/books"], vocab=vocab_path, out=tmp_path / "there", unit_bytes=2000)
-    assert len(here.shards) > 10
+    here = prepare_corpus([library], vocab=vocab_path, out=tmp_path / "here", unit_bytes=4000)
+    prepare_corpus([f"{memory}/books"], vocab=vocab_path, out=tmp_path / "there", unit_bytes=4000)
+    assert len(here.shards) > 5
     assert len(here.sources) == 9
     assert read_tree(tmp_path / "there") == read_tree(tmp_path / "here")
 

@@ -166,7 +166,7 @@ def test_repeated_nan_stops_the_run_and_keeps_the_earlier_weights(train, tmp_pat
         (["nanoo"], ("'nanoo'", "nano?")),
         (["RECIPE", "num_stepps=3"], ("num_stepps", "num_steps?")),
         (["RECIPE", "--budget", "soon"], ("'soon'", "20m")),
-        (["RECIPE", "--budget", "1s", "batch_size=600"], ("0 steps", "10", "batch_size")),
+        (["RECIPE", "--budget", "1s", "batch_size=300"], ("10", "batch_size")),
         (["RECIPE", "--batch-size", "0"], ("0",)),
         (["RECIPE", "batch_size=100000"], ("40 tokens", "batch of 100000")),
         (["RECIPE", "examples.max_length=65"], ("max_length 65", "max_position_embeddings 64")),

@@ -25,14 +25,6 @@ def test_hidden_states_do_not_depend_on_the_other_sequences(encoder):
             assert (alone - together).abs().max() <= 1e-6 * together.abs().max()
 
 
-def test_embeddings_are_means_of_its_states(encoder, tiny_folder):
-    predictor = albert.load(tiny_folder)
-    ids = predictor.tokenizer.build_sequence(predictor.tokenizer.encode("the old ship")).ids
-    with torch.no_grad():
-        expected = encoder([ids])[0].mean(0)
-    assert torch.allclose(torch.from_numpy(predictor.embed(["the old ship"])[0]), expected, atol=1e-6)
-
-
 def test_states_depend_on_segments_and_depth(encoder):
     with torch.no_grad():
         (plain,) = encoder(IDS[:1])
@@ -59,15 +51,6 @@ def test_it_can_be_trained(encoder):
         losses.append(loss.item())
     assert losses[-1] < losses[0]
     assert [name for name, weight in weights.items() if torch.equal(weight, before[name])] == []
-
-
-def test_its_state_dict_can_be_loaded(encoder, tiny_folder):
-    other = albert.load_encoder(tiny_folder)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter.zero_()
-        other.load_state_dict(encoder.state_dict())
-        assert torch.equal(other(IDS)[2], encoder(IDS)[2])
 
 
 @pytest.mark.parametrize(

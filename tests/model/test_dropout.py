@@ -9,7 +9,7 @@ from albert.model.blocks import AttentionBlock, FeedForwardBlock, attend_with_pr
 from albert.model.config import build_preset
 from albert.model.encoder import Embeddings
 from albert.model.heads import ClassificationHead
-from albert.model.tokens import Tokens, build_layout
+from albert.model.tokens import build_layout
 
 RATE = 0.25
 RATES = (f"hidden_dropout_prob={RATE}", f"classifier_dropout_prob={RATE}", "attention_probs_dropout_prob=0")
@@ -95,10 +95,3 @@ def test_before_a_classifier_and_not_before_sentence_order():
     sop = build_model(DROPPED, heads={"sop": None}).head("sop").train()
     x = torch.randn(5, WIDTH)
     assert torch.equal(sop(x), sop.eval()(x))
-
-
-def test_version_2_has_none():
-    shape = build_preset("albert-base-v2", overrides=["num_hidden_layers=1", "vocab_size=50"])
-    model = build_model(shape, heads={})
-    tokens = Tokens.from_lists([[5, 6, 7]])
-    assert torch.equal(model.train()(tokens).last_TD, model.eval()(tokens).last_TD)

@@ -196,15 +196,6 @@ def test_older_spellings_are_read(tmp_path):
     assert_same_weights(load_model(tmp_path).model, model)
 
 
-def test_half_precision_on_disk_is_float32_in_memory(tmp_path):
-    model = build({})
-    save_model(tmp_path, model, dtype=torch.float16)
-    loaded = load_model(tmp_path).model
-    for name, tensor in loaded.state_dict().items():
-        assert tensor.dtype == torch.float32
-        assert torch.equal(tensor, model.state_dict()[name].half().float())
-
-
 def test_a_loaded_model_does_not_change_when_its_file_is_written_over(tmp_path):
     save_model(tmp_path / "one", build({}, seed=1))
     save_model(tmp_path / "other", build({}, seed=2))

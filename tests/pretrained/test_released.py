@@ -52,18 +52,6 @@ def test_a_released_name_is_a_folder_unless_a_local_one_has_the_name(stand_in: P
     assert resolve_source("albert-nano-en") == stand_in
 
 
-def test_a_package_without_its_models_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(RELEASED, "nano", tmp_path / "nowhere")
-    monkeypatch.chdir(tmp_path)
-    with rejects(InputError, "'nano'", "albert-encoder"):
-        resolve_source("nano")
-
-
-def test_a_similar_name_is_suggested(stand_in: Path) -> None:
-    with rejects(InputError, "'albert-nano'", "albert-nano-en?"):
-        resolve_source("albert-nano")
-
-
 def test_every_command_accepts_the_name(stand_in: Path, run_albert: RunAlbert) -> None:
     assert len(albert.load("nano").fill_mask(["the [MASK] was cold"])[0][0]) == 5
     assert run_albert("fill-mask", "--model", "nano", "the [MASK] was cold").code == 0

@@ -96,17 +96,6 @@ def test_tokenizers_gives_the_same_ids_and_spans_for_any_text(tokenizer, text):
 
 
 @TOKENIZERS
-@given(text=st.text())
-@settings(deadline=None)
-def test_spans_hold_all_but_white_space(tokenizer, text):
-    encoding = tokenizer.encode(text)
-    assert list(encoding.ids) == tokenizer.encode_ids([text])[0]
-    ends = [0, *(end for _, end in encoding.spans)]
-    starts = [*(start for start, _ in encoding.spans), len(text)]
-    assert all(text[end:start].strip() == "" for end, start in zip(ends, starts, strict=True))
-
-
-@TOKENIZERS
 @pytest.mark.parametrize("config", [None, {"model_type": "albert"}])
 def test_transformers_opens_the_folder_with_the_same_ids(tokenizer, config, tmp_path):
     save_tokenizer(tokenizer, tmp_path)

@@ -192,17 +192,6 @@ def test_the_sample_is_bounded_and_uniform():
     assert sample(lines, num_sentences=500, seed=1) != few
 
 
-def test_progress_is_reported_for_reading_and_training():
-    reports = []
-    train_sentencepiece(TEXT, settings=SMALL, on_progress=reports.append)
-    stages = [progress.stage for progress in reports]
-    assert stages == sorted(stages)  # reading, then training
-    training = [progress.fraction for progress in reports if progress.stage == "training"]
-    assert len(training) >= 3
-    assert training == sorted(training)
-    assert (training[0], training[-1]) == (0.0, 1.0)
-
-
 def test_an_interrupt_stops_the_trainer_at_once():
     def interrupt(line: str) -> None:
         raise KeyboardInterrupt
