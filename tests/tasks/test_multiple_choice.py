@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from albert.data.rows import BadRow
 from albert.errors import InputError
@@ -32,7 +31,7 @@ PASSAGE = "The ship left the harbour in 1990, and nobody on the quay waved. " * 
 
 def build_task(**values: Any) -> MultipleChoiceTask:
     return MultipleChoiceTask(
-        MultipleChoiceConfig(**{"task": "choice", "max_length": 32, "max_ending": 12, **values})
+        MultipleChoiceConfig(**{"task": "multiple-choice", "max_length": 32, "max_ending": 12, **values})
     )
 
 
@@ -94,15 +93,6 @@ def test_questions_keep_their_last_tokens_and_passages_their_first(tokenizer):
     assert encoded.num_lost == sum(len(ending) - 128 for ending in endings)
     with pytest.raises(InputError, match=r"128.* 132\b.*max_ending"):
         encode(tokenizer, example, max_length=128)
-
-
-def test_a_shorter_option_leaves_more_of_the_passage(tokenizer):
-    example = ChoiceExample("a", PASSAGE, "Why?", ("the ship", "nobody on the quay waved"))
-    encoded = encode(tokenizer, example)
-    first, second = encoded.sequences
-    assert len(first.ids) == len(second.ids) == 140
-    assert first.num_first > second.num_first
-    assert (encoded.is_truncated, encoded.num_lost) == (True, 0)
 
 
 def test_the_number_of_tokens_is_known_before_sequences_are_built(tiny_folder):
@@ -173,17 +163,6 @@ def test_the_loss_is_a_softmax_over_the_options_of_each_question(tiny_folder):
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
-def test_unlabeled_questions_do_not_change_the_loss(tiny_folder):
-    model = load_for(TASK, tiny_folder)
-    unknown = ChoiceExample("b", "the sea was cold .", "it was _ .", ("cold", "warm"))
-    items = TASK.encode([*write_questions(1, seed=4), unknown], load_vocabulary(tiny_folder))
-    assert [TASK.has_label(item) for item in items] == [True, False]
-    alone, both = TASK.build_batch(items[:1]), TASK.build_batch(items)
-    assert TASK.count_labels(alone) == TASK.count_labels(both) == {"task": 1}
-    losses = [TASK.compute_losses(model, batch)["task"][0].item() for batch in (alone, both)]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-
-
 def test_scores_are_also_given_for_each_level_of_race():
     middle, high = (write_questions(10, seed=5, level=level) for level in ("middle", "high"))
     golds = [as_logits(question) for question in middle]
@@ -199,13 +178,6 @@ def test_scores_are_also_given_for_each_level_of_race():
     assert TASK.score(golds, write_questions(10, seed=5)) == {"accuracy": 100.0, "score": 100.0}
     with pytest.raises(InputError, match="'x'"):
         TASK.score([np.zeros(2)], [ChoiceExample("x", "", "", ("a", "b"))])
-
-
-def test_an_ensemble_averages_probabilities():
-    members = [torch.randn(3, generator=torch.Generator().manual_seed(seed)).double() for seed in range(4)]
-    (merged,) = TASK.ensemble([[member.numpy()] for member in members])
-    mean = torch.stack([member.softmax(-1) for member in members]).mean(0)
-    assert torch.allclose(torch.from_numpy(merged).softmax(-1), mean, atol=1e-12)
 
 
 def test_a_choice_is_described_by_its_letter_and_its_text():

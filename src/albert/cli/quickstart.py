@@ -111,7 +111,7 @@ def run_quickstart(
     open_folder(out, settings, data=data)
     vocab, corpus, run, reviews = (out / name for name in ("vocab", "corpus", "pretrain", "reviews"))
 
-    reporter.say("1/6 downloading the text and labeled reviews (kept in the cache)")
+    reporter.say("1/6 fetching the text and the labeled reviews (cached)")
     own = data and TextSource(str(data), data, None, f"your own, from `{data}`.")
     text = own or get_text(out / "text", reporter=reporter)
     left_out = []
@@ -119,7 +119,7 @@ def run_quickstart(
         sizes = {"train": settings.num_train, "dev": settings.num_dev, "test": settings.num_test}
         write_reviews(reviews, sizes=sizes)
     except InputError as error:  # no network; an archive with another hash is a FileFormatError
-        left_out.append(f"fine-tuning, because the labeled reviews cannot be downloaded ({error})")
+        left_out.append(f"fine-tuning, because the labeled reviews cannot be fetched ({error})")
         reporter.say(f"skipped: {left_out[0]}")
 
     reporter.say(f"2/6 training a vocabulary on {text.name} and preparing the corpus")
@@ -141,7 +141,7 @@ def run_quickstart(
         reporter.say(f"4/6 fine-tuning {settings.model}, and the same model untrained, on the reviews")
         scores, reviews_section = finetune_models(model, reviews, settings=settings, reporter=reporter)
 
-    reporter.say("5/6 measuring input and output of each layer")
+    reporter.say("5/6 measuring how much each layer changes its input")
     write_text(out / "sample.txt", "".join(f"{sentence}\n" for sentence in sample))
     measured = [run, model, *([] if scores is None else [reviews / "untrained"])]
     options = LayersSettings(texts={str(run): out / "sample.txt"})
@@ -157,7 +157,7 @@ def run_quickstart(
     next_steps = Section("Next steps", code=list_commands(out, settings.model))
     layers_section = Section("Layers", [note], charts=layers.charts)
     sections = [pretraining_section, reviews_section, predictions, layers_section, next_steps]
-    lead = f"From text to a fine-tuned model on this machine. This start took {format_seconds(seconds)}."
+    lead = f"From text to a fine-tuned model on this machine. This run took {format_seconds(seconds)}."
     return {
         "report": str(write_page(out, Page("ALBERT in minutes", lead, sections))),
         "text": {"name": text.name, "is_fallback": text.is_fallback},
@@ -199,8 +199,8 @@ def train_vocabulary(
         return
     try:
         tokenizer = train(settings.vocab_size)
-    except (training.TooManyTokensError, training.TooFewTokensError) as error:
-        size = error.most if isinstance(error, training.TooManyTokensError) else error.least
+    except training.VocabularySizeError as error:
+        size = error.nearest
         reporter.say(f"vocab_size {settings.vocab_size:,} does not fit this text; using {size:,}")
         tokenizer = train(size)
     with atomic_dir(out) as aside:
@@ -281,7 +281,7 @@ def summarize_run(
     hint = " More `--minutes` may help." if found == "inconclusive" else ""
     finding = Finding("Pretraining gets below the loss of the unigram baseline.", "", losses + hint, found)
     loss_chart, *others = build_charts(load_run(run))
-    charts = [replace(loss_chart, name="loss", title="Masked tokens", told=losses)]
+    charts = [replace(loss_chart, name="loss", title="Masked tokens", caption=losses)]
     if (key := f"{objective}_accuracy") in end:
         number = metadata.num_held_out or settings.held_out.num_examples
         told = (
@@ -289,7 +289,7 @@ def summarize_run(
             f"after it. Accuracies below {0.5 + 0.98 / number**0.5:.1%} may be chance."
         )
         title = f"Sentence pairs ({objective.upper()})"
-        charts.append(replace(others[0], name="order", title=title, told=told))
+        charts.append(replace(others[0], name="order", title=title, caption=told))
     paragraphs = [f"The text is {text.note}", paragraph]
     return values, Section("Pretraining", paragraphs, [finding], charts=charts), data
 

@@ -56,7 +56,7 @@ class TextSource:
 
 
 def get_text(folder: Path, *, reporter: Reporter) -> TextSource:
-    """Write the King James Bible to `folder`, or the help texts of Python if it cannot be downloaded."""
+    """Write the King James Bible to `folder`, or the documentation of Python if it cannot be fetched."""
     from pydoc_data.topics import topics
 
     bible_path, topics_path = folder / "king-james.txt", folder / "python-topics.jsonl"
@@ -65,11 +65,11 @@ def get_text(folder: Path, *, reporter: Reporter) -> TextSource:
             # A blank line separates documents, so that no pair of sentences spans two chapters.
             write_text(bible_path, "\n\n".join(fetch_chapters()) + "\n")
         except InputError as error:
-            reporter.say(f"cannot download the King James Bible ({error}); using the help texts of Python")
+            reporter.say(f"cannot fetch the King James Bible ({error}); using Python's documentation instead")
             write_rows(topics_path, [{"text": text} for text in topics.values()])
     if bible_path.exists():
         return TextSource("the King James Bible", bible_path, "paragraphs", KING_JAMES_NOTE)
-    note = "the help texts of Python (license of the Python Software Foundation)."
+    note = "the documentation of Python (license of the Python Software Foundation)."
     return TextSource("Python's documentation", topics_path, "wrapped", note, is_fallback=True)
 
 

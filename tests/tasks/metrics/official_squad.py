@@ -62,15 +62,6 @@ def f1_of_second_version(gold: str, prediction: str) -> float:
     return f1_of_first_version(gold, prediction)
 
 
-def evaluate_first_version(golds: dict[str, list[str]], predictions: dict[str, str]) -> dict[str, float]:
-    exact = f1 = total = 0.0
-    for key, texts in golds.items():
-        total += 1
-        exact += max(exact_of(text, predictions[key]) for text in texts)
-        f1 += max(f1_of_first_version(text, predictions[key]) for text in texts)
-    return {"exact_match": 100.0 * exact / total, "f1": 100.0 * f1 / total}
-
-
 class SecondVersion:
     """The 2.0 script: raw scores, and whether a question has answers."""
 
