@@ -215,14 +215,15 @@ def _chart_pretraining(run: FinishedRun) -> list[Chart]:
             [_build_series("training text", run.train, "mlm_loss"),
              _build_series("held-out books", run.evaluations, "mlm_loss")],
             levels=[Level(unigram, "unigram baseline")],
-            told=f"MLM loss on the held-out books: {last['mlm_loss']:.3f} at the end; "
+            caption=f"MLM loss on the held-out books: {last['mlm_loss']:.3f} at the end; "
             f"the unigram baseline has {unigram:.3f}.",
         ),
         Chart(
             "sop", "SOP accuracy during pretraining", "step", "accuracy, %",
             [_build_series("held-out books", run.evaluations, "sop_accuracy", scale=100.0)],
             levels=[Level(50.0, "chance")],
-            told=f"SOP accuracy on the held-out books: {last['sop_accuracy']:.1%} at the end; chance is 50%.",
+            caption=f"SOP accuracy on the held-out books: {last['sop_accuracy']:.1%} at the end; "
+            "chance is 50%.",
         ),
     ]  # fmt: skip
 
@@ -240,7 +241,7 @@ def _chart_depths(depths: Mapping[int, Record]) -> Chart:
     return Chart(
         "depth", "MLM accuracy by number of layers", "layers", "accuracy, %",
         [Series("held-out books", [float(depth) for depth in accuracies], [*accuracies.values()])],
-        told=f"MLM accuracy on the held-out books: {accuracies[1]:.1f}% with one layer, "
+        caption=f"MLM accuracy on the held-out books: {accuracies[1]:.1f}% with one layer, "
         f"{accuracies[best]:.1f}% with {best}.",
     )  # fmt: skip
 
@@ -253,7 +254,7 @@ def _chart_checkpoints(lines: Sequence[Record]) -> Chart:
     told = "; ".join(f"{each.name} {each.ys[0]:.1f} and {each.ys[-1]:.1f}" for each in series)
     return Chart(
         "downstream", "Score after short fine-tuning", "pretraining step", "score", series,
-        told=f"First and last checkpoint: {told}.",
+        caption=f"First and last checkpoint: {told}.",
     )  # fmt: skip
 
 

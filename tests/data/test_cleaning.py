@@ -8,7 +8,7 @@ from albert.data.cleaning import (
     MAX_TOKEN_BYTES,
     clean_bytes,
     drop_license,
-    drop_page_furniture,
+    drop_page_lines,
     find_running_heads,
     looks_binary,
 )
@@ -62,7 +62,7 @@ def test_text_that_is_clean_stays_as_it_is(text):
 def test_lines_that_are_only_a_number_go_and_numbers_in_text_stay():
     counts = Counter()
     text = "In\n12\nthe year 1815\n- 13 -\n[14]\nPage 15\n  16  \n1815 was cold\n12345\n3.\n"
-    assert drop_page_furniture(text, counts) == "In\nthe year 1815\n1815 was cold\n12345\n3.\n"
+    assert drop_page_lines(text, counts) == "In\nthe year 1815\n1815 was cold\n12345\n3.\n"
     assert counts == {"page_numbers": 5}
 
 
@@ -75,7 +75,7 @@ def test_running_heads_are_found_and_dropped_whatever_their_page_number():
     heads = find_running_heads(sample)
     assert heads == ("# THE OLD HOUSE",)
     counts = Counter()
-    kept = drop_page_furniture(sample, counts, heads=heads)
+    kept = drop_page_lines(sample, counts, heads=heads)
     assert counts == {"running_heads": 40}
     assert "OLD HOUSE" not in kept
     assert kept.count("'Yes, sir.'") == 40

@@ -63,8 +63,8 @@ def test_after_ctrl_c_no_task_is_begun_that_was_waiting(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "spark"}, "engine 'spark' is unknown; local, or ray"),
-        ({"name": "local", "num_workers": 0}, "0 workers are too few; at least 1"),
+        ({"name": "spark"}, "unknown engine 'spark'; choose local, or ray"),
+        ({"name": "local", "num_workers": 0}, "the number of workers is 0; set it to at least 1"),
         ({"name": "local", "address": "head:6379"}, "address head:6379 is for a cluster; add --engine ray"),
     ],
 )

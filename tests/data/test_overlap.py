@@ -127,8 +127,8 @@ def test_bad_files_and_other_vocabularies_are_refused(corpus, vocab_path, tmp_pa
     [
         ("task.parquet", b"PAR1\0\1\2", "not UTF-8 text"),
         ("task.tsv", "wide".encode("utf-16"), "not UTF-8 text"),
-        ("task.csv", b"", "no text in it; give the files of a task"),
-        ("folder/.hidden", b"\0\0", "no text in it; give the files of a task"),
+        ("task.csv", b"", "contains no text; give the files of a task"),
+        ("folder/.hidden", b"\0\0", "contains no text; give the files of a task"),
     ],
 )
 def test_what_cannot_be_read_is_not_reported_as_clean(corpus, vocab_path, tmp_path, name, data, said):

@@ -171,7 +171,7 @@ def test_a_run_killed_three_times_and_continued_gives_the_same_bytes(vocab_path,
         assert not any(map(is_running, children)), "workers outlived their parent"
     listener = Listener()
     prepare(books, vocab_path, out, unit_bytes=20000, reporter=listener)
-    assert any("units were done before" in line and line.startswith("writing") for line in listener.lines)
+    assert any("units are already finished" in line and line.startswith("writing") for line in listener.lines)
     prepare(books, vocab_path, tmp_path / "whole", unit_bytes=20000)
     assert read_tree(out) == read_tree(tmp_path / "whole")
 
@@ -195,7 +195,7 @@ def test_a_source_that_changed_since_is_said_and_done_again(books, vocab_path, t
         file.write("The woman saw a new house by the sea, and she had not seen it before that day.\n")
     listener = Listener()
     prepare(books, vocab_path, out, reporter=listener)
-    assert any("of" in line and "units were done before" in line for line in listener.lines)
+    assert any("of" in line and "units are already finished" in line for line in listener.lines)
     prepare(books, vocab_path, tmp_path / "fresh")
     assert read_tree(out) == read_tree(tmp_path / "fresh")
 
@@ -219,7 +219,7 @@ def test_a_finished_corpus_is_left_as_it_is_until_something_changes(books, vocab
     assert prepare(books, vocab_path, out, reporter=listener) == first
     assert read_tree(out) == tree
     assert times == {path: path.stat().st_mtime_ns for path in out.rglob("*.arrow")}
-    assert any("is prepared already" in line for line in listener.lines)
+    assert any("already prepared" in line for line in listener.lines)
     (books / "b_wrapped.txt").unlink()
     with pytest.raises(InputError, match=r"other sources \(books/b_wrapped\.txt is not among these"):
         prepare(books, vocab_path, out)
@@ -293,7 +293,7 @@ def test_a_language_without_rules_is_refused_before_anything_is_written(books, v
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"layout": "poem"}, "layout is 'poem': unknown; one of sentences, "),
+        ({"layout": "poem"}, "layout is 'poem': unknown; choose from sentences, "),
         ({"min_duplicate_characters": 0}, "min_duplicate_characters is 0: input should be greater than 0"),
         ({"passage_characters": -1}, "passage_characters is -1: input should be greater than 0"),
     ],
@@ -402,7 +402,7 @@ def test_a_corpus_inside_the_folder_of_its_sources_is_no_source(books, vocab_pat
     first = prepare(books, vocab_path, out)
     listener = Listener()
     assert prepare(books, vocab_path, out, reporter=listener) == first
-    assert any("is prepared already" in line for line in listener.lines)
+    assert any("already prepared" in line for line in listener.lines)
 
 
 def test_of_sources_that_share_a_name_none_is_dropped_unasked(vocab_path, tmp_path):

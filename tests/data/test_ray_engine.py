@@ -184,4 +184,4 @@ def test_an_address_where_nobody_answers(run_albert, books, vocab_path, tmp_path
             "corpus", "prepare", books, "--vocab", vocab_path, "--out", tmp_path / "out",
             "--engine", "ray", "--address", address,
         )  # fmt: skip
-    assert f"address {address}: no Ray cluster is reached there ([Errno 111] Connection refused)" in done.err
+    assert f"address {address}: cannot connect to a Ray cluster ([Errno 111] Connection refused)" in done.err

@@ -121,7 +121,7 @@ def test_a_text_over_very_many_lines_is_told_of(tmp_path):
     (row,), problems = read(path)
     assert row.line == 2
     (told,) = problems.describe()
-    assert "is a quote missing? (first in line 2: it ends in line 203)" in told
+    assert "because a quote is missing (first in line 2: it ends in line 203)" in told
 
 
 def test_semicolons_as_spreadsheets_write_them(tmp_path):
@@ -137,7 +137,7 @@ def test_tsv_as_programs_write_it_is_read_without_their_quotes(tmp_path):
     found, problems = read(path)
     assert [row.values for row in found] == rows
     assert problems.describe() == [
-        f"{path}: 1 line with a field in quotes, read without them "
+        f"{path}: 1 line with quotes around a field, which are removed "
         "(first in line 2: 'He said \"no\"' in column 'text')"
     ]
     path.write_text('"text"\t"label"\n"all"\t"0"\n""\t"1"\n', encoding="utf-8")
@@ -157,22 +157,22 @@ def test_quotes_that_are_not_around_all_of_a_field_of_tsv_are_its_own(tmp_path, 
 @pytest.mark.parametrize(
     ("name", "bad", "reason", "detail"),
     [
-        ("csv", b"torn", "wrong number of fields", "1, and 2 columns"),
+        ("csv", b"torn", "wrong number of fields", "1 for 2 columns"),
         ("csv", b'a "quoted" text,"closed" early', "not valid CSV", "expected after"),
-        ("csv", b'"never closed,1', "a quote that is opened and never closed", "double or close it"),
-        ("csv", b"caf\xe9,1", "bytes that are not UTF-8", "0xe9 behind 3 characters"),
-        ("tsv", b"one\ttwo\tthree", "wrong number of fields", "3, and 2 columns"),
-        ("tsv", b"caf\xe9\t1", "bytes that are not UTF-8", "0xe9 behind 3 characters"),
+        ("csv", b'"never closed,1', "a quote that is never closed", "close or double it"),
+        ("csv", b"caf\xe9,1", "not UTF-8", "0xe9 after 3 characters"),
+        ("tsv", b"one\ttwo\tthree", "wrong number of fields", "3 for 2 columns"),
+        ("tsv", b"caf\xe9\t1", "not UTF-8", "0xe9 after 3 characters"),
         ("jsonl", b'{"text": "torn', "not valid JSON", "Unterminated string"),
-        ("jsonl", b'["text", "label"]', "no JSON object", "it is a list"),
+        ("jsonl", b'["text", "label"]', "not a JSON object", "it is a list"),
         ("jsonl", b'{"label": "1"}', "no 'text'", "it has label"),
-        ("jsonl", b'{"text": "caf\xe9", "label": "1"}', "bytes that are not UTF-8", "0xe9 behind 13"),
+        ("jsonl", b'{"text": "caf\xe9", "label": "1"}', "not UTF-8", "0xe9 after 13"),
         ("jsonl", b"[" * 100_000, "not valid JSON", "recursion"),
         (
             "jsonl",
             b'{"text": "a \\ud83d", "label": "1"}',
-            "half a character",
-            "\\ud83d without its other half",
+            "a lone surrogate",
+            "\\ud83d; fix the escape",
         ),
     ],
 )
@@ -185,21 +185,21 @@ def test_a_broken_row_is_counted_with_its_line(tmp_path, name, bad, reason, deta
     assert problems.skipped == {reason: 1}
     line = content.count(b"\n") + 1
     (told,) = problems.describe()
-    assert f"left out 1 line: {reason} (first in line {line}: " in told
+    assert f"skipped 1 line: {reason} (first in line {line}: " in told
     assert detail in told
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("table.csv", b"", "table.csv: empty; its first line should name the columns"),
-        ("table.csv", b"review,stars\n", "table.csv: no column 'text', 'label' but 'review', 'stars'; nam"),
-        ("table.tsv", b"review\tstars\n", "table.tsv: no column 'text', 'label' but 'review', 'stars'"),
-        ("table.jsonl", b'{"review": 1}\n', "table.jsonl: no column 'text', 'label' but 'review'"),
+        ("table.csv", b"", "table.csv: empty; the first line must have the names of the columns"),
+        ("table.csv", b"review,stars\n", "column 'text', 'label' not found (columns: 'review', 'stars'); na"),
+        ("table.tsv", b"review\tstars\n", "column 'text', 'label' not found (columns: 'review', 'stars')"),
+        ("table.jsonl", b'{"review": 1}\n', "column 'text', 'label' not found (columns: 'review')"),
         ("table.parquet", b"PAR1 no more", "table.parquet: not a complete Parquet file"),
         ("table.csv.gz", b"no gzip", "table.csv.gz: its compressed data is damaged"),
         ("table.parquet", b"", "table.parquet: not a complete Parquet file"),
-        ("table.xlsx", b"", "table.xlsx: a kind of file that is not read; albert reads csv, tsv, jsonl"),
+        ("table.xlsx", b"", "table.xlsx: unsupported file format; supported are csv, tsv, jsonl"),
     ],
 )  # fmt: skip
 def test_a_table_that_cannot_be_read_is_one_line(tmp_path, name, content, message):
@@ -240,7 +240,7 @@ def test_a_line_may_be_a_text_and_nothing_else(tmp_path):
     rows = iter_rows(tmp_path / "notes", wanted=Wanted(("text",)), problems=problems, format="lines")
     assert [(row.line, row.values["text"]) for row in rows] == [(1, 'a, "b"\tc'), (4, '{"d"')]
     assert problems.num_skipped == 1
-    with pytest.raises(InputError, match="a line is one text, and text, label are needed"):
+    with pytest.raises(InputError, match="a line is one text, but text, label are needed"):
         iter_rows(tmp_path / "notes", wanted=WANTED, problems=problems, format="lines")
 
 
@@ -269,7 +269,7 @@ def test_a_bad_row_is_left_out_counted_and_told_with_the_first_of_its_kind():
     problems = Problems("data.csv")
     assert list(iter_good(items(1, -2, 3, -4), build, problems=problems)) == [1, 3]
     assert problems.num_skipped == 2
-    assert problems.describe() == ["data.csv: left out 2 lines: negative (first in line 2: -2)"]
+    assert problems.describe() == ["data.csv: skipped 2 lines: negative (first in line 2: -2)"]
 
 
 def test_a_strict_reader_and_a_mistake_in_the_whole_file_are_refused_at_once():
@@ -286,7 +286,7 @@ def test_at_most_a_tenth_may_be_left_out(num_good, num_bad, is_refused):
     problems = Problems("data.csv")
     list(iter_good(items(*[-1] * num_bad), build, problems=problems))
     if is_refused:
-        with pytest.raises(FileFormatError, match="^data.csv: (11 of 100 lines|holds no examples)"):
+        with pytest.raises(FileFormatError, match="^data.csv: (11 of 100 lines|contains no examples)"):
             problems.check(num_good)
     else:
         problems.check(num_good)

@@ -92,7 +92,7 @@ def test_a_change_is_noticed(memory):
     [
         ("nowhere://x/y.txt", "cannot be opened (ValueError: Protocol not known: nowhere)"),
         ("memory://none/y.txt", "no such file, folder or bucket; check the address"),
-        ("memory://none", "no such folder, or nothing in it; check the address"),
+        ("memory://none", "no such folder, or empty; check the address"),
     ],
 )
 def test_what_is_not_there_is_one_line(run_albert, vocab_path, cache, tmp_path, url, message):
@@ -149,7 +149,7 @@ def test_half_a_file_is_refused_by_name(tmp_path, suffix, share):
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
     with pytest.raises(
-        FileFormatError, match=f"half.txt{suffix}: its compressed data is damaged or cut short"
+        FileFormatError, match=f"half.txt{suffix}: its compressed data is damaged or truncated"
     ):
         list(iter_bytes(path))
 
@@ -189,7 +189,7 @@ def test_what_is_written_is_there_and_what_fails_is_not(store):
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert read(store, "deep/a.bin") == b"first"
-    assert store.below("deep").list_names() == ["a.bin"]
+    assert store.subfolder("deep").list_names() == ["a.bin"]
     assert open_storage(store.location).find_size("deep/a.bin") == 5
 
 
@@ -216,7 +216,7 @@ def test_a_corpus_in_a_store_has_the_bytes_of_one_here(books, vocab_path, memory
     assert read_store(f"{memory}/corpus") == read_files(tmp_path / "here")
     again = Listener()
     assert prepare_corpus([books], out=f"{memory}/corpus", reporter=again, **options) == here
-    assert any("corpus: is prepared already" in line for line in again.lines)
+    assert any("corpus: already prepared" in line for line in again.lines)
 
 
 def test_several_processes_put_their_shards_and_the_manifest_comes_last(books, vocab_path, bucket, tmp_path):
@@ -253,7 +253,7 @@ def test_an_interrupted_upload_goes_on(books, vocab_path, memory, tmp_path, monk
             file.write(b"half")
     listener = Listener()
     prepare_corpus([books], vocab=vocab_path, out=out, unit_bytes=UNIT, reporter=listener)
-    assert any(line.startswith(stage) and "were done before" in line for line in listener.lines)
+    assert any(line.startswith(stage) and "are already finished" in line for line in listener.lines)
     prepare_corpus([books], vocab=vocab_path, out=tmp_path / "here", unit_bytes=UNIT)
     assert read_store(out) == read_files(tmp_path / "here")
 

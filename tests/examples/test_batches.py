@@ -89,7 +89,7 @@ def test_spans_stand_in_braces():
 
 
 def test_a_number_outside_the_epoch_is_refused(source, tokenizer):
-    with pytest.raises(InputError, match=r"an epoch has 0 to \d+"):
+    with pytest.raises(InputError, match=r"must be from 0 to \d+"):
         describe_example(source, tokenizer, 10**9)
 
 

@@ -64,7 +64,7 @@ CONFIGS = [
     Fault(
         "an unknown activation",
         change_config(hidden_act="swish"),
-        ("config.json", "hidden_act is 'swish'", "supported are gelu_new"),
+        ("config.json", "hidden_act is 'swish'", "only gelu_new"),
     ),
     Fault(
         "another kind of model",
@@ -82,12 +82,12 @@ CONFIGS = [
     Fault(
         "a key missing",
         drop_from_config("hidden_size"),
-        ("config.json", "has no hidden_size", "is it a model's config.json?"),
+        ("config.json", "has no hidden_size", "give a model's config.json"),
     ),
     Fault(
         "a key without a value",
         change_config(num_attention_heads=None),
-        ("config.json", "has no num_attention_heads", "is it a model's config.json?"),
+        ("config.json", "has no num_attention_heads", "give a model's config.json"),
     ),
     Fault(
         "a label without a number",
@@ -107,7 +107,7 @@ CONFIGS = [
     Fault(
         "a list",
         write("config.json", b"[1, 2]"),
-        ("config.json", "not a JSON object", "is it a model's config.json?"),
+        ("config.json", "not a JSON object", "give a model's config.json"),
     ),
     Fault("no text", write("config.json", b"\xff\xfe\x00"), ("config.json", "not UTF-8", "save it as UTF-8")),
     Fault("no config", remove("config.json"), ("config.json", "No such file", "check the path")),

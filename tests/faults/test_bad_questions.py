@@ -34,7 +34,10 @@ ASKED = [
         "top is 0",
     ),
     (["sentence-order", "--model", "MODEL", "a", "b", "c"], "3 texts do not make pairs; give an even number"),
-    (["embed", "--model", "MODEL", "a", "--pooling", "max"], "pooling is 'max'; there are mean, cls, pooler"),
+    (
+        ["embed", "--model", "MODEL", "a", "--pooling", "max"],
+        "pooling is 'max'; choose from mean, cls, pooler",
+    ),
     (["embed", "--model", "MODEL", "a", "--depth", "0"], "depth is 0"),
     (
         ["embed", "--model", "MODEL", "a", "--device", "tpu"],
@@ -72,7 +75,7 @@ def test_a_head_that_the_model_lacks_is_refused(run_albert, tiny_folder, tmp_pat
     )
     for words, head in [(["fill-mask", "[MASK]"], "mlm"), (["sentence-order", "a", "b"], "sop")]:
         error = run_albert(*words, "--model", tmp_path / "model").error
-        assert error == f"this model has no {head} head; it has none. Load a folder that was trained with one"
+        assert error == f"this model has no {head} head; it has none: load a model that was trained with one"
 
 
 def test_a_pooler_that_the_model_lacks_is_refused(run_albert, tiny_copy):

@@ -60,12 +60,12 @@ WEIGHTS = [
     Fault(
         "safetensors of noise",
         write("model.safetensors", NOISE),
-        ("model.safetensors", "no safetensors file", "download or save it again"),
+        ("model.safetensors", "not a safetensors file", "download or save it again"),
     ),
     Fault(
         "safetensors that is a web page",
         write("model.safetensors", b"<!DOCTYPE html><html>Not found</html>" * 50),
-        ("model.safetensors", "no safetensors file", "download or save it again"),
+        ("model.safetensors", "not a safetensors file", "download or save it again"),
     ),
     Fault(
         "pickle, cut in the middle",
@@ -120,12 +120,12 @@ WEIGHTS = [
     Fault(
         "whole numbers",
         change_tensors(lambda t: t.update({BIAS: t[BIAS].to(torch.int8)})),
-        (f"{BIAS} is of torch.int8", "torch.float32"),
+        (f"{BIAS} has dtype torch.int8", "torch.float32"),
     ),
     Fault(
         "no weights at all",
         remove("model.safetensors"),
-        ("no model.safetensors and no pytorch_model.bin", "is it a model folder?"),
+        ("no model.safetensors or pytorch_model.bin", "give a model folder"),
     ),
 ]
 

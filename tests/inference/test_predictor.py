@@ -70,7 +70,7 @@ def test_every_mask_of_a_text_is_answered_in_its_place(tiny):
     places = [i for i, piece in enumerate(sequence.ids) if piece == tiny.tokenizer.mask_id]
     with torch.inference_mode():
         hidden = tiny.model(Tokens.from_lists([sequence.ids])).last_TD
-        expected = tiny.model.predict_words(hidden[places]).softmax(-1)
+        expected = tiny.model.mlm_logits(hidden[places]).softmax(-1)
     found = [[guess.probability for guess in sorted(mask, key=lambda g: g.id)] for mask in answers[1]]
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
     assert (expected[0] - expected[1]).abs().max() > 0.01  # else the places could be mixed up unseen
@@ -173,7 +173,7 @@ def test_a_weights_file_is_as_good_as_its_folder(tiny, tiny_folder):
     [
         (lambda model: model.fill_mask(["a [MASK]", "none here"]), "text 2 has no [MASK]"),
         (lambda model: model.fill_mask(["[MASK]"], top=0), "top is 0"),
-        (lambda model: model.embed(["a"], pooling="max"), "pooling is 'max'; there are mean, cls, pooler"),
+        (lambda model: model.embed(["a"], pooling="max"), "pooling is 'max'; choose from mean, cls, pooler"),
         (lambda model: model.embed(["a"], depth=0), "depth is 0"),
         (lambda model: model.embed(["a", "sea " * 39]), "text 2 has 41 tokens"),
         (lambda model: model.sentence_order([("sea " * 20, "sea " * 20)]), "text 1 has 43 tokens"),

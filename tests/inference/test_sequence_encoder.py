@@ -82,7 +82,7 @@ def test_its_weights_move_like_those_of_any_module(encoder, tiny_folder):
     [
         ([[2, 3], [2, 999, 3]], None, "sequence 2 has 999"),
         ([[2, -1, 3]], None, "sequence 1 has -1"),
-        ([[2, 3.5]], None, "ids must be lists of integers; item 1"),
+        ([[2, 3.5]], None, "ids: expected a list of lists of integers, but item 1"),
         ([[2, 3]], [[0, 2]], "segments must be from 0 to 1; sequence 1 has 2"),
         ([[2, 3]], [[0]], "ids and segments have different lengths"),
         ([], None, "at least one"),

@@ -27,7 +27,7 @@ from albert.model.albert_model import AlbertModel
 from albert.model.runtime import select_device
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model, load_vocabulary
-from albert.pretrained.hub import resolve_source, stamp_model
+from albert.pretrained.hub import hash_model_files, resolve_source
 from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Finding, Level, Outcome, Page, Section, Series, Table
 from albert.settings import Settings
@@ -149,7 +149,7 @@ def run_layers(settings: LayersSettings, *, models: Sequence[str], out: Path, re
             reporter.show(STUDY, name, fraction=number / len(models))
             lines = _read_lines(settings.texts.get(model, settings.text))
             path = resolve_source(model)
-            stamp = hashlib.sha256(repr([stamp_model(path), lines]).encode()).hexdigest()
+            stamp = hashlib.sha256(repr([hash_model_files(path), lines]).encode()).hexdigest()
             measure = partial(measure_model, model, lines=lines, settings=settings, reporter=reporter)
             found[name] = results.get_or_measure(str(path), ModelCurves, measure, stamp)
     return build_page(found)
@@ -356,7 +356,7 @@ def _draw(distance: Distance, models: Models) -> Chart:
         texts.append(f"{label}: {curve.means[0]:.3g} at the first layer, {curve.means[-1]:.3g} at the last")
     name, title, unit = f"layers-{distance}", TITLES[distance], UNITS[distance]
     levels = () if distance == "cosine" else [Level(0.0, "an equilibrium")]
-    return Chart(name, title, "layer", unit, series, levels=levels, told=f"{'; '.join(texts)}.")
+    return Chart(name, title, "layer", unit, series, levels=levels, caption=f"{'; '.join(texts)}.")
 
 
 def _build_layer_table(models: Models) -> Table:

@@ -172,7 +172,7 @@ class TaskPredictor(Predictor):
         if self._max_text is None:
             return super()._frame_text(encoding)
         size = self._max_text - 2  # without [CLS] and [SEP]
-        return self._frame(Encoding(encoding.ids[:size], encoding.spans[:size]))
+        return self.tokenizer.build_sequence(Encoding(encoding.ids[:size], encoding.spans[:size]))
 
     def _predict(
         self, method: str, head: str, *inputs: Any, depth: int | None, patience: int | None = None

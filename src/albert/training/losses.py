@@ -74,7 +74,7 @@ class PretrainLosses(nn.Module):
         last_PD = model(tokens, depth=depth, indices_P=positions_P).last_TD
         first_BD, masked_MD = last_PD.split([len(first_B), len(batch.masked_M)])
         # The head takes part even without a masked token: DDP waits for every gradient.
-        terms = {MLM: _sum_cross_entropy(model.predict_words(masked_MD), _to_tensor(batch.targets_M, device))}
+        terms = {MLM: _sum_cross_entropy(model.mlm_logits(masked_MD), _to_tensor(batch.targets_M, device))}
         if pair_head is not None:
             logits_B2 = model.head(pair_head)(model.pool_first(first_BD))
             terms[pair_head] = _sum_cross_entropy(logits_B2, _to_tensor(batch.labels_B, device))
