@@ -73,7 +73,7 @@ def build_our_step(preset: str, *, max_tokens: int) -> Step:
     network = PretrainLosses(model, pair_head=PAIR_HEAD)
     # Both sides use AdamW, so that only the step is compared.
     optimizer = build_optimizer(model, OptimizerSettings(name="adamw"))
-    train_step = build_train_step(network, optimizer, world=DistributedContext())
+    train_step = build_train_step(network, optimizer, context=DistributedContext())
 
     def step(batches: list[PretrainingBatch]) -> None:
         parts = [part for batch in batches for part in cut_batch(batch, max_tokens=max_tokens)]

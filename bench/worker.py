@@ -90,7 +90,7 @@ class Worker:
     def step(self, mode: str, count: str) -> Answer:
         """Take training steps like `albert pretrain`; return the seconds of each and the bytes of all."""
         world = self.world if mode == "synced" else Unsynced()
-        train_step = build_train_step(self.network, self.optimizer, world=world)
+        train_step = build_train_step(self.network, self.optimizer, context=world)
         micro_batches = self._cut(is_whole=mode == "single")
 
         def run() -> Answer:

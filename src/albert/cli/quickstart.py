@@ -431,7 +431,7 @@ def finetune_models(
     }
     untrained = folder / "untrained"
     if not untrained.exists():
-        start = read_recipe("albert-nano-en").fresh_start  # that of the released model
+        start = read_recipe("albert-nano-en").initialization  # that of the released model
         save_untrained(model, untrained, seed=settings.seed, start=start)
     overrides = settings.list_overrides("finetune")
     for name, source in {"untrained": untrained, "pretrained": model}.items():
