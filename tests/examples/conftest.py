@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +45,7 @@ def write_corpus(folder: Path, documents, tokenizer: Tokenizer, *, per_shard: in
         content = path.read_bytes()
         sha256 = hashlib.sha256(content).hexdigest()
         entries.append(ShardEntry(name=path.name, num_bytes=len(content), sha256=sha256, **count(chosen)))
-    vocabulary = {"vocabulary": tokenizer.fingerprint, "vocab_size": tokenizer.vocab_size}
+    vocabulary: dict[str, Any] = {"vocabulary": tokenizer.fingerprint, "vocab_size": tokenizer.vocab_size}
     write_manifest(folder, Manifest(**vocabulary, **count(documents), shards=tuple(entries)))
     return open_corpus(folder, fingerprint=tokenizer.fingerprint)
 

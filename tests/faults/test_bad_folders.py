@@ -48,7 +48,11 @@ def write(name: str, content: bytes) -> Damage:
 
 
 def remove(*names: str) -> Damage:
-    return lambda folder: [(folder / name).unlink() for name in names]
+    def damage(folder):
+        for name in names:
+            (folder / name).unlink()
+
+    return damage
 
 
 def write_words(*words: str) -> Damage:

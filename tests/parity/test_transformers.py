@@ -50,13 +50,13 @@ def pretraining_logits(pair: Pair, batch: RaggedBatch) -> tuple[list[Tensor], li
     pair_logits = theirs.sop_logits if "sop_logits" in theirs else theirs.seq_relationship_logits
     last_TD = pair.ours(batch.tokens).last_TD
     head = pair.ours.head("sop" if "sop" in pair.ours.heads else "nsp")
-    ours = [pair.ours.predict_words(last_TD), head(pair.ours.pool(last_TD, batch.tokens))]
+    ours = [pair.ours.mlm_logits(last_TD), head(pair.ours.pool(last_TD, batch.tokens))]
     return ours, [theirs.prediction_logits[batch.is_real], pair_logits]
 
 
 def masked_lm_logits(pair: Pair, batch: RaggedBatch) -> tuple[list[Tensor], list[Tensor]]:
     theirs = pair.theirs(**batch.padded).logits[batch.is_real]
-    return [pair.ours.predict_words(pair.ours(batch.tokens).last_TD)], [theirs]
+    return [pair.ours.mlm_logits(pair.ours(batch.tokens).last_TD)], [theirs]
 
 
 def classification_logits(pair: Pair, batch: RaggedBatch) -> tuple[list[Tensor], list[Tensor]]:

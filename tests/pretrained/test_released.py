@@ -123,7 +123,7 @@ def test_nano_is_better_than_the_unigram_baseline(nano: Path) -> None:
         last = model(
             Tokens.from_lists([masked.tolist()], [[0] * len(ids)], device=torch.device("cpu"))
         ).last_TD
-        logits = model.predict_words(last[indices])
+        logits = model.mlm_logits(last[indices])
         losses += torch.nn.functional.cross_entropy(logits, ids[indices], reduction="none").tolist()
         unigrams += [-processor.get_score(number) for number in ids[indices].tolist()]
     assert len(losses) > 100

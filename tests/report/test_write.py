@@ -79,7 +79,7 @@ def test_findings_charts_and_code_are_shown(html):
     assert page.text.count("measured here") == sum(finding.ours != "" for finding in FINDINGS)
     for chart in PAGE.charts:
         assert page.text.count(chart.title) == 2
-        assert chart.told in page.text
+        assert chart.caption in page.text
     assert "<code>study.json</code>" in html
     assert f"<code>{PAGE.sections[-1].code}</code></pre>" in html
     assert SCORES.columns[2].hint in page.text
@@ -116,7 +116,7 @@ def test_markdown_has_headings_tables_and_links_to_charts():
     assert "| **none** | **89.0M** | **62.30 ± 0.75** | **–** | **–** | **81.6** |\n" in text
     assert f"- average: {SCORES.columns[2].hint}\n" in text
     assert "| More data helps. | +0.7 points | – | – not tested |\n" in text
-    assert f"![{POINTS.title}](figures/sharing.svg)\n\n{POINTS.told}" in text
+    assert f"![{POINTS.title}](figures/sharing.svg)\n\n{POINTS.caption}" in text
     assert f"```\n{PAGE.sections[-1].code}\n```\n" in text
 
 

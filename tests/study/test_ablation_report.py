@@ -11,7 +11,7 @@ from albert.study.ablation_report import (
     build_page,
     compare_paired,
     estimate_mean,
-    judge_claim,
+    evaluate_claim,
 )
 from albert.study.plan import StudyPlan
 from albert.study.run import CurvePoint, RunResult
@@ -71,7 +71,7 @@ def judge(values, *, by="sop_accuracy", **claim):
     }
     variants = {name: VariantSettings() for name in values}
     settings = StudySettings(title="t", paper="p", question="q", variants=variants, base=next(iter(values)))
-    return judge_claim(ClaimSettings(text="so it is", by=(by,), **claim), settings, summaries)
+    return evaluate_claim(ClaimSettings(text="so it is", by=(by,), **claim), settings, summaries)
 
 
 @pytest.mark.parametrize(

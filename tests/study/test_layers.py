@@ -24,9 +24,9 @@ from albert.study.layers import (
     compare_states,
     compare_thirds,
     find_roughness,
-    has_turn,
+    has_oscillation,
     list_findings,
-    name_course,
+    name_trend,
     run_layers,
     split_lines,
     sum_distances,
@@ -113,7 +113,7 @@ def test_a_mean_is_over_tokens_and_its_interval_over_sequences():
 
 def course_of(heights):
     change = compare_thirds(np.asarray(heights, np.float64))
-    return name_course(None if change is None else float(change))
+    return name_trend(None if change is None else float(change))
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_where_a_curve_goes(heights, course):
     ],
 )
 def test_a_turn_is_a_rise_and_a_fall(heights, expected):
-    assert has_turn(np.asarray(heights, np.float64)) == expected
-    assert has_turn(1000 * np.asarray(heights, np.float64)) == expected
+    assert has_oscillation(np.asarray(heights, np.float64)) == expected
+    assert has_oscillation(1000 * np.asarray(heights, np.float64)) == expected
 
 
 def test_roughness_by_hand():
