@@ -340,7 +340,7 @@ def _draw_curves(settings: StudySettings, summaries: Summaries, figure: str) -> 
         return None
     name, x_label = f"curve-{figure.replace('_', '-')}", "minutes of training" if is_timed else "step"
     y_label = f"{title}, %" if get_figure(figure).is_share else title
-    told = f"{title} of held-out text during training, a line for each variant."
+    told = f"{title} on held-out text during training, a line for each variant."
     return Chart(name, f"Held out, {title}", x_label, y_label, series, caption=told)
 
 
