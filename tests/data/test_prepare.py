@@ -150,8 +150,8 @@ def test_a_run_that_is_killed_and_resumed_three_times_gives_the_same_bytes(vocab
     listener = Listener()
     prepare(books, vocab_path, out, unit_bytes=20000, reporter=listener)
     assert any("units were done before" in line and line.startswith("writing") for line in listener.lines)
-    prepare(books, vocab_path, tmp_path / "whole", unit_bytes=20000)
-    assert read_tree(out) == read_tree(tmp_path / "whole")
+    prepare(books, vocab_path, tmp_path / "fresh", unit_bytes=20000)
+    assert read_tree(out) == read_tree(tmp_path / "fresh")
 
 
 def interrupt(prepare, monkeypatch, at="shards.write_manifest"):

@@ -96,7 +96,7 @@ def test_any_text_is_read_from_csv(rows):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_line_ends_inside_a_cell_are_not_changed(tmp_path, end):
-    """Changed ones would move the answers behind them."""
+    """Other line ends would move the answers after them."""
     path = tmp_path / "table.csv"
     rows = [{"text": f"one{end}two{end}{end}three", "label": "1"}, {"text": "four", "label": "0"}]
     path.write_bytes(to_csv(rows, end=end))
