@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from albert.data.cleaning import (
     clean_bytes,
     drop_license,
-    drop_page_furniture,
+    drop_page_lines,
     find_running_heads,
     looks_binary,
 )
@@ -53,7 +53,7 @@ def test_clean_text_is_not_changed(text):
 def test_page_numbers_are_dropped_and_numbers_in_text_are_kept():
     counts = Counter()
     text = "In\n12\nthe year 1815\n- 13 -\n[14]\nPage 15\n  16  \n1815 was cold\n12345\n3.\n"
-    assert drop_page_furniture(text, counts) == "In\nthe year 1815\n1815 was cold\n12345\n3.\n"
+    assert drop_page_lines(text, counts) == "In\nthe year 1815\n1815 was cold\n12345\n3.\n"
     assert counts == {"page_numbers": 5}
 
 
@@ -65,7 +65,7 @@ def test_running_heads_are_found_and_dropped_with_any_page_number():
     heads = find_running_heads(sample)
     assert heads == ("# THE OLD HOUSE",)
     counts = Counter()
-    kept = drop_page_furniture(sample, counts, heads=heads)
+    kept = drop_page_lines(sample, counts, heads=heads)
     assert counts == {"running_heads": 40}
     assert "OLD HOUSE" not in kept
     assert kept.count("'Yes, sir.'") == 40

@@ -21,7 +21,7 @@ SEGMENTS = [0] * len(FIRST) + [1] * len(SECOND)
 
 def build(num_matching_heads: int, **changes: object) -> AlbertModel:
     model = build_model(CONFIG.model_copy(update=changes), heads={}, seed=0)
-    Initialization(has_waves=True, num_matching_heads=num_matching_heads).apply(model)
+    Initialization(has_sinusoidal_positions=True, num_matching_heads=num_matching_heads).apply(model)
     return model
 
 
@@ -87,7 +87,7 @@ def test_wrong_numbers_of_heads_and_widths_are_rejected() -> None:
 def test_hold_keeps_the_heads_matching_during_training() -> None:
     model = build(1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    WordMatching(model.encoder, num_heads=1).hold(optimizer)
+    WordMatching(model.encoder, num_heads=1).attach(optimizer)
     tokens = Tokens.from_lists([FIRST + SECOND], [SEGMENTS])
     (query,), (key,) = find_weights(model, "query"), find_weights(model, "key")
     before = query.detach().clone()
