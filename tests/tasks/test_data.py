@@ -72,7 +72,7 @@ def test_wrong_paths_and_options_are_rejected(tmp_path):
         ({"data": data, "dev": tmp_path / "no.csv"}, r"no\.csv.*--dev"),
         ({"data": data, "dev": tmp_path}, "--dev"),
         ({"data": data, "label_kind": "several"}, "columns.label_kind .*several.* multilabel"),
-        ({"task": "sst-2", "data": tmp_path, "text": "a"}, "sst-2 .*columns"),
+        ({"task": "sst-2", "data": tmp_path, "text": "a"}, "columns.*sst-2"),
         ({"task": "sst-2", "data": tmp_path, "dev": data}, "sst-2 .*--dev"),
     ):
         with pytest.raises(AlbertError, match=error):
@@ -86,7 +86,7 @@ def test_a_named_optional_column_must_exist(tmp_path, format):
     path = write_table(tmp_path / f"pairs.{format}", rows)
     with pytest.raises(FileFormatError, match=r"'simillarity'.*columns\.score.* similarity"):
         open_data("embedding", path, text_pair="b", score="simillarity")
-    with pytest.raises(FileFormatError, match=r"'zzz'.* columns\.text_pair.* text, b, similarity"):
+    with pytest.raises(FileFormatError, match=r"'zzz'.*columns\.text_pair.* text, b, similarity"):
         open_data("embedding", path, dev=path, text_pair="zzz")
     assert open_data("embedding", path, text_pair="b", score="similarity").train[0].label is not None
     assert open_data("embedding", path, text_pair="b").train[0].label is None
