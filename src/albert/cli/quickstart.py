@@ -340,7 +340,7 @@ def finetune_models(
     ys, lows, highs = ([getattr(each, end) for each in shown.values()] for end in ("value", "low", "high"))
     points = [Series("test reviews", range(len(shown)), ys, lows, highs)]
     told = "; ".join(f"{name}: {each.value:.1f}%" for name, each in shown.items())
-    chart = Chart("reviews", "Reviews", "", "accuracy, %", points, "points", list(shown), told=told)
+    chart = Chart("reviews", "Reviews", "", "accuracy, %", points, "points", list(shown), caption=told)
     values = {"accuracy": {name: vars(each) for name, each in accuracy.items()}, "gain": vars(gain)}
     findings, tables = [Finding(claim, "", ours, outcome)], [Table("reviews", columns, cells)]
     return values, Section("Fine-tuning", [paragraph], findings, tables, [chart])
