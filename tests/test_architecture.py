@@ -23,7 +23,7 @@ WITHOUT_TORCH = (
     "albert.text",
     *(f"albert.model.{module}" for module in ("config", "presets", "parameters", "sharing", "runtime")),
     *(f"albert.tasks.{module}" for module in ("metrics", "bag_of_words", "finetune_settings", "sequences")),
-    "albert.cli",
+    *(f"albert.cli.{module}" for module in ("main", "command", "commands", "doctor")),
 )
 
 
