@@ -125,7 +125,7 @@ def test_a_figure_of_the_paper_stands_in_a_column_of_its_own_kind():
     assert read_column(table, "SOP accuracy") == ["60.00"] * 4
     assert read_column(table, "paper: SOP accuracy") == ["53.3", "52.0", "86.5", ""]
     assert read_column(table, "paper: NSP accuracy") == ["52.4", "90.5", "78.9", ""]
-    assert read_column(table, "paper: average of the tasks") == ["79.0", "79.2", "80.1", ""]
+    assert read_column(table, "paper: average task score") == ["79.0", "79.2", "80.1", ""]
 
 
 def test_a_curve_is_drawn_from_left_to_right_whenever_its_variants_were_added():
