@@ -100,7 +100,7 @@ def test_the_poolings_are_the_mean_the_first_token_and_the_pooler(tiny, tiny_fol
 
 
 def test_normalized_vectors_have_length_1_and_the_same_direction(tiny):
-    plain, unit = tiny.embed(TEXTS), tiny.embed(TEXTS, is_normalised=True)
+    plain, unit = tiny.embed(TEXTS), tiny.embed(TEXTS, is_normalized=True)
     lengths = np.linalg.norm(plain, axis=1, keepdims=True)
     np.testing.assert_allclose(unit * lengths, plain, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-6)

@@ -222,7 +222,7 @@ def test_an_id_that_occurs_twice_in_squad_is_rejected(tmp_path):
     [
         ('{"data": [{]}', "line 1"),
         ("[]", "'data'"),
-        ('{"data": [{"title": "T"}]}', "article 1\\b.*'paragraphs'"),
+        ('{"data": [{"title": "T"}]}', "article 1: .*'paragraphs'"),
     ],
 )
 def test_other_files_than_squad_are_rejected(tmp_path, content, message):

@@ -284,12 +284,12 @@ def summarize_run(
     charts = [replace(loss_chart, name="loss", title="Masked tokens", caption=losses)]
     if (key := f"{objective}_accuracy") in end:
         number = metadata.num_held_out or settings.held_out.num_examples
-        told = (
+        caption = (
             f"Accuracy on {number:,} held-out pairs: {start[key]:.1%} before pretraining, {end[key]:.1%} "
             f"after it. Accuracies below {0.5 + 0.98 / number**0.5:.1%} may be chance."
         )
         title = f"Sentence pairs ({objective.upper()})"
-        charts.append(replace(others[0], name="order", title=title, caption=told))
+        charts.append(replace(others[0], name="order", title=title, caption=caption))
     paragraphs = [f"The text is {text.note}", paragraph]
     return values, Section("Pretraining", paragraphs, [finding], charts=charts), data
 
@@ -339,8 +339,8 @@ def finetune_models(
     columns = [Column("model"), Column("accuracy, %", is_number=True), Column("95% interval over reviews")]
     ys, lows, highs = ([getattr(each, end) for each in shown.values()] for end in ("value", "low", "high"))
     points = [Series("test reviews", range(len(shown)), ys, lows, highs)]
-    told = "; ".join(f"{name}: {each.value:.1f}%" for name, each in shown.items())
-    chart = Chart("reviews", "Reviews", "", "accuracy, %", points, "points", list(shown), caption=told)
+    caption = "; ".join(f"{name}: {each.value:.1f}%" for name, each in shown.items())
+    chart = Chart("reviews", "Reviews", "", "accuracy, %", points, "points", list(shown), caption=caption)
     values = {"accuracy": {name: vars(each) for name, each in accuracy.items()}, "gain": vars(gain)}
     findings, tables = [Finding(claim, "", ours, outcome)], [Table("reviews", columns, cells)]
     return values, Section("Fine-tuning", [paragraph], findings, tables, [chart])

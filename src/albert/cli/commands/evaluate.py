@@ -215,7 +215,7 @@ def _evaluate_pretraining(
     from albert.training.settings import HeldOutSettings
 
     if len(models) > 1:
-        raise InputError(f"pretraining is evaluated for one model, got {len(models)}; give one --model")
+        raise InputError(f"{len(models)} models, but pretraining is evaluated for one; give one --model")
     if num_examples < 1:
         raise InputError(f"--examples is {num_examples}; give at least 1")
     loaded = load_model(models[0], revision=revision, device=select_device(device))
