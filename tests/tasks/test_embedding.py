@@ -78,7 +78,7 @@ def build_job(
     *,
     dev: list[TextExample],
     dropout: float = 0.0,
-    world: DistributedContext | None = None,
+    context: DistributedContext | None = None,
     **values: object,
 ) -> Job:
     optimizer = {"name": "adamw", "learning_rate": 2e-3}
@@ -89,7 +89,7 @@ def build_job(
     items = [item for item in TASK.encode(train, tokenizer) if TASK.has_label(item)]
     TASK.check_train(items, model)
     dev_items = TASK.encode(dev, tokenizer)
-    return FinetuneJob(model, TASK, settings, items, dev_items, dev, world or DistributedContext())
+    return FinetuneJob(model, TASK, settings, items, dev_items, dev, context or DistributedContext())
 
 
 def train_job(job: Job, out: Path) -> tuple[float, float]:
@@ -174,8 +174,8 @@ def test_dropout_makes_two_views_of_one_text_in_training_only(tiny_folder):
     model = load_tiny(tiny_folder, dropout=0.1)
     items = encode(tiny_folder, ("the dog is big .", "the dog is big ."))
     batch = TASK.build_batch(items)
-    assert TASK.predict(model, batch, items)[0].similarity == pytest.approx(1, abs=1e-6)
-    assert 0 < TASK.predict(model.train(), batch, items)[0].similarity < 0.999
+    assert TASK.predict(model, batch)[0].similarity == pytest.approx(1, abs=1e-6)
+    assert 0 < TASK.predict(model.train(), batch)[0].similarity < 0.999
 
 
 def test_single_texts_need_dropout(tiny_folder):
