@@ -90,7 +90,7 @@ def test_a_layer_that_only_normalizes_has_its_equilibrium_after_one_step():
     assert build_curve(found["l2"], counts).trend == "converges"
 
 
-def test_a_layer_that_turns_everything_round_never_settles():
+def test_a_layer_that_turns_everything_round_never_converges():
     found = sum_distances(build_bare_model(sign=-1.0), SEQUENCES, depth=9)
     counts = np.array([len(sequence.ids) for sequence in SEQUENCES], np.float64)
     curves = {name: build_curve(sums, counts) for name, sums in found.items()}
@@ -111,13 +111,13 @@ def test_a_mean_is_over_tokens_and_its_interval_over_sequences():
     assert alike.lows == alike.means == alike.highs == (2.0,) * 6
 
 
-def course_of(heights):
+def trend_of(heights):
     change = compare_thirds(np.asarray(heights, np.float64))
     return name_trend(None if change is None else float(change))
 
 
 @pytest.mark.parametrize(
-    ("heights", "course"),
+    ("heights", "trend"),
     [
         (5 * 0.9**LAYERS, "converges"),
         (np.where(LAYERS < 4, 8.0, 0.0), "converges"),  # nothing is left: the ratio of two zeros says nothing
@@ -126,9 +126,9 @@ def course_of(heights):
         ([4.0, 3.0, 2.0, 1.0, 0.5], "too few layers"),
     ],
 )
-def test_where_a_curve_goes(heights, course):
-    assert course_of(heights) == course
-    assert course_of(1000 * np.asarray(heights)) == course  # whatever the scale
+def test_where_a_curve_goes(heights, trend):
+    assert trend_of(heights) == trend
+    assert trend_of(1000 * np.asarray(heights)) == trend  # whatever the scale
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_smoother(albert, bert, outcome):
     ("heights", "outcome"),
     [
         (SMOOTH, "agrees"),
-        (4 * 0.93 ** LAYERS[:12], "inconclusive"),  # it keeps a level by its thirds, and falls all the time
+        (4 * 0.93 ** LAYERS[:12], "inconclusive"),  # it stays level by its thirds, and falls all the time
         (FALLING, "disagrees"),
         (GROWING, "disagrees"),
         (SMOOTH[:4], "inconclusive"),

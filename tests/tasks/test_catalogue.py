@@ -271,9 +271,9 @@ def test_answers_of_race_may_be_missing_and_empty_options_are_counted(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"answers": ["E"]}, "question 1: .*'E'"),
+        ({"answers": ["E"]}, "question 1\\b.*'E'"),
         ({"answers": []}, "0 answers"),
-        ({"options": [["a"]]}, "question 1: "),
+        ({"options": [["a"]]}, "question 1\\b"),
         ({"article": None}, "'article'"),
     ],
 )

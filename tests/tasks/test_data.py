@@ -71,9 +71,9 @@ def test_wrong_paths_and_options_are_rejected(tmp_path):
         ({"data": tmp_path / "no.csv"}, r"no\.csv"),
         ({"data": data, "dev": tmp_path / "no.csv"}, r"no\.csv.*--dev"),
         ({"data": data, "dev": tmp_path}, "--dev"),
-        ({"data": data, "label_kind": "several"}, "columns.label_kind is several.*multilabel"),
+        ({"data": data, "label_kind": "several"}, "columns.label_kind .*several.* multilabel"),
         ({"task": "sst-2", "data": tmp_path, "text": "a"}, "columns.*sst-2"),
-        ({"task": "sst-2", "data": tmp_path, "dev": data}, "--dev.*sst-2"),
+        ({"task": "sst-2", "data": tmp_path, "dev": data}, "sst-2 .*--dev"),
     ):
         with pytest.raises(AlbertError, match=error):
             open_data(**{"task": "classification", **options})
@@ -151,4 +151,4 @@ def test_the_majority_baseline_of_questions_answers_none(has_impossible, score):
     config = QuestionAnsweringConfig(task="question-answering", has_impossible=has_impossible)
     found = TaskData(config, examples, examples, ())
     assert found.score_majority() == score
-    assert list(build_task(found.config).list_baselines()) == (["majority"] if has_impossible else [])
+    assert list(build_task(config).list_baselines()) == (["majority"] if has_impossible else [])

@@ -78,7 +78,7 @@ def build_job(
     *,
     dev: list[TextExample],
     dropout: float = 0.0,
-    context: DistributedContext | None = None,
+    world: DistributedContext | None = None,
     **values: object,
 ) -> Job:
     optimizer = {"name": "adamw", "learning_rate": 2e-3}
@@ -89,7 +89,7 @@ def build_job(
     items = [item for item in TASK.encode(train, tokenizer) if TASK.has_label(item)]
     TASK.check_train(items, model)
     dev_items = TASK.encode(dev, tokenizer)
-    return FinetuneJob(model, TASK, settings, items, dev_items, dev, context or DistributedContext())
+    return FinetuneJob(model, TASK, settings, items, dev_items, dev, world or DistributedContext())
 
 
 def train_job(job: Job, out: Path) -> tuple[float, float]:

@@ -478,9 +478,14 @@ def check_machine_use(run: AnyRun) -> Iterator[Finding]:
     # torch counts two hardware threads as one core; several processes share the cores.
     if not threads <= cores <= 2 * threads and start.get("processes", 1) == 1:
         hint = f"Use as many threads as cores: `export OMP_NUM_THREADS={cores}`"
-        values = {"threads": threads, "cores": cores}
         severity: Severity = "warning" if threads > cores else "note"
-        yield Finding("slow", severity, f"{threads} threads on {cores} cores", values, hint)
+        yield Finding(
+            "slow",
+            severity,
+            f"{threads} threads on {cores} cores",
+            {"threads": threads, "cores": cores},
+            hint,
+        )
     load = float(np.median(read_curve(recent, "load").values)) if recent else 0.0
     if load > 1.25 * max(cores, threads) + 0.5:
         hint = "Find them with `top`, and run them one after the other."

@@ -71,7 +71,7 @@ def embed(
     pooling: Annotated[
         str | None, Option(help="mean, cls or pooler. [default: the model's, or mean]")
     ] = None,
-    normalise: Annotated[
+    normalize: Annotated[
         bool | None, Option(help="Scale vectors to length 1. [default: as the model does]")
     ] = None,
     depth: command.Depth = None,
@@ -89,7 +89,7 @@ def embed(
     # Opened first, so that a path that cannot be written is reported before the work.
     with nullcontext() if out is None else open_output(out) as file:
         predictor = _load(model, device, precision, revision)
-        vectors = predictor.embed(texts, pooling=pooling, is_normalised=normalise, depth=depth)
+        vectors = predictor.embed(texts, pooling=pooling, is_normalized=normalize, depth=depth)
         if file is not None:
             content = io.BytesIO()  # np.save seeks, which a pipe cannot
             np.save(content, vectors)
