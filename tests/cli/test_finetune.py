@@ -128,6 +128,7 @@ def test_seeds_give_a_table_the_median_and_the_best_model(finetune, tmp_path):
 def test_more_seeds_resume_those_that_are_done(finetune, tmp_path):
     first = json.loads(finetune("--seeds", "2", "--seed", "4", "--json").out)
     assert list(first["scores"]) == ["4", "5"]
+    assert "finished" in finetune("--seeds", "2", "--seed", "4").error
     assert "--resume" in finetune("--seeds", "3", "--seed", "4").error
     more = finetune("--seeds", "3", "--seed", "4", "--json", "--resume")
     found = json.loads(more.out)
