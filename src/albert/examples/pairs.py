@@ -57,8 +57,13 @@ def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSe
     # Single sentences: a window of one, which takes in its neighbor.
     wanted = np.ones_like(targets) if settings.unit == "sentences" else targets
     is_backward = uniform(derive(keys, Stream.DIRECTION)) < 0.5
-    windows = grow_windows(corpus, positions, targets=wanted, is_backward=is_backward)
+    is_single = settings.unit == "texts"
+    windows = grow_windows(
+        corpus, positions, targets=wanted, is_backward=is_backward, min_sentences=1 if is_single else 2
+    )
     border = windows.start + 1 + below(derive(keys, Stream.SPLIT), windows.num_sentences - 1)
+    if is_single:
+        border, targets = windows.end, np.full_like(targets, settings.target_tokens)  # whole sentences
     starts, middles, ends = (
         token_offsets(corpus, windows.part, sentences) for sentences in (windows.start, border, windows.end)
     )
@@ -95,7 +100,12 @@ class Windows:
 
 
 def grow_windows(
-    corpus: Corpus, positions: Ints, *, targets: Ints, is_backward: NDArray[np.bool_]
+    corpus: Corpus,
+    positions: Ints,
+    *,
+    targets: Ints,
+    is_backward: NDArray[np.bool_],
+    min_sentences: int = 2,
 ) -> Windows:
     """Take sentences from the one that holds a token on, or back from it, up to `targets` tokens.
 
@@ -123,7 +133,7 @@ def grow_windows(
         start[here] = np.where(backward, first, more)
         corpus.release(number)
     # A sentence alone takes in its neighbor on the side it grows to; at a document's end, the other.
-    is_alone = end - start < 2
+    is_alone = end - start < min_sentences
     start = np.where(is_alone & is_backward, np.maximum(end - 2, low), start)
     end = np.where(is_alone, np.minimum(start + 2, high), end)
     start = np.where(is_alone, np.maximum(end - 2, low), start)

@@ -16,12 +16,13 @@ class ExampleSettings(Settings):
     """The settings of pretraining examples; the defaults are the paper's.
 
     `max_length` counts [CLS] and both [SEP]. `objective` none makes ordered pairs without a label, so
-    that an ablation differs in nothing but the loss. `unit` sentences pairs two neighboring sentences.
+    that an ablation differs in nothing but the loss. `unit` sentences pairs two neighboring sentences; `unit`
+    texts makes single texts of one or more sentences, of which `short_share` have a random length.
     """
 
     max_length: Annotated[int, Field(ge=8, le=65_536)] = 512
     objective: Objective = "sop"
-    unit: Literal["segments", "sentences"] = "segments"
+    unit: Literal["segments", "sentences", "texts"] = "segments"
     masking: Literal["ngram", "token"] = "ngram"
     mask_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.15
     max_ngram: Annotated[int, Field(ge=1, le=10)] = 3
@@ -34,6 +35,8 @@ class ExampleSettings(Settings):
         total = self.replace_with_mask + self.replace_with_random
         if total > 1.0 + 1e-9:
             raise ValueError(f"replace_with_mask and replace_with_random are {total:.3g} together; at most 1")
+        if self.unit == "texts" and self.objective != "none":
+            raise ValueError(f"objective {self.objective} needs pairs, and unit=texts makes single texts")
         return self
 
     @property
