@@ -21,4 +21,4 @@ def test_another_error_is_quoted_in_one_short_line(error: Exception, quoted: str
 def test_a_name_that_was_perhaps_meant_is_suggested_and_else_all_of_them() -> None:
     known = {"sharing": 1, "depth": 2}
     assert suggest("sharings", known) == "did you mean sharing?"
-    assert suggest("xyz", known, more=", or give a file") == "there are sharing, depth, or give a file"
+    assert suggest("xyz", known, more=", or give a file") == "choose from sharing, depth, or give a file"

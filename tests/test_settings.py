@@ -177,7 +177,7 @@ def test_what_is_no_override_is_rejected_with_an_example(override, path):
 
 def test_a_value_is_not_entered_like_a_section(path):
     assert refuse("steps: 5\n", "steps.warm=1", path=path) == (
-        "override 'steps.warm=1': steps is a value, not a section"
+        "override 'steps.warm=1': steps has no keys; write steps=VALUE"
     )
 
 
@@ -191,7 +191,7 @@ def test_broken_yaml_is_rejected_by_its_line(text, line, path):
 
 @pytest.mark.parametrize(("text", "kind"), [("- a\n- b\n", "list"), ("steps\n", "str"), ("5\n", "int")])
 def test_a_file_that_holds_no_keys_is_rejected(text, kind, path):
-    assert f"{path}: holds a {kind}" in refuse(text, path=path)
+    assert f"{path}: expected `key: value` lines, got a {kind}" in refuse(text, path=path)
 
 
 def test_a_missing_file_is_rejected_by_name(tmp_path):

@@ -180,7 +180,7 @@ def draw_curves(run: Run) -> list[Chart]:
         "loss", "Masked words", "step", "loss, nats per piece",
         [_draw("training text", train, "mlm_loss"), _draw("held-out books", held_out, "mlm_loss")],
         levels=[Level(run.facts.unigram_loss, "frequencies alone")],
-        told=f"Held-out books: {held_out[-1]['mlm_loss']:.3f} at the end; frequencies alone would give "
+        caption=f"Held-out books: {held_out[-1]['mlm_loss']:.3f} at the end; frequencies alone would give "
         f"{run.facts.unigram_loss:.3f}.",
     )  # fmt: skip
     if "sop_accuracy" not in held_out[-1]:
@@ -188,7 +188,7 @@ def draw_curves(run: Run) -> list[Chart]:
     order = Chart(
         "order", "The order of two segments", "step", "right answers, %",
         [_draw("held-out books", held_out, "sop_accuracy", scale=100.0)], levels=[Level(50.0, "chance")],
-        told=f"Held-out books: {held_out[-1]['sop_accuracy']:.1%} at the end; chance is 50%.",
+        caption=f"Held-out books: {held_out[-1]['sop_accuracy']:.1%} at the end; chance is 50%.",
     )  # fmt: skip
     return [loss, order]
 

@@ -78,7 +78,7 @@ def _describe_depths(depths: Sequence[tuple[int, Mapping[str, Any]]], num_layers
     chart = Chart(
         "depth", "Words, by the number of loops", "loops of the block", "right words, %",
         [Series("held-out books", xs, [100.0 * part["mlm_accuracy"]["mean"] for _, part in depths])],
-        told=f"From {rows[0][2].text} with one loop to {rows[strong[0]][2].text} with {num_layers}.",
+        caption=f"From {rows[0][2].text} with one loop to {rows[strong[0]][2].text} with {num_layers}.",
     )  # fmt: skip
     return Section(
         "The depth dial",

@@ -119,7 +119,7 @@ def describe_checkpoints(lines: Sequence[Mapping[str, Any]]) -> Section:
     told = "; ".join(f"{each.name}: from {each.ys[0]:.1f} to {each.ys[-1]:.1f}" for each in series)
     chart = Chart(
         "downstream", "After short fine-tuning", "step of pretraining", "score of the task", series,
-        told=f"From the first checkpoint to the last, {told}.",
+        caption=f"From the first checkpoint to the last, {told}.",
     )  # fmt: skip
     return Section(
         "What it was worth on the way",

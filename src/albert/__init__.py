@@ -1,6 +1,6 @@
-"""albert: ALBERT, complete, for little hardware.
+"""ALBERT in PyTorch: pretraining, fine-tuning, evaluation and prediction.
 
-The names below are loaded when they are first used, so that `import albert` costs nothing.
+Public names are imported on first use, because importing torch takes seconds.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ __all__ = [
     "pretrain",
 ]
 
-_HOMES = {
+_MODULES = {
     "load": "albert.tasks.predictor",
     "TaskPredictor": "albert.tasks.predictor",
     "Predictor": "albert.inference.predictor",
@@ -39,11 +39,11 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'albert' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

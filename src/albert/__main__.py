@@ -1,4 +1,4 @@
-"""`python -m albert`."""
+"""Run the command line with `python -m albert`."""
 
 from albert.cli.main import main
 

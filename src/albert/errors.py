@@ -1,4 +1,4 @@
-"""Errors that a user can fix: one line with the value, the limit and the fix."""
+"""Errors that a user can fix. Messages are one line with the value, the limit and the fix."""
 
 import difflib
 import errno
@@ -9,7 +9,7 @@ NO_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class AlbertError(Exception):
-    """A mistake in the input or the arguments; the command line prints it and exits with 2."""
+    """Base class: the command line prints the message without a traceback and exits with code 2."""
 
 
 class SettingsError(AlbertError):
@@ -33,45 +33,45 @@ class InputError(AlbertError):
 
 
 class WriteError(AlbertError, OSError):
-    """A path that cannot be written to, as given by the user; `hint` says how to fix it."""
+    """A path given by the user that cannot be written to; `hint` replaces the usual fix."""
 
     def __init__(self, number: int | None, reason: str, path: str, *, hint: str | None = None) -> None:
         super().__init__(number, reason, path)
         self.hint = hint
 
     def __str__(self) -> str:
-        usual = "free disk space, or choose another path" if self.errno in NO_SPACE else "choose another path"
-        return f"{self.filename}: cannot be written ({self.strerror}); {self.hint or usual}"
+        fix = "free disk space, or choose another path" if self.errno in NO_SPACE else "choose another path"
+        return f"{self.filename}: cannot be written ({self.strerror}); {self.hint or fix}"
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM, raised where Ctrl-C raises KeyboardInterrupt."""
+    """SIGTERM, handled like Ctrl-C."""
 
 
 def first_line(error: BaseException) -> str:
-    """Shorten the error of another library to one line."""
+    """Return the first line of another library's error, at most 200 characters."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].strip()[:200]
 
 
 def one_line(value: object) -> str:
-    """Remove the line breaks of an error or a text."""
+    """Replace line breaks and repeated white space by single spaces."""
     return " ".join(str(value).split())
 
 
-def name_install(extra: str) -> str:
+def format_install_command(extra: str) -> str:
     """Format the command that installs an extra."""
     return f"pip install -c constraints.txt '.[{extra}]'"
 
 
 def explain(error: Exception) -> str:
-    """Format any error in one line: ours as it is, others with their type."""
+    """Format an error in one line, with its type unless it is an AlbertError."""
     text = one_line(error)
     return text if isinstance(error, AlbertError) else f"{type(error).__name__}: {text}"
 
 
-def suggest(name: str, known: Iterable[str], *, lead: str = "there are", more: str = "") -> str:
-    """Suggest the closest known name, else list all of them and what `more` there is."""
+def suggest(name: str, known: Iterable[str], *, lead: str = "choose from", more: str = "") -> str:
+    """Suggest the closest known name, or list all of them after `lead` and before `more`."""
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {close[0]}?" if close else f"{lead} {', '.join(names)}{more}"

@@ -1,4 +1,4 @@
-"""Read and write files; a file or folder that is written appears complete or not at all."""
+"""Read and write files. What is written appears complete or not at all: it is renamed after a sync."""
 
 import ctypes
 import errno
@@ -26,49 +26,51 @@ except ImportError:  # no such locks on Windows
 # The longest field that `csv` can read where a C long has 32 bits.
 MAX_CSV_FIELD = 2**31 - 1
 # The names that mkstemp makes from `.NAME.`: files that are being written, or that a killed process left.
-ASIDE_PATTERN = re.compile(r"\..+\.[a-z0-9_]{8}")
-_held: set[TextIO] = set()  # the lock files of this process
+TEMP_NAME = re.compile(r"\..+\.[a-z0-9_]{8}")
+_open_locks: set[TextIO] = set()  # of this process
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; without an error it is synced and renamed to `path`."""
+    """Yield a temporary path beside `path`, and rename it to `path` if the block ends without an error."""
     with writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
-    aside = Path(name)
+    temporary = Path(name)
     try:
-        with _naming(path, aside=aside):
-            yield aside
+        with _renaming_errors(temporary, path):
+            yield temporary
         with writing_to(path):
-            aside.chmod(0o666 & ~_umask())  # mkstemp makes files that only the owner can read
-            sync(aside)
-            os.replace(aside, path)
+            temporary.chmod(0o666 & ~_umask())  # mkstemp makes files that only the owner can read
+            sync(temporary)
+            os.replace(temporary, path)
             sync(path.parent)
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def open_output(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for a result, written atomically; devices and pipes are written directly."""
+    """Open a result file, which is written atomically; devices and pipes are written directly."""
     if path.is_dir():
-        raise InputError(f"{path}: is a folder; give --out the name of a file")
+        raise InputError(f"{path}: is a folder; give --out the path of a file")
     if path.exists() and not path.is_file():
-        with _naming(path, aside=path), path.open("wb") as file:
+        with _renaming_errors(path, path), path.open("wb") as file:
             yield file
         return
     # The target of a link is replaced, not the link.
-    with atomic_path(path.resolve() if path.is_symlink() else path) as aside, aside.open("wb") as file:
+    target = path.resolve() if path.is_symlink() else path
+    with atomic_path(target) as temporary, temporary.open("wb") as file:
         yield file
 
 
 @contextmanager
 def atomic_dir(path: Path) -> Iterator[Path]:
-    """Yield a new folder beside `path`; it replaces `path` when the block ends without an error.
+    """Yield a temporary folder beside `path`, which replaces `path` if the block ends without an error.
 
-    An empty folder that cannot be replaced (a mount point, the current directory) is filled instead.
+    If `path` is an empty folder that cannot be replaced (a mount point, the current directory), the files are
+    moved into it instead.
     """
     given, path = path, Path(path).resolve()  # the target of a link is replaced
     is_current = path.exists() and Path.cwd().is_relative_to(path)
@@ -77,40 +79,40 @@ def atomic_dir(path: Path) -> Iterator[Path]:
     require_folder(path, hint="choose another path")
     if is_current and not is_filled:
         raise InputError(
-            f"{given}: the current directory is in this folder, which would be replaced; run this from "
-            "outside, or choose another path"
+            f"{given}: cannot be replaced while the current directory is in it; run this from another "
+            "directory, or choose another path"
         )
     with writing_to(given):
         path.parent.mkdir(parents=True, exist_ok=True)
         parent = path if is_filled else path.parent
-        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=parent))
     try:
-        with _naming(given, aside=aside):
-            yield aside
+        with _renaming_errors(temporary, given):
+            yield temporary
         with writing_to(given):
-            aside.chmod(0o777 & ~_umask())
-            for file in aside.rglob("*"):
+            temporary.chmod(0o777 & ~_umask())
+            for file in temporary.rglob("*"):
                 if file.is_file():  # some libraries write files that only the owner can read
                     file.chmod(0o666 & ~_umask())
                 sync(file)
             if is_filled:
-                for entry in sorted(aside.iterdir(), key=lambda entry: entry.name == "config.json"):
+                for entry in sorted(temporary.iterdir(), key=lambda entry: entry.name == "config.json"):
                     os.replace(entry, path / entry.name)
             else:
-                _replace_dir(aside, path)
+                _replace_dir(temporary, path)
             sync(parent)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager
-def _naming(path: Path, *, aside: Path) -> Iterator[None]:
-    """Raise a WriteError about `path` for errors of writing to `aside`; the block may read other files."""
+def _renaming_errors(temporary: Path, path: Path) -> Iterator[None]:
+    """Turn OSErrors about `temporary`, or about a full disk, into WriteErrors about `path`."""
     try:
         yield
     except OSError as error:
         failed = None if error.filename is None else Path(os.fsdecode(error.filename))
-        if error.errno in NO_SPACE if failed is None else failed.is_relative_to(aside):
+        if error.errno in NO_SPACE if failed is None else failed.is_relative_to(temporary):
             with writing_to(path):
                 raise
         raise
@@ -118,25 +120,25 @@ def _naming(path: Path, *, aside: Path) -> Iterator[None]:
 
 @contextmanager
 def writing_to(path: Path | str, *, hint: str | None = None) -> Iterator[None]:
-    """Raise a WriteError about `path`, with a `hint`, for any OSError in the block."""
+    """Turn any OSError in the block into a WriteError about `path`, with `hint` as the fix."""
     try:
         yield
     except OSError as error:
-        # A file is in the way of a folder; the system says only that it exists.
+        # "File exists" means here that a file has the name of a folder to be made.
         number = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
         reason = os.strerror(number) if number is not None else first_line(error)
         raise WriteError(number, reason, str(path), hint=hint) from error
 
 
 def _replace_dir(new: Path, path: Path) -> None:
-    """Rename `new` to `path`, in one step where the system can (Linux), and remove the old folder."""
+    """Rename `new` to `path`, atomically on Linux, and remove the old folder."""
     if not path.exists():
         os.replace(new, path)
         return
     rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
-    here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    if rename is not None and rename(here, os.fsencode(new), here, os.fsencode(path), swap) == 0:
-        return  # the old folder is at `new` and is removed there
+    cwd, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if rename is not None and rename(cwd, os.fsencode(new), cwd, os.fsencode(path), exchange) == 0:
+        return  # the caller removes the old folder, which is now at `new`
     # A crash between the two renames leaves the old folder under a hidden name.
     old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
     try:
@@ -149,7 +151,7 @@ def _replace_dir(new: Path, path: Path) -> None:
 
 
 def require_folder(path: Path, *, hint: str = "choose another --out") -> list[str]:
-    """List the names in an output folder, which may not exist; raise an InputError if it is a file."""
+    """List the names in an output folder, none if it does not exist; raise an InputError if it is a file."""
     if not path.exists():
         return []
     if not path.is_dir():
@@ -158,15 +160,15 @@ def require_folder(path: Path, *, hint: str = "choose another --out") -> list[st
 
 
 def reject_foreign(folder: Path, others: Sequence[str], *, what: str) -> None:
-    """Raise an InputError if a folder for a new `what` holds other files."""
+    """Raise an InputError if the folder of a `what` holds `others`, files that do not belong to it."""
     if others:
         raise InputError(
-            f"{folder}: holds {', '.join(others[:3])}, which is not a {what}; choose an empty --out"
+            f"{folder}: holds {', '.join(others[:3])}, which is not part of a {what}; choose an empty --out"
         )
 
 
 def reject_other_content(folder: Path, names: Collection[str], *, doing: str) -> None:
-    """Raise an InputError if a folder that is to be replaced holds more than `names`."""
+    """Raise an InputError if a folder to be replaced holds files other than `names`."""
     others = [name for name in require_folder(folder) if name not in names] if folder.is_dir() else []
     if others:
         raise InputError(
@@ -181,7 +183,7 @@ def default_cache_dir() -> Path:
 
 
 def hash_file(path: Path) -> str:
-    """Compute the SHA-256 of a file, in hexadecimal digits."""
+    """Compute the SHA-256 of a file as hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -190,7 +192,7 @@ def hash_file(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Flush a file or a folder to the disk."""
+    """Flush a file or a folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -200,7 +202,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def hold(path: Path, *, busy: str | None) -> Iterator[None]:
-    """Lock `path` while the block lasts; if another process holds it, raise `busy`, or wait if it is None."""
+    """Lock `path` for the block. If another process has the lock, raise `busy`, or wait if that is None."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         if fcntl is not None:
@@ -211,28 +213,28 @@ def hold(path: Path, *, busy: str | None) -> Iterator[None]:
                 reason = f"{path}: cannot be locked ({error.strerror}); use a file system that supports locks"
                 raise InputError(busy if is_busy else reason) from error
             _close_locks_in_children()
-        _held.add(file)
+        _open_locks.add(file)
         try:
             yield
         finally:
-            _held.discard(file)
+            _open_locks.discard(file)
 
 
 @cache
 def _close_locks_in_children() -> None:
-    """Register one fork handler: a forked worker must not keep a lock when this process is killed."""
-    os.register_at_fork(after_in_child=lambda: [file.close() for file in _held])
+    """Register a fork handler, once: forked workers must not keep a lock when this process is killed."""
+    os.register_at_fork(after_in_child=lambda: [file.close() for file in _open_locks])
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a process holds a lock on this file."""
+    """Return whether a process has locked this file."""
     if fcntl is None or not path.exists():
         return False
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
-        return isinstance(error, BlockingIOError)  # not if there is no permission to open it
+        return isinstance(error, BlockingIOError)  # False if it may not be opened
     return False
 
 
@@ -259,7 +261,7 @@ def format_json(value: Any) -> str:
 
 
 def dump_json(value: Any, **options: Any) -> str:
-    """Call `json.dumps` with null instead of NaN and infinities."""
+    """Call `json.dumps`, writing NaN and infinities as null."""
     try:
         return json.dumps(value, allow_nan=False, **options)
     except ValueError:

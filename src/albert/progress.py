@@ -1,11 +1,11 @@
-"""Long work: reporters of progress, and child processes."""
+"""Progress reporters, and the command of a child process."""
 
 import sys
 from typing import Protocol
 
 
 class Reporter(Protocol):
-    """Receives messages and progress."""
+    """The interface that receives the messages and the progress of long work."""
 
     def say(self, text: str) -> None:
         """Print a line."""
@@ -15,7 +15,7 @@ class Reporter(Protocol):
 
 
 class NullReporter:
-    """A reporter that prints nothing."""
+    """Discard all messages and progress."""
 
     def say(self, text: str) -> None: ...
 
@@ -32,9 +32,9 @@ def format_seconds(seconds: float) -> str:
 
 
 def build_command(module: str) -> list[str]:
-    """Build the command that runs `main` of one of our modules in a new process, with the same sys.path.
+    """Build the command that runs `main` of a module in a new process with the same sys.path.
 
-    `python -m` would search the current directory first, which may hold an `albert` or a `random.py`.
+    `python -m` would search the current directory first, which may contain an `albert` or a `random.py`.
     """
     paths = [path for path in sys.path if isinstance(path, str)]
     return [sys.executable, "-c", f"import sys; sys.path[:] = {paths!a}; from {module} import main; main()"]

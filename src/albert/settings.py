@@ -1,4 +1,4 @@
-"""Settings: frozen pydantic models, read from YAML and changed by `a.b=c` overrides."""
+"""Frozen pydantic models for settings, read from YAML and changed by `a.b=c` overrides."""
 
 import json
 import re
@@ -15,14 +15,14 @@ from albert.files import read_text
 
 S = TypeVar("S", bound="Settings")
 _ABSENT = object()  # not null, which is a value
-# What is parsed as YAML even in a section of names: nothing, null, lists and quoted strings.
+# Parsed as YAML even in a section of names: the empty value, null, lists and quoted strings.
 _NOT_A_NAME = re.compile(r"""(null)?|\[.*\]|"[^"]*"|'[^']*'""", re.DOTALL)
 
 
 class Settings(BaseModel):
-    """The base class of settings: frozen, strict about types, without unknown keys.
+    """Base class of settings: immutable, with strict types and no unknown keys.
 
-    `former_names` maps keys of earlier versions to their names today, so that old files can be read.
+    `former_names` maps keys of earlier versions to the current ones, so that old files can be read.
     """
 
     former_names: ClassVar[Mapping[str, str]] = {}
@@ -35,14 +35,14 @@ class Settings(BaseModel):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which `1e-4` is a number."""
+    """Load YAML with `1e-4` as a number, which YAML 1.1 reads as a string."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML for the loader above: strings that look like its numbers are quoted."""
+    """Dump YAML for `_Loader`: strings that look like its numbers are quoted."""
 
 
-# Only double quotes tell the line breaks of Unicode, such as U+0085, from those of the file.
+# Unicode line breaks such as U+0085 survive only in double quotes.
 _Dumper.add_representer(
     str,
     lambda dumper, text: dumper.represent_scalar(
@@ -70,7 +70,7 @@ class Change:
 
 
 def find_change(before: Any, after: Any, *, key: str = "") -> Change | None:
-    """Find the first difference of two dumped settings, or None; `key` is the prefix of their keys."""
+    """Return the first difference of two dumped settings, or None; `key` is the prefix of their keys."""
     if isinstance(before, dict) and isinstance(after, dict):
         for each in {**before, **after}:
             inner = f"{key}.{each}" if key else str(each)
@@ -89,10 +89,10 @@ def build_settings(
     overrides: Iterable[str] = (),
     source: str = "settings",
 ) -> S:
-    """Check `values`, changed by the `a.b=c` overrides; `source` names where they come from in an error."""
+    """Build settings from `values` and `a.b=c` overrides; errors name `source` as their origin."""
     try:
         merged = _rename_keys(cls, apply_overrides(values or {}, overrides))
-        # Strict by JSON's rules: a list may become a tuple and a string a path, but "12" is not a number.
+        # JSON mode accepts a list as a tuple and a string as a path, but not "12" as a number.
         return cls.model_validate_json(json.dumps(merged), strict=True)
     except ValidationError as error:
         reasons = "; ".join(_explain(cls, detail) for detail in error.errors(include_url=False))
@@ -102,15 +102,15 @@ def build_settings(
 
 
 def read_settings(cls: type[S], path: Path, *, overrides: Iterable[str] = ()) -> S:
-    """Read a YAML file, apply the overrides and return the checked settings."""
+    """Read settings from a YAML file and apply the overrides."""
     values = parse_yaml(read_text(path), source=str(path))
     if values is not None and not isinstance(values, dict):
-        raise SettingsError(f"{path}: holds a {type(values).__name__}; write `key: value` lines")
+        raise SettingsError(f"{path}: expected `key: value` lines, got a {type(values).__name__}")
     return build_settings(cls, values=values, overrides=overrides, source=str(path))
 
 
 def parse_yaml(text: str, *, source: str) -> Any:
-    """Parse YAML with plain scientific notation; raise a SettingsError with the line if it is not valid."""
+    """Parse YAML; raise a SettingsError with the line number if it is invalid."""
     try:
         return yaml.load(text, Loader=_Loader)  # a SafeLoader
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2020-13-45
@@ -123,22 +123,22 @@ def parse_yaml(text: str, *, source: str) -> Any:
 def apply_overrides(
     values: Mapping[str, Any], overrides: Iterable[str], *, literal: str | None = None
 ) -> dict[str, Any]:
-    """Return a copy of `values` in which each `a.b=c` has set key b of section a to the YAML value c.
+    """Return a copy of `values` in which each override `a.b=c` sets key b of section a to the YAML value c.
 
-    The section `literal` holds names, such as those of columns: `#2 String`, `0` and `,` are not parsed
-    there. Only null, lists and quoted strings are YAML there, too.
+    Values in the section `literal` are names, such as those of columns: `#2 String`, `0` and `,` are kept
+    as strings there, and only null, lists and quoted strings are parsed.
     """
     merged: dict[str, Any] = json.loads(json.dumps(values, default=str))
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not all(key.split(".")):
-            raise SettingsError(f"override {override!r} is not of the form key=value, as in lr=1e-4")
+            raise SettingsError(f"override {override!r} is not of the form key=value, such as lr=1e-4")
         *sections, last = key.split(".")
         target = merged
         for section in sections:
             inner = target.setdefault(section, {})
             if not isinstance(inner, dict):
-                raise SettingsError(f"override {override!r}: {section} is a value, not a section")
+                raise SettingsError(f"override {override!r}: {section} has no keys; write {section}=VALUE")
             target = inner
         is_name = sections[:1] == [literal] and not _NOT_A_NAME.fullmatch(text)
         target[last] = text if is_name else parse_yaml(text, source=f"override {override!r}")
@@ -146,7 +146,7 @@ def apply_overrides(
 
 
 def add_seed(overrides: Iterable[str], seed: int | None, *, key: str = "seed") -> list[str]:
-    """Add `--seed` to the overrides; raise a SettingsError if the seed is given twice."""
+    """Add the value of `--seed` to the overrides; raise a SettingsError if they set it already."""
     given = list(overrides)
     if seed is None:
         return given
@@ -156,12 +156,12 @@ def add_seed(overrides: Iterable[str], seed: int | None, *, key: str = "seed") -
 
 
 def _rename_keys(cls: type[Settings], values: dict[str, Any]) -> dict[str, Any]:
-    """Replace the former names of keys, in sections and lists of sections, too."""
+    """Replace former names of keys, also in nested sections and lists of sections."""
     renamed = {}
     for key, value in values.items():
         name = cls.former_names.get(key, key)
         if name != key and name in values:
-            raise SettingsError(f"{key} is the former name of {name}; give {name} only")
+            raise SettingsError(f"{key} is the former name of {name}, which is also set; set {name} only")
         field = cls.model_fields.get(name)
         for section in _iter_sections(field.annotation) if field else ():
             if isinstance(value, dict):
@@ -173,7 +173,7 @@ def _rename_keys(cls: type[Settings], values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _explain(cls: type[BaseModel], detail: Any) -> str:
-    """Explain a validation error: the key, its value, and what it should be."""
+    """Format a validation error: the key, its value and the expected value."""
     key = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
         known = _known_keys(cls, detail["loc"][:-1])
@@ -189,7 +189,7 @@ def _explain(cls: type[BaseModel], detail: Any) -> str:
 def _known_keys(cls: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
     for part in path:
         field = cls.model_fields.get(str(part))
-        # An index of a list or a key of a table is not a field: the class stays.
+        # A list index or a dict key is not a field and keeps the class.
         cls = next(_iter_sections(field.annotation), cls) if field else cls
     return list(cls.model_fields)
 

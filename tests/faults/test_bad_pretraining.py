@@ -212,7 +212,7 @@ def test_a_folder_of_something_else_is_rejected(run_albert, recipe, story_corpus
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("ten years of work")
     done = run_albert("pretrain", recipe, "--data", story_corpus, "--out", tmp_path / "run")
-    assert "holds thesis.txt, which is not a run; choose an empty --out" in done.error
+    assert "holds thesis.txt, which is not part of a run; choose an empty --out" in done.error
 
 
 def test_a_folder_of_a_run_that_was_killed_at_its_start_is_reused(train, tmp_path):
@@ -229,7 +229,7 @@ def test_a_run_folder_without_run_json_is_rejected(train, tmp_path):
         (tmp_path / "run" / name).unlink()
     for resume in (False, True):
         with pytest.raises(
-            InputError, match="holds checkpoints, .*which is not a run; choose an empty --out"
+            InputError, match="holds checkpoints, .*which is not part of a run; choose an empty --out"
         ):
             train("num_steps=2", "seed=7", resume=resume)
     assert weights(tmp_path / "run") == before
@@ -242,7 +242,7 @@ def test_files_of_another_program_are_kept(run_albert, recipe, story_corpus, tmp
     path.write_text("a week of work")
     for data in (story_corpus, tmp_path / "gone"):
         done = run_albert("pretrain", recipe, "--data", data, "--out", tmp_path / "run")
-        assert f"holds {name.split('/')[0]}, which is not a run; choose an empty --out" in done.error
+        assert f"holds {name.split('/')[0]}, which is not part of a run; choose an empty --out" in done.error
     assert path.read_text() == "a week of work"
 
 

@@ -70,7 +70,7 @@ def test_every_mask_of_a_text_is_answered_in_its_place(tiny):
     places = [i for i, piece in enumerate(sequence.ids) if piece == tiny.tokenizer.mask_id]
     with torch.inference_mode():
         hidden = tiny.model(Tokens.from_lists([sequence.ids])).last_TD
-        expected = tiny.model.predict_words(hidden[places]).softmax(-1)
+        expected = tiny.model.compute_mlm_logits(hidden[places]).softmax(-1)
     found = [[guess.probability for guess in sorted(mask, key=lambda g: g.id)] for mask in answers[1]]
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
     assert (expected[0] - expected[1]).abs().max() > 0.01  # else the places could be mixed up unseen

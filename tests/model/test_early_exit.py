@@ -162,7 +162,7 @@ def test_what_is_kept_of_a_layout_is_the_layout_of_what_is_kept(seed):
     layout, places_T = build_layout(tuple(lengths)).keep(is_kept)
     expected = build_layout(tuple(np.array(lengths)[is_kept].tolist()))
     assert layout.runs == expected.runs
-    assert torch.equal(layout.borders, expected.borders)
+    assert torch.equal(layout.offsets, expected.offsets)
     owner = np.repeat(np.arange(len(lengths)), lengths)
     assert places_T.tolist() == [place for place, one in enumerate(owner) if is_kept[one]]
 

@@ -48,9 +48,9 @@ def spelled_out_answer(head, x, start_logits):
 def test_masked_words_are_computed_only_where_they_are_asked_for(model, tokens):
     last = model(tokens).last_TD
     places = torch.tensor([3, 11, 20])
-    some = model.predict_words(last[places])
+    some = model.compute_mlm_logits(last[places])
     assert some.shape == (3, 60)
-    torch.testing.assert_close(some, model.predict_words(last)[places])
+    torch.testing.assert_close(some, model.compute_mlm_logits(last)[places])
 
 
 def test_the_word_table_is_one_tensor(model, tokens):

@@ -5,7 +5,7 @@ import torch
 
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
-from albert.model.tokens import Tokens, Wanted, build_layout
+from albert.model.tokens import SelectedTokens, Tokens, build_layout
 
 SHAPES = {
     "shared": {},
@@ -99,7 +99,7 @@ def test_dropout_of_first_tokens_keeps_the_mean():
     block.norm = torch.nn.Identity()
     layout = build_layout(batch.lengths)
     x_TD = torch.randn(22, 16, generator=torch.Generator().manual_seed(1))
-    first = Wanted(layout.first_B, is_first=True)
+    first = SelectedTokens(layout.first_B, is_first=True)
     torch.manual_seed(0)
     with torch.no_grad():
         draws = torch.stack([block.train()(x_TD, layout, None, first) for _ in range(3000)])

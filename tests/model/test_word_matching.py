@@ -20,7 +20,7 @@ SEGMENTS = [0] * len(FIRST) + [1] * len(SECOND)
 
 def build(num_matching_heads: int, **changes: object) -> AlbertModel:
     model = build_model(CONFIG.model_copy(update=changes), heads={}, seed=0)
-    Initialization(has_waves=True, num_matching_heads=num_matching_heads).apply(model)
+    Initialization(has_sinusoidal_positions=True, num_matching_heads=num_matching_heads).apply(model)
     return model
 
 
@@ -84,7 +84,7 @@ def test_while_all_else_is_trained_the_heads_are_held_to_it() -> None:
     """Without it a step of the optimiser would make something else of them."""
     model = build(1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    WordMatching(model.encoder, num_heads=1).hold(optimizer)
+    WordMatching(model.encoder, num_heads=1).register_hooks(optimizer)
     tokens = Tokens.from_lists([FIRST + SECOND], [SEGMENTS])
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     for _ in range(20):

@@ -59,7 +59,7 @@ def pretraining_logits(pair: Pair, batch: RaggedBatch) -> tuple[list[Tensor], li
     head = pair.ours.head("sop" if "sop" in pair.ours.heads else "nsp")
     return (
         [
-            pair.ours.predict_words(output.last_TD[everywhere]),
+            pair.ours.compute_mlm_logits(output.last_TD[everywhere]),
             head(pair.ours.pool(output.last_TD, batch.tokens)),
         ],
         [theirs.prediction_logits[batch.is_real], pair_logits],
@@ -69,7 +69,7 @@ def pretraining_logits(pair: Pair, batch: RaggedBatch) -> tuple[list[Tensor], li
 def masked_lm_logits(pair: Pair, batch: RaggedBatch) -> tuple[list[Tensor], list[Tensor]]:
     everywhere = torch.arange(len(batch.tokens.ids_T))
     theirs = pair.theirs(**batch.padded).logits[batch.is_real]
-    return [pair.ours.predict_words(pair.ours(batch.tokens).last_TD[everywhere])], [theirs]
+    return [pair.ours.compute_mlm_logits(pair.ours(batch.tokens).last_TD[everywhere])], [theirs]
 
 
 def classification_logits(pair: Pair, batch: RaggedBatch) -> tuple[list[Tensor], list[Tensor]]:

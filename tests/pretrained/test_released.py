@@ -166,7 +166,7 @@ def test_nano_knows_more_than_how_frequent_words_are(nano: Path) -> None:
         targets = torch.tensor(ids)[places]
         masked = torch.tensor(ids).index_fill(0, places, tokenizer.mask_id)
         last = model(Tokens.from_lists([masked.tolist()], [[0] * len(ids)], device=torch.device("cpu")))
-        logits = model.predict_words(last.last_TD[places])
+        logits = model.compute_mlm_logits(last.last_TD[places])
         losses += torch.nn.functional.cross_entropy(logits, targets, reduction="none").tolist()
         unigrams += [-pieces.get_score(number) for number in targets.tolist()]
     assert len(losses) > 100

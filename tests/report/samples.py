@@ -21,7 +21,7 @@ CURVES = Chart(
         curve("all layers shared, E = 128 (ALBERT's way)", end=4.9),
         curve("attention shared, E = 128", end=4.4, spread=0.2),
     ],
-    levels=[Level(7.2, "unigram entropy")], told="All fall; what shares more stays higher.",
+    levels=[Level(7.2, "unigram entropy")], caption="All fall; what shares more stays higher.",
 )  # fmt: skip
 
 POINTS = Chart(
@@ -34,7 +34,7 @@ POINTS = Chart(
         Series("the paper", [0, 1, 2, 3, 4], [61.6, 61.7, 60.2, 60.1, 59.8], is_reference=True),
     ],
     kind="points", x_names=ARMS, levels=[Level(59.0, "a bag of words")],
-    told="Sharing the feed-forward blocks costs most.",
+    caption="Sharing the feed-forward blocks costs most.",
 )  # fmt: skip
 
 SPEED = Chart(
@@ -43,7 +43,7 @@ SPEED = Chart(
         Series("flat", [128, 512, 2048, 8192, 32768], [0.011, 0.034, 0.12, 0.47, 1.9]),
         Series("padded", [128, 512, 2048, 8192, 32768], [0.014, 0.06, 0.23, 1.0, 4.3]),
     ],
-    has_log_x=True, has_log_y=True, told="Both grow with the pieces; padding doubles the time.",
+    has_log_x=True, has_log_y=True, caption="Both grow with the pieces; padding doubles the time.",
 )  # fmt: skip
 
 LAYERS = Chart(
@@ -57,7 +57,7 @@ LAYERS = Chart(
         for k, name in enumerate(("seed 0", "seed 1", "seed 2", "warm start", "depth 48", "nothing shared",
                                   "BERT-large, the paper"))
     ],
-    told="The distances of a shared model oscillate; they do not fall to zero.",
+    caption="The distances of a shared model oscillate; they do not fall to zero.",
 )  # fmt: skip
 
 SCORES = Table(

@@ -30,7 +30,7 @@ def test_every_series_level_and_axis_is_named(chart):
         assert name in words
     assert root.get("role") == "img"
     assert root.findtext(f"{SVG}title") == chart.title
-    assert root.findtext(f"{SVG}desc") == chart.told
+    assert root.findtext(f"{SVG}desc") == chart.caption
 
 
 def test_charts_on_one_page_share_no_id():

@@ -65,7 +65,7 @@ def test_texts_are_escaped():
         paragraphs=[HOSTILE],
         findings=[Finding(HOSTILE, HOSTILE, HOSTILE, "agrees")],
         tables=[Table("t", [Column(HOSTILE, hint=HOSTILE)], [[Cell(HOSTILE, 1.0, 0.0, 2.0)]], note=HOSTILE)],
-        charts=[replace(SPEED, title=HOSTILE, told=HOSTILE)],
+        charts=[replace(SPEED, title=HOSTILE, caption=HOSTILE)],
         code=HOSTILE,
         cards=[Card([(HOSTILE, HOSTILE), ("half a pair", "\ud800")], HOSTILE, (HOSTILE, "'\""))],
         filters=(HOSTILE, "b"),
@@ -93,7 +93,7 @@ def test_findings_charts_and_code_are_shown(html):
     assert page.text.count("measured here") == 3  # what was not asked has no figure here
     for chart in PAGE.charts:
         assert page.text.count(chart.title) == 2
-        assert chart.told in page.text
+        assert chart.caption in page.text
     assert "<code>study.json</code> holds the settings" in html
     assert "<code>albert study sharing --out studies/sharing num_seeds=3</code></pre>" in html
     assert "mean over five tasks, with its 95% interval" in page.text
@@ -126,10 +126,10 @@ def test_a_long_page_lists_its_sections():
 def test_markdown_has_headings_tables_and_links_to_charts():
     text = format_markdown(PAGE)
     assert text.startswith("# Sharing across layers (table 4)\n\nA small copy of the paper's experiment")
-    assert "| arm | parameters | average | difference | p | the paper |\n| --- | ---: |" in text
+    assert "| variant | parameters | average | difference | p | the paper |\n| --- | ---: |" in text
     assert "| **none** | **89.0M** | **62.30 ± 0.75** | **–** | **–** | **81.6** |\n" in text
     assert "- average: mean over five tasks, with its 95% interval\n" in text
-    assert "| More data helps. | +0.7 points | – | – not asked |\n" in text
+    assert "| More data helps. | +0.7 points | – | – not tested |\n" in text
     assert "![Average score by what is shared](figures/sharing.svg)\n\nSharing the feed-forward" in text
     assert "```\nalbert study sharing --out studies/sharing num_seeds=3\n```\n" in text
 

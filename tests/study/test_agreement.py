@@ -105,7 +105,7 @@ def test_each_token_is_masked_with_the_later_tokens_of_its_word(tokenizer, depth
     expected = 0.0
     for position, tokens in enumerate(masked):
         framed = agreement.Tokens.from_lists([[tokenizer.cls_id, *tokens, tokenizer.sep_id]])
-        logits_MV = model.predict_words(model(framed, depth=depth).last_TD[[position + 1]])
+        logits_MV = model.compute_mlm_logits(model(framed, depth=depth).last_TD[[position + 1]])
         expected += torch.log_softmax(logits_MV, 1)[0, ids[position]].item()
     [score] = score_sentences(model, tokenizer, [text], depth=depth)
     assert score == pytest.approx(expected, abs=1e-4)

@@ -102,7 +102,7 @@ def test_the_text_is_normalized_first():
 
 
 def test_a_corpus_too_small_is_rejected_with_the_largest_size_that_works():
-    with pytest.raises(InputError, match=r"30,000 tokens .* 100 sentences .* --size \d+") as caught:
+    with pytest.raises(InputError, match=r"size 30,000 .* 100 sentences .* --size \d+") as caught:
         train_sentencepiece(TEXT)
     largest = int(str(caught.value).split("--size ")[1].split(",")[0])
     settings = VocabularySettings(size=largest)
@@ -110,7 +110,7 @@ def test_a_corpus_too_small_is_rejected_with_the_largest_size_that_works():
 
 
 def test_a_size_below_the_number_of_characters_is_rejected_with_one_that_works():
-    with pytest.raises(InputError, match=r"20 tokens .* --size \d+") as caught:
+    with pytest.raises(InputError, match=r"size 20 .* --size \d+") as caught:
         train_sentencepiece(TEXT, settings=VocabularySettings(size=20))
     enough = int(str(caught.value).split("--size ")[1].split(" ")[0])
     assert train_sentencepiece(TEXT, settings=VocabularySettings(size=enough)).vocab_size == enough
@@ -118,7 +118,7 @@ def test_a_size_below_the_number_of_characters_is_rejected_with_one_that_works()
 
 @pytest.mark.parametrize("texts", [[], ["", " \n\t\r\n"]])
 def test_no_text_is_rejected(texts):
-    with pytest.raises(InputError, match="the corpus has no text"):
+    with pytest.raises(InputError, match="the corpus contains no text"):
         train_sentencepiece(texts)
 
 

@@ -396,7 +396,7 @@ def summarize_run(
     hint = " More `--minutes` may get below it." if found == "inconclusive" else ""
     finding = Finding(claim, "", losses + hint, found)
     loss_chart, *others = build_charts(load_run(run))
-    charts = [replace(loss_chart, name="loss", title="Masked tokens", told=losses)]
+    charts = [replace(loss_chart, name="loss", title="Masked tokens", caption=losses)]
     if (key := f"{objective}_accuracy") in end:
         number = metadata.num_held_out or settings.held_out.num_examples
         told = (
@@ -404,7 +404,7 @@ def summarize_run(
             f"after it. Below {0.5 + 0.98 / number**0.5:.1%}, it may be chance."
         )
         title = f"Sentence pairs ({objective.upper()})"
-        charts.append(replace(others[0], name="order", title=title, told=told))
+        charts.append(replace(others[0], name="order", title=title, caption=told))
     paragraphs = [f"The text is {text.note}", paragraph]
     return values, Section("Pretraining", paragraphs, [finding], charts=charts), data
 
@@ -469,7 +469,7 @@ def finetune_models(
     points = [Series("test reviews", list(range(len(shown))), ys, lows, highs)]
     told = "; ".join(f"{name}: {each.value:.1f}%" for name, each in shown.items())
     title, x_names = "Positive or negative", list(shown)
-    chart = Chart("reviews", title, "", "accuracy, %", points, kind="points", x_names=x_names, told=told)
+    chart = Chart("reviews", title, "", "accuracy, %", points, kind="points", x_names=x_names, caption=told)
     values = {"accuracy": {name: vars(each) for name, each in accuracy.items()}, "gain": vars(gain)}
     findings, tables = [Finding(claim, "", ours, outcome)], [Table("reviews", columns, cells)]
     return values, Section("Fine-tuning", [paragraph], findings, tables, [chart])

@@ -201,16 +201,16 @@ def fetch_corpus(location: PathOrUrl, *, reporter: Reporter | None = None) -> Pa
             if not (folder / MANIFEST_NAME).exists():
                 tokenizer = shards.fetch_vocabulary(store, folder / shards.VOCAB_DIR)
                 shards.reject_other_vocabulary(manifest, store.location, tokenizer.fingerprint)
-                with atomic_path(folder / MANIFEST_NAME) as aside:
-                    aside.write_bytes(path.read_bytes())
+                with atomic_path(folder / MANIFEST_NAME) as temporary:
+                    temporary.write_bytes(path.read_bytes())
     return folder
 
 
 def _fetch_shards(store: RemoteFolder, manifest: Manifest, folder: Path, reporter: Reporter) -> None:
     def fetch(shard: ShardEntry) -> None:
-        with atomic_path(folder / shard.name) as aside:
-            store.fetch(shard.name, aside)
-            if hash_file(aside) != shard.sha256:
+        with atomic_path(folder / shard.name) as temporary:
+            store.fetch(shard.name, temporary)
+            if hash_file(temporary) != shard.sha256:
                 raise FileFormatError(
                     f"{store.location}/{shard.name}: does not match the manifest; prepare the corpus again"
                 )

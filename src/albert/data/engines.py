@@ -19,7 +19,7 @@ from multiprocessing.connection import wait
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from albert import __version__
-from albert.errors import AlbertError, InputError, TerminatedError, first_line, name_install
+from albert.errors import AlbertError, InputError, TerminatedError, first_line, format_install_command
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -142,7 +142,7 @@ class RayEngine:
         try:
             import ray
         except ImportError as error:
-            install = name_install("ray")
+            install = format_install_command("ray")
             raise InputError(f"engine ray needs the extra `ray`; in the clone, run: {install}") from error
         self._ray: Any = ray
         self._num_workers = num_workers

@@ -167,8 +167,8 @@ def write_parts(path: Path, parts: Iterable[ShardPart], *, id_type: pa.DataType)
     """Write parts, one record batch each; the file appears when it is complete."""
     schema = pa.schema([(COLUMN, pa.list_(pa.list_(id_type)))])
     with (
-        atomic_path(path) as aside,
-        pa.OSFile(str(aside), "wb") as sink,
+        atomic_path(path) as temporary,
+        pa.OSFile(str(temporary), "wb") as sink,
         pa.ipc.new_file(sink, schema) as writer,
     ):
         for part in parts:

@@ -17,7 +17,7 @@ from typing import Any
 from albert.data import cleaning, layouts, rows, storage
 from albert.data.layouts import Joiner, Layout, RawDocument
 from albert.data.storage import PathOrUrl
-from albert.errors import FileFormatError, InputError, name_install, one_line
+from albert.errors import FileFormatError, InputError, format_install_command, one_line
 
 DATASET_PREFIX = "hf:"
 # A slice: small enough for many workers, large enough that a corpus has a few hundred shards at most.
@@ -415,7 +415,7 @@ def load_dataset(source: Source) -> Any:
     try:
         import datasets  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
-        install = name_install("datasets")
+        install = format_install_command("datasets")
         raise InputError(
             f"{source.name}: needs the extra `datasets`; in the clone, run: {install}"
         ) from error

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from albert.errors import AlbertError, FileFormatError, InputError, first_line
-from albert.files import ASIDE_PATTERN, atomic_path, default_cache_dir, format_json, hash_file, require_folder
+from albert.files import TEMP_NAME, atomic_path, default_cache_dir, format_json, hash_file, require_folder
 from albert.progress import Reporter, format_seconds
 
 PathOrUrl = str | Path
@@ -216,7 +216,7 @@ class LocalFolder:
     def remove_unfinished(self) -> None:
         """Remove the temporary files of a process that was killed."""
         for file in self.path.glob(".*.*"):
-            if file.is_file() and ASIDE_PATTERN.fullmatch(file.name):
+            if file.is_file() and TEMP_NAME.fullmatch(file.name):
                 file.unlink()
 
 

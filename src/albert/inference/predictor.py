@@ -168,7 +168,7 @@ class Predictor:
     def _rank_tokens(self, states_MD: Tensor, *, top: int) -> list[list[Candidate]]:
         """Find the best tokens, in full precision even under autocast: in bf16 there would be ties."""
         with torch.autocast(self.device.type, enabled=False):
-            probabilities_MV = self.model.predict_words(states_MD.float()).softmax(-1)
+            probabilities_MV = self.model.compute_mlm_logits(states_MD.float()).softmax(-1)
         # The embedding table may have more rows than the vocabulary has tokens.
         best = probabilities_MV[:, : self.tokenizer.vocab_size].topk(top)
         return [

@@ -1,1 +1,1 @@
-"""ids → vectors → logits: config, encoder and heads."""
+"""Token ids to vectors to logits: config, encoder and heads."""

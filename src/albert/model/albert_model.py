@@ -1,6 +1,6 @@
 """The whole model: the encoder, the pooler and the heads.
 
-Shapes: T tokens, P of them, B sequences, M masked positions, D hidden width, V vocabulary.
+Shapes: T tokens, B sequences, M masked positions, D hidden width, V vocabulary.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from albert.model.tokens import Tokens
 
 
 class AlbertModel(nn.Module):
-    """An encoder, any number of heads, and a pooler if a head needs it."""
+    """An encoder with any number of heads, and with a pooler if a head needs one."""
 
     def __init__(self, config: ModelConfig, *, heads: Heads, has_pooler: bool | None = None) -> None:
         super().__init__()
@@ -27,11 +27,11 @@ class AlbertModel(nn.Module):
             has_pooler = any(HEADS[check_head(name)].is_pooled for name in heads)
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if has_pooler else None
         self.heads = nn.ModuleDict()
-        for name, given in heads.items():
-            count = HEADS[check_head(name)].num_outputs or given
-            if count is None or count < 1:
-                raise InputError(f"the {name} head needs a number of labels of at least 1, not {count}")
-            self.heads[name] = HEADS[name].build(config, count)
+        for name, num_labels in heads.items():
+            num_outputs = HEADS[check_head(name)].num_outputs or num_labels
+            if num_outputs is None or num_outputs < 1:
+                raise InputError(f"the {name} head has {num_outputs} labels; give a number of at least 1")
+            self.heads[name] = HEADS[name].build(config, num_outputs)
 
     @property
     def device(self) -> torch.device:
@@ -43,7 +43,7 @@ class AlbertModel(nn.Module):
         return output
 
     def pool(self, last_TD: Tensor, tokens: Tokens) -> Tensor:
-        """Pool each sequence: map its first token and apply tanh."""
+        """Pool each sequence: apply a linear layer and tanh to its first token."""
         return self.pool_first(last_TD[tokens.first_B])
 
     def pool_first(self, first_BD: Tensor) -> Tensor:
@@ -54,12 +54,12 @@ class AlbertModel(nn.Module):
     def head(self, name: str) -> nn.Module:
         if name not in self.heads:
             raise InputError(
-                f"this model has no {name} head; it has {', '.join(self.heads) or 'none'}. "
-                "Load a folder that was trained with one"
+                f"this model has no {name} head (its heads: {', '.join(self.heads) or 'none'}); load a model "
+                "that was trained with one"
             )
         return self.heads[name]
 
-    def predict_words(self, x_MD: Tensor) -> Tensor:
+    def compute_mlm_logits(self, x_MD: Tensor) -> Tensor:
         """Compute logits [M, V] from the hidden states of the masked positions."""
         logits_MV: Tensor = self.head("mlm")(x_MD, self.encoder.embeddings.word.weight)
         return logits_MV
@@ -74,12 +74,12 @@ def build_model(
     device: torch.device | str = "cpu",
     gradient_checkpointing: bool = False,
 ) -> AlbertModel:
-    """Build a model with fresh weights, in evaluation mode. On the meta device it takes no memory."""
+    """Build a model with new weights, in evaluation mode; on the meta device it takes no memory."""
     with torch.device("meta"):
         model = AlbertModel(config, heads=heads, has_pooler=has_pooler)
     model.encoder.gradient_checkpointing = gradient_checkpointing
     if torch.device(device).type != "meta":
-        # Drawn on the CPU whatever the device: one seed, one model.
+        # Drawn on the CPU, so that a seed gives the same weights on every device.
         model.to_empty(device="cpu")
         generator = torch.Generator().manual_seed(seed)
         init_weights(model, std=config.initializer_range, generator=generator)

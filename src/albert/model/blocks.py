@@ -1,12 +1,12 @@
 """The two blocks of a layer, attention and feed-forward, on a flat batch.
 
-Attention was chosen by measurement (bench/attention.py, docs/benchmarks.md): sequences of equal length are
-one view of the flat tensors and one call of the fused kernel. On the CPU it is about as fast as a loop over
-single sequences on long ragged batches and nearly twice as fast on many short ones; padding the batch costs
-up to five times as much, nested tensors far more.
+Sequences of equal length are one view of the flat tensors and one call of the fused attention kernel. This
+was chosen by measurement (bench/attention.py, docs/benchmarks.md): on the CPU it is about as fast as a loop
+over single sequences on long ragged batches, and nearly twice as fast on many short ones. A padded batch
+takes up to five times as long, nested tensors far longer.
 
-Shapes: T tokens, B sequences, D hidden width, F feed-forward width, N heads, H width of a head, R sequences
-in a run, L length of a run's sequences.
+Shapes: T tokens, P selected tokens, B sequences, D hidden width, F feed-forward width, N heads, H width of a
+head, R sequences in a run, L length of a run's sequences.
 """
 
 import math
@@ -17,23 +17,23 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from albert.model.config import Activation, ModelConfig
-from albert.model.tokens import Layout, Wanted, gather_rows, opaque
+from albert.model.tokens import Layout, SelectedTokens, gather_rows, opaque
 
 _SLOPE = 2 * math.sqrt(2 / math.pi)
 _CUBE = _SLOPE * 0.044715
-# Numbers that fit into the caches of two cores with what is computed from them.
+# Elements that fit into the caches of two cores together with their intermediate results.
 _CHUNK = 1 << 18
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU with the tanh approximation: `gelu` in ALBERT's configs, `gelu_new` in Hugging Face's."""
+    """Apply GELU with the tanh approximation: `gelu` in ALBERT's configs, `gelu_new` in Hugging Face's."""
     return F.gelu(x, approximate="tanh")
 
 
 def gelu_tanh_in_place(x: Tensor) -> Tensor:
-    """Overwrite x by x·σ(2√(2/π)(x + 0.044715·x³)), in parts that fit into the cache.
+    """Replace x by x·σ(2√(2/π)(x + 0.044715·x³)), in parts that fit into the cache.
 
-    On CPUs without gradients this makes the feed-forward block 6% faster than torch's kernel (docs/log.md).
+    On CPUs without gradients the feed-forward block is 6% faster than with torch's kernel (docs/log.md).
     """
     for part in x.view(-1).split(_CHUNK):
         gate = part * part
@@ -50,13 +50,13 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 
 
 class AttentionBlock(nn.Module):
-    """LN(x + drop(attention(x))); the norm is shared with the block."""
+    """Compute LN(x + dropout(attention(x))); the norm belongs to the block and is shared with it."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         width = config.hidden_size
-        # Three maps instead of one of 3·D: LAMB has a trust ratio for each tensor, and a fused map was not
-        # faster on the CPU (docs/log.md).
+        # Three projections instead of one of 3·D: LAMB has a trust ratio per tensor, and a fused projection
+        # was not faster on the CPU (docs/log.md).
         self.query = nn.Linear(width, width)
         self.key = nn.Linear(width, width)
         self.value = nn.Linear(width, width)
@@ -71,30 +71,37 @@ class AttentionBlock(nn.Module):
         x_TD: Tensor,
         layout: Layout,
         probabilities: list[list[Tensor]] | None = None,
-        wanted: Wanted | None = None,
+        selected: SelectedTokens | None = None,
     ) -> Tensor:
-        """Attend within each sequence; `probabilities` receives those of the attention."""
-        if wanted is not None and wanted.is_first and probabilities is None and self._has_plain_maps:
-            return self._attend_first(x_TD, layout, wanted.indices_P)
+        """Attend within each sequence, and append the attention probabilities to `probabilities`."""
+        if (
+            selected is not None
+            and selected.is_first
+            and probabilities is None
+            and self._has_plain_projections
+        ):
+            return self._attend_first(x_TD, layout, selected.indices_P)
         heads = (x_TD.shape[0], self.num_heads, -1)
-        q_TNH, k_TNH, v_TNH = (part(x_TD).view(heads) for part in (self.query, self.key, self.value))
+        q_TNH, k_TNH, v_TNH = (project(x_TD).view(heads) for project in (self.query, self.key, self.value))
         dropout = self.probability_dropout if self.training else 0.0
         if probabilities is None:
             mixed_TNH = attend(q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout)
         else:
-            mixed_TNH, found = attend_with_probabilities(q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout)
-            probabilities.append(found)
+            mixed_TNH, of_layer = attend_with_probabilities(
+                q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout
+            )
+            probabilities.append(of_layer)
         mixed_TD = mixed_TNH.reshape(x_TD.shape)
-        if wanted is not None:
-            x_TD, mixed_TD = gather_rows(x_TD, wanted.indices_P), gather_rows(mixed_TD, wanted.indices_P)
+        if selected is not None:
+            x_TD, mixed_TD = gather_rows(x_TD, selected.indices_P), gather_rows(mixed_TD, selected.indices_P)
         return self._add(x_TD, mixed_TD)
 
     @property
-    def _has_plain_maps(self) -> bool:
+    def _has_plain_projections(self) -> bool:
         return type(self.key) is nn.Linear and type(self.value) is nn.Linear
 
     def _attend_first(self, x_TD: Tensor, layout: Layout, first_B: Tensor) -> Tensor:
-        """Compute only the first token of each sequence, in the order of `first_B`."""
+        """Compute the first token of each sequence only, in the order of `first_B`."""
         x_BD = gather_rows(x_TD, first_B)
         dropout = self.probability_dropout if self.training else 0.0
         # Runs of equal length are neighbors in the computed order.
@@ -111,7 +118,7 @@ class AttentionBlock(nn.Module):
 
 
 class FeedForwardBlock(nn.Module):
-    """LN(x + drop(W2·act(W1·x))); public implementations omit this dropout."""
+    """Compute LN(x + dropout(W2·act(W1·x))); public implementations omit this dropout."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -128,7 +135,7 @@ class FeedForwardBlock(nn.Module):
             and inner_TF.device.type == "cpu"
             and inner_TF.dtype == torch.float32
             and not torch.compiler.is_compiling()
-            and not self.inner._forward_hooks  # a hook may have kept the output
+            and not self.inner._forward_hooks  # a hook may keep the output
         )
         is_fast = can_overwrite and self.activation is gelu_tanh
         activated_TF = gelu_tanh_in_place(inner_TF) if is_fast else self.activation(inner_TF)
@@ -162,8 +169,8 @@ def attend_first(
 ) -> Tensor:
     """Compute attention for one query per sequence, without the keys and values of all tokens.
 
-    q·(W x + b) is (Wᵀq)·x + q·b, and a mean of W x + b is W applied to the mean: for a single query it is
-    cheaper to map the query than every token. Sequences are in the computed order.
+    q·(W x + b) is (Wᵀq)·x + q·b, and a mean of W x + b is W applied to the mean: for a single query,
+    projecting the query is cheaper than projecting every token. Sequences are in the computed order.
     """
     num_heads, width = query_BNH.shape[1:]
     scaled_BNH = query_BNH / math.sqrt(width)
@@ -193,7 +200,7 @@ def attend_first(
 def attend_with_probabilities(
     query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, *, layout: Layout, dropout: float = 0.0
 ) -> tuple[Tensor, list[Tensor]]:
-    """Compute `attend`, and return the probabilities [N, L, L] of each sequence before dropout, too."""
+    """Compute `attend`, and also return the probabilities [N, L, L] of each sequence before dropout."""
     lengths = list(layout.lengths)
     scale = 1.0 / math.sqrt(query_TNH.shape[-1])
     outputs, probabilities = [], []
@@ -208,7 +215,7 @@ def attend_with_probabilities(
 
 
 def _fits_varlen_kernel(query_TNH: Tensor) -> bool:
-    """Whether flash attention over ragged sequences can be used (never run on a GPU so far)."""
+    """Return whether flash attention over ragged sequences can be used (not yet tested on a GPU)."""
     width = query_TNH.shape[-1]
     is_half = query_TNH.dtype in (torch.float16, torch.bfloat16)
     is_ampere = torch.cuda.get_device_capability(query_TNH.device) >= (8, 0)
@@ -218,7 +225,7 @@ def _fits_varlen_kernel(query_TNH: Tensor) -> bool:
 def _attend_varlen(query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, layout: Layout) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn
 
-    borders, longest = layout.borders, max(run.length for run in layout.runs)
-    mixed = varlen_attn(query_TNH, key_TNH, value_TNH, borders, borders, longest, longest)
+    offsets, longest = layout.offsets, max(run.length for run in layout.runs)
+    mixed = varlen_attn(query_TNH, key_TNH, value_TNH, offsets, offsets, longest, longest)
     assert isinstance(mixed, Tensor)
     return mixed

@@ -1,4 +1,4 @@
-"""The config of a model, its sharing table, initialization, presets and parameter counts. No torch."""
+"""The config of a model, its sharing table, presets and parameter counts, without importing torch."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 1024
 Sharing = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu_new", "gelu", "relu"]
-# Far above any model, and far below what overflows the size of a tensor.
+# The limits are far above any model, and far below what overflows the size of a tensor.
 Width = Annotated[int, Field(gt=0, le=2**24)]
 Count = Annotated[int, Field(gt=0, le=1024)]
 Epsilon = Annotated[float, Field(ge=1e-37, le=0.1)]
@@ -24,10 +24,10 @@ Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class ModelConfig(Settings):
-    """The shape of a model. BERT is a setting: `sharing="none"` and `embedding_size == hidden_size`.
+    """The shape of a model. BERT is the setting `sharing="none"` with `embedding_size == hidden_size`.
 
-    `hidden_act` has Hugging Face's names: `gelu_new` is the tanh approximation that ALBERT was trained
-    with, `gelu` is the exact one of BERT.
+    `hidden_act` uses Hugging Face's names: `gelu_new` is ALBERT's tanh approximation, `gelu` is BERT's exact
+    GELU.
     """
 
     vocab_size: Width = 30_000
@@ -48,7 +48,8 @@ class ModelConfig(Settings):
     initializer_range: Deviation = 0.02
     layer_norm_eps: Epsilon = 1e-12
     pad_token_id: Annotated[int, Field(ge=0)] = 0
-    # None: a map from E to H if they differ. Hugging Face's ALBERT has one even if they are equal.
+    # Whether a linear layer projects embeddings from E to H. None: if they differ. Hugging Face's ALBERT
+    # always has one.
     has_embedding_map: bool | None = None
 
     @model_validator(mode="after")
@@ -56,20 +57,20 @@ class ModelConfig(Settings):
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
-                f"{self.num_attention_heads}"
+                f"{self.num_attention_heads}; change one of them"
             )
         if self.num_hidden_groups > self.num_hidden_layers:
             counts = f"num_hidden_groups {self.num_hidden_groups} exceeds num_hidden_layers"
             raise ValueError(f"{counts} {self.num_hidden_layers}; each group needs at least one layer")
         if self.sharing == "none" and self.num_hidden_groups > 1:
             raise ValueError(
-                f"num_hidden_groups {self.num_hidden_groups} with sharing=none: groups share their "
+                f"num_hidden_groups is {self.num_hidden_groups} with sharing=none, but groups share their "
                 "layers; use sharing=all, or num_hidden_groups=1"
             )
         if self.has_embedding_map is False and self.embedding_size != self.hidden_size:
             raise ValueError(
-                f"has_embedding_map=false with embedding_size {self.embedding_size} and hidden_size "
-                f"{self.hidden_size}: without a map they must be equal"
+                f"has_embedding_map is false, but embedding_size {self.embedding_size} and hidden_size "
+                f"{self.hidden_size} differ; omit has_embedding_map"
             )
         if self.pad_token_id >= self.vocab_size:
             raise ValueError(f"pad_token_id {self.pad_token_id} must be below vocab_size {self.vocab_size}")
@@ -77,7 +78,7 @@ class ModelConfig(Settings):
 
     @property
     def maps_embeddings(self) -> bool:
-        """Whether a linear map widens the embeddings from E to H."""
+        """Whether a linear layer projects the embeddings from E to H."""
         if self.has_embedding_map is None:
             return self.embedding_size != self.hidden_size
         return self.has_embedding_map
@@ -95,7 +96,7 @@ class ModelConfig(Settings):
 
 @dataclass(frozen=True)
 class BlockIds:
-    """Which attention block and which feed-forward block one step of a layer uses."""
+    """The indices of the attention block and the feed-forward block that a step of a layer uses."""
 
     attention: int
     ffn: int
@@ -105,18 +106,18 @@ Layer = tuple[BlockIds, ...]
 
 
 def build_sharing_table(config: ModelConfig) -> tuple[Layer, ...]:
-    """Build one row per layer, of `inner_group_num` pairs of blocks that run one after another.
+    """Build the table of cross-layer parameter sharing (paper, section 3.1).
 
-    Cross-layer parameter sharing (paper, section 3.1); groups of consecutive layers share separately.
+    It has a row per layer, of `inner_group_num` pairs of blocks that run in sequence. Each group of
+    consecutive layers shares its own blocks.
     """
     inner = config.inner_group_num
     rows = []
     for layer in range(config.num_hidden_layers):
         group = layer * config.num_hidden_groups // config.num_hidden_layers
-        owner_of_attention = group if config.sharing in ("all", "attention") else layer
-        owner_of_ffn = group if config.sharing in ("all", "ffn") else layer
-        first = BlockIds(owner_of_attention * inner, owner_of_ffn * inner)
-        rows.append(tuple(BlockIds(first.attention + i, first.ffn + i) for i in range(inner)))
+        attention = group if config.sharing in ("all", "attention") else layer
+        ffn = group if config.sharing in ("all", "ffn") else layer
+        rows.append(tuple(BlockIds(attention * inner + i, ffn * inner + i) for i in range(inner)))
     return tuple(rows)
 
 
@@ -130,7 +131,7 @@ def count_blocks(config: ModelConfig) -> BlockIds:
 
 
 def select_layers(table: tuple[Layer, ...], *, depth: int | None, is_fully_shared: bool) -> tuple[Layer, ...]:
-    """Select the rows of `depth` layers; only a model that is the same block throughout can run deeper."""
+    """Select the rows of `depth` layers; more than the table has need a fully shared model."""
     if depth is None:
         return table
     if not 1 <= depth <= MAX_DEPTH:
@@ -147,21 +148,21 @@ def select_layers(table: tuple[Layer, ...], *, depth: int | None, is_fully_share
 
 @dataclass(frozen=True)
 class Initialization:
-    """Sinusoidal positions (`has_waves`), and heads of each block that attend to the same word."""
+    """Options that help small models: sinusoidal positions, and heads of each block that match words."""
 
-    has_waves: bool = False
+    has_sinusoidal_positions: bool = False
     num_matching_heads: int = 0
 
     def apply(self, model: "AlbertModel") -> None:
         from albert.model.initialization import WordMatching, init_sinusoidal
 
-        if self.has_waves:
+        if self.has_sinusoidal_positions:
             init_sinusoidal(model.encoder.embeddings.position.weight, std=model.config.initializer_range)
         if self.num_matching_heads:
             WordMatching(model.encoder, num_heads=self.num_matching_heads).apply()
 
     def __str__(self) -> str:
-        parts = ["sinusoidal positions" if self.has_waves else "random positions"]
+        parts = ["sinusoidal positions" if self.has_sinusoidal_positions else "random positions"]
         if self.num_matching_heads:
             parts.append(f"{self.num_matching_heads} word-matching heads")
         return ", ".join(parts)
@@ -182,12 +183,12 @@ def _albert(layers: int, hidden: int, heads: int) -> dict[str, Any]:
 
 
 def _bert(layers: int, hidden: int) -> dict[str, Any]:
-    # V is the paper's 30,000, so that the comparison is one of architectures.
+    # V is ALBERT's 30,000, so that only the architectures differ.
     shape = _albert(layers, hidden, hidden // 64)
     return {**shape, **_DROPOUT, "embedding_size": hidden, "sharing": "none", "hidden_act": "gelu"}
 
 
-# xlarge has the 16 heads of its published config; the paper's rule, H/64, would give 32.
+# xlarge has 16 heads, like its published config; the paper's rule H/64 would give 32.
 _BASE, _LARGE = _albert(12, 768, 12), _albert(24, 1024, 16)
 _XLARGE, _XXLARGE = _albert(24, 2048, 16), _albert(12, 4096, 64)
 
@@ -206,7 +207,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "small": {**_albert(12, 512, 8), "vocab_size": 16_000},
     "nano": {**_albert(6, 256, 4), "vocab_size": 8_000},
 }
-# The paper's own names mean its own models: those with dropout.
+# Names without a version are the models of the paper, which have dropout.
 ALIASES = {name.removesuffix("-v1"): name for name in PRESETS if name.endswith("-v1")}
 
 
@@ -224,7 +225,7 @@ PRETRAINING_HEADS = ("mlm", "sop")
 
 @dataclass(frozen=True)
 class ParameterCount:
-    """Number of parameters by part; tied and shared tensors count once."""
+    """The number of parameters by part; tied and shared tensors count once."""
 
     embeddings: int
     embedding_map: int
@@ -248,11 +249,11 @@ class ParameterCount:
 
 
 def count_parameters(config: ModelConfig, *, heads: Iterable[str] = PRETRAINING_HEADS) -> ParameterCount:
-    """Count the model of `config` with a pooler and the given pretraining heads (mlm, sop, nsp)."""
+    """Count the parameters of a model with a pooler and the given pretraining heads (mlm, sop, nsp)."""
     vocab, e, h, f = config.vocab_size, config.embedding_size, config.hidden_size, config.intermediate_size
     blocks = count_blocks(config)
     head_sizes = {
-        "mlm": _linear(h, e) + _norm(e) + vocab,  # the word table itself is tied to the embeddings
+        "mlm": _linear(h, e) + _norm(e) + vocab,  # the output table is tied to the embeddings
         "sop": _linear(h, 2),
         "nsp": _linear(h, 2),
     }

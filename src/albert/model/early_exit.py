@@ -1,6 +1,6 @@
-"""Patience-based early exit: each sequence leaves the batch when enough layers agree on it.
+"""Patience-based early exit: a sequence leaves the batch when enough consecutive layers agree on its label.
 
-PABEE (Zhou et al., 2020), in batches: sequences that have left are not computed further.
+This is PABEE (Zhou et al., 2020) for batches: sequences that have left are not computed further.
 
 Shapes: T tokens, B sequences of the batch, S of them still in it, D hidden width, K labels.
 """
@@ -14,22 +14,22 @@ from torch import Tensor
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
-from albert.model.tokens import Bools, Ints, Layout, Tokens, Wanted, gather_rows
+from albert.model.tokens import Bools, Ints, Layout, SelectedTokens, Tokens, gather_rows
 
-# Whether the logits of one layer and the next agree: [S, K] and [S, K] give [S].
+# Returns [S], whether the logits [S, K] of a layer and of the next one agree.
 Agreement = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class EarlyExitOutput:
-    """The logits of each sequence, and the number of layers it was computed with."""
+    """The logits of each sequence and the number of layers that were computed for it."""
 
     logits_BK: Tensor
     num_layers: Ints
 
 
 def classify_after(model: AlbertModel, first_BD: Tensor, *, num_layers: int) -> Tensor:
-    """Compute logits [B, K] from the first tokens after `num_layers` layers; all layers share the pooler."""
+    """Compute logits [B, K] from the first tokens after `num_layers` layers. All layers share the pooler."""
     exits = model.head("exits")
     is_early = num_layers < model.config.num_hidden_layers
     head = exits.get_submodule(str(num_layers - 1)) if is_early else model.head("classification")
@@ -38,10 +38,10 @@ def classify_after(model: AlbertModel, first_BD: Tensor, *, num_layers: int) -> 
 
 
 def classify_every_layer(model: AlbertModel, tokens: Tokens, *, depth: int | None = None) -> list[Tensor]:
-    """Compute the logits [B, K] after each layer, in the order of the batch; exits are trained with them."""
+    """Compute the logits [B, K] after each layer, in the order of the batch, to train the exits."""
     layers, layout = model.encoder.select_layers(depth), model.encoder.lay_out(tokens)
     x_TD = model.encoder.embed(tokens, layout)
-    first = Wanted(layout.find(tokens.first_B), is_first=True)
+    first = SelectedTokens(layout.find(tokens.first_B), is_first=True)
     found = []
     for number, layer in enumerate(layers, start=1):
         is_last = number == len(layers)
@@ -53,12 +53,12 @@ def classify_every_layer(model: AlbertModel, tokens: Tokens, *, depth: int | Non
 
 @dataclass(frozen=True)
 class _Remaining:
-    """The sequences that are still in the batch, in the computed order, and their last logits."""
+    """The sequences still in the batch, in the computed order, and their last logits."""
 
     x_TD: Tensor
     layout: Layout
-    indices: Ints  # of each sequence in the batch
-    num_same: Ints  # layers in a row that agreed on it
+    indices: Ints  # in the batch
+    num_same: Ints  # consecutive layers that agree
     logits_SK: Tensor | None = None  # of the last layer
 
     def keep(self, is_kept: Bools) -> "_Remaining":
@@ -79,9 +79,9 @@ class _Remaining:
 def classify_with_exits(
     model: AlbertModel, tokens: Tokens, *, patience: int, agree: Agreement, depth: int | None = None
 ) -> EarlyExitOutput:
-    """Classify each sequence as soon as `patience` layers before it agree with a layer, or after the last."""
+    """Classify each sequence after the first layer that agrees with the `patience` layers before it."""
     if patience < 1:
-        raise InputError(f"patience is {patience}; it must be at least 1")
+        raise InputError(f"patience is {patience}; set it to at least 1")
     encoder = model.encoder
     layers, layout = encoder.select_layers(depth), encoder.lay_out(tokens)
     order = layout.find(tokens.first_B).argsort().cpu().numpy()
@@ -93,7 +93,7 @@ def classify_with_exits(
         if may_leave.any():
             # Compute this layer only for the first tokens, to see which sequences leave.
             leaving = rest.keep(may_leave)
-            first = Wanted(leaving.layout.first_B, is_first=True)
+            first = SelectedTokens(leaving.layout.first_B, is_first=True)
             first_SD = encoder.run_layer(leaving.x_TD, layer, leaving.layout, first)
             logits_SK = classify_after(model, first_SD, num_layers=number)
             leaves = np.full(len(logits_SK), True) if is_last else leaving.compare(logits_SK, agree)

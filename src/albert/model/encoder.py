@@ -1,6 +1,6 @@
 """The encoder: factorized embeddings, and a few blocks that are called many times.
 
-Shapes: T tokens, P of them, E embedding width, D hidden width.
+Shapes: T tokens, P selected tokens, E embedding width, D hidden width.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from torch.utils.checkpoint import checkpoint
 from albert.errors import InputError
 from albert.model.blocks import AttentionBlock, FeedForwardBlock
 from albert.model.config import Layer, ModelConfig, build_sharing_table, count_blocks, select_layers
-from albert.model.tokens import Layout, Tokens, Wanted, build_layout, opaque
+from albert.model.tokens import Layout, SelectedTokens, Tokens, build_layout, opaque
 
 
 @dataclass(frozen=True)
 class EncoderOutput:
-    """`hidden_states` starts with the embeddings; `attentions` are by block and by sequence."""
+    """The output: `hidden_states` start with the embeddings, `attentions` are by block and sequence."""
 
     last_TD: Tensor
     hidden_states: tuple[Tensor, ...] | None = None
@@ -26,9 +26,9 @@ class EncoderOutput:
 
 
 class Embeddings(nn.Module):
-    """Factorized embeddings (paper, section 3.1): tables of width E, a norm, and a linear map from E to D.
+    """Factorized embeddings (paper, section 3.1): tables of width E, a norm, and a projection from E to D.
 
-    V·E + E·D parameters instead of V·D. There is no map if E = D, unless a loaded folder has one.
+    They have V·E + E·D parameters instead of V·D. If E = D, only some loaded models have a projection.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -43,19 +43,21 @@ class Embeddings(nn.Module):
 
     def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor) -> Tensor:
         if self.segment.num_embeddings == 1 and bool(segments_T.any()):
-            raise InputError("this model has type_vocab_size 1 and does not support pairs of texts")
+            raise InputError(
+                "this model does not support pairs of texts (type_vocab_size is 1); give single texts"
+            )
         x_TE = self.word(ids_T) + self.segment(segments_T) + self.position(positions_T)
         x_TE = F.dropout(self.norm(x_TE), self.dropout, self.training)
         return x_TE if self.map is None else self.map(x_TE)
 
 
 def _build_table(num_rows: int, width: int) -> nn.Embedding:
-    """Build a table of zeros; drawing it on the meta device would make torch import its compiler."""
+    """Build a table of zeros: random initialization on the meta device would import torch's compiler."""
     return nn.Embedding(num_rows, width, _weight=torch.zeros(num_rows, width))
 
 
 class Encoder(nn.Module):
-    """Cross-layer parameter sharing (paper, section 3.1): a table says which blocks each layer calls."""
+    """Share parameters across layers (paper, section 3.1): a table maps each layer to its blocks."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -77,11 +79,11 @@ class Encoder(nn.Module):
         indices_P: Tensor | None = None,
         first_only: bool = False,
     ) -> EncoderOutput:
-        """Run `depth` layers (all of them by default) over the batch.
+        """Run `depth` layers, by default all, over the batch.
 
-        If only some tokens are needed, such as the masked ones, `indices_P` lists them without repetition:
-        the last layer computes only these, and `last_TD` has a row for each, in that order. With `first_only`
-        they are the first tokens of all sequences, which is much cheaper.
+        If only some tokens are needed, such as the masked ones, `indices_P` lists them, each once: the last
+        layer computes only these, and `last_TD` has a row for each, in that order. With `first_only` they are
+        the first tokens of all sequences, which is much faster.
         """
         assert indices_P is None or not first_only
         if first_only:
@@ -93,10 +95,10 @@ class Encoder(nn.Module):
         probabilities: list[list[Tensor]] | None = [] if with_attentions else None
         for number, layer in enumerate(layers, start=1):
             is_last = number == len(layers)
-            wanted = None
+            selected = None
             if indices_P is not None and is_last:
-                wanted = Wanted(layout.find(indices_P), is_first=first_only)
-            x_TD = self.run_layer(x_TD, layer, layout, wanted, probabilities)
+                selected = SelectedTokens(layout.find(indices_P), is_first=first_only)
+            x_TD = self.run_layer(x_TD, layer, layout, selected, probabilities)
             if states is not None:
                 states.append(x_TD)
         return EncoderOutput(
@@ -129,16 +131,16 @@ class Encoder(nn.Module):
         x_TD: Tensor,
         layer: Layer,
         layout: Layout,
-        wanted: Wanted | None = None,
+        selected: SelectedTokens | None = None,
         probabilities: list[list[Tensor]] | None = None,
     ) -> Tensor:
-        """Run one layer in the computed order, only for the `wanted` tokens if given."""
+        """Run one layer in the computed order, for the `selected` tokens only if given."""
         if self.gradient_checkpointing and torch.is_grad_enabled() and probabilities is None:
             result: Tensor = checkpoint(
-                self._apply_blocks, x_TD, layer, layout, None, wanted, use_reentrant=False
+                self._apply_blocks, x_TD, layer, layout, None, selected, use_reentrant=False
             )
             return result
-        return self._apply_blocks(x_TD, layer, layout, probabilities, wanted)
+        return self._apply_blocks(x_TD, layer, layout, probabilities, selected)
 
     def _apply_blocks(
         self,
@@ -146,11 +148,11 @@ class Encoder(nn.Module):
         layer: Layer,
         layout: Layout,
         probabilities: list[list[Tensor]] | None,
-        wanted: Wanted | None,
+        selected: SelectedTokens | None,
     ) -> Tensor:
         for number, block in enumerate(layer, start=1):
-            last_wanted = wanted if number == len(layer) else None
-            x_TD = self.attention[block.attention](x_TD, layout, probabilities, last_wanted)
+            last_selected = selected if number == len(layer) else None
+            x_TD = self.attention[block.attention](x_TD, layout, probabilities, last_selected)
             x_TD = self.ffn[block.ffn](x_TD)
         return x_TD
 
@@ -158,6 +160,6 @@ class Encoder(nn.Module):
 def _unsort_sequences(layers: list[list[Tensor]], lengths: tuple[int, ...]) -> tuple[tuple[Tensor, ...], ...]:
     if build_layout(lengths).order_T is None:
         return tuple(tuple(layer) for layer in layers)
-    order = sorted(range(len(lengths)), key=lambda i: lengths[i])  # stable, as the layout's
+    order = sorted(range(len(lengths)), key=lambda i: lengths[i])  # stable, like the layout
     index_of = {sequence: i for i, sequence in enumerate(order)}
     return tuple(tuple(layer[index_of[i]] for i in range(len(lengths))) for layer in layers)

@@ -19,7 +19,7 @@ from albert.model.tokens import Tokens
 
 
 class MaskedLMHead(nn.Module):
-    """Masked language modeling; it gets only the masked positions, so that no other logits exist."""
+    """Predict masked tokens. Only masked positions are given to it, so that no other logits are computed."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -34,10 +34,10 @@ class MaskedLMHead(nn.Module):
 
 
 class ClassificationHead(nn.Module):
-    """Labels of pooled sequences or of tokens; for K = 1 a number. `dropout` is None for that of the config.
+    """Classify pooled sequences or tokens; with K = 1 predict a number. `dropout` defaults to the config's.
 
-    Sentence-order prediction (paper, section 3.1) has two labels, 0 in order and 1 swapped, and no dropout;
-    so has BERT's next-sentence prediction, 0 next and 1 random. Multiple choice has one, its score.
+    Sentence-order prediction (paper, section 3.1) has two labels, 0 in order and 1 swapped, and no dropout.
+    BERT's next-sentence prediction likewise has 0 next and 1 random. Multiple choice predicts a score.
     """
 
     def __init__(self, config: ModelConfig, num_labels: int, *, dropout: float | None = None) -> None:
@@ -47,23 +47,23 @@ class ClassificationHead(nn.Module):
 
     def forward(self, x_BD: Tensor) -> Tensor:
         x_BD = F.dropout(x_BD, self.dropout, self.training)
-        # In the precision of the weights even under autocast: 8 bits would cause ties.
+        # In the precision of the weights even under autocast: bf16 would cause ties.
         with torch.autocast(x_BD.device.type, enabled=False):
             logits_BK: Tensor = self.linear(x_BD.to(self.linear.weight.dtype))
         return logits_BK
 
 
 class ExitHeads(nn.ModuleList):
-    """A classifier after every layer but the last, which keeps the ordinary one, for early exit."""
+    """Early-exit classifiers after every layer but the last, which has the classification head."""
 
     def __init__(self, config: ModelConfig, num_labels: int) -> None:
         if config.num_hidden_layers < 2:
-            raise InputError("exits need num_hidden_layers of at least 2, not 1")
+            raise InputError("early exits need a model of at least 2 layers (num_hidden_layers), not 1")
         super().__init__(ClassificationHead(config, num_labels) for _ in range(config.num_hidden_layers - 1))
 
 
 class SpanHead(nn.Module):
-    """SQuAD 1.1: a start logit and an end logit for every token."""
+    """Predict a start logit and an end logit for every token, as for SQuAD 1.1."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class SpanHead(nn.Module):
 
 @dataclass(frozen=True)
 class SpanLogits:
-    """Logits for training: start and end of every token (−inf where not allowed), and answerability."""
+    """Logits for training: start and end for every token (−inf where not allowed), and unanswerability."""
 
     start_T: Tensor
     end_T: Tensor
@@ -95,7 +95,7 @@ class SpanBeam:
 
 
 class BeamSpanHead(nn.Module):
-    """SQuAD 2.0: the end is predicted given a start: the true one in training, else the best few."""
+    """Predict the end given a start, the true one in training and else the best few, as for SQuAD 2.0."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class BeamSpanHead(nn.Module):
     def forward(
         self, x_TD: Tensor, tokens: Tokens, *, allowed_T: Tensor, true_starts_B: Tensor
     ) -> SpanLogits:
-        """Compute logits; `allowed_T` marks the passage, `true_starts_B` counts within each sequence."""
+        """Compute logits; `allowed_T` marks the passage, `true_starts_B` are relative to each sequence."""
         start_T = self._start_logits(x_TD, allowed_T)
         return SpanLogits(
             start_T=start_T,
@@ -144,7 +144,7 @@ class BeamSpanHead(nn.Module):
 
     def _end_logits(self, x_TD: Tensor, tokens: Tokens, allowed_T: Tensor, starts_B: Tensor) -> Tensor:
         start_BD = x_TD[tokens.first_B + starts_B]
-        # [h; h_start]·W = h·W_left + h_start·W_right: the second term is the same for a whole sequence.
+        # [h; h_start]·W = h·W_left + h_start·W_right, of which the second term is constant in a sequence.
         left, right = self.end_dense.weight.chunk(2, dim=1)
         from_start_BD = F.linear(start_BD, right, self.end_dense.bias)
         y_TD = F.linear(x_TD, left) + _spread(from_start_BD, tokens)
@@ -153,7 +153,7 @@ class BeamSpanHead(nn.Module):
 
     def _unanswerable(self, x_TD: Tensor, tokens: Tokens, start_T: Tensor) -> Tensor:
         sequences = zip(start_T.split(tokens.lengths), x_TD.split(tokens.lengths), strict=True)
-        # A window without any allowed token has no expected start: its weights are zero, not NaN.
+        # A window without allowed tokens has no expected start: its weights are zero, not NaN.
         likely_start_BD = torch.stack([_softmax_or_zero(logits) @ x for logits, x in sequences])
         summary = torch.cat([likely_start_BD, x_TD[tokens.first_B]], dim=-1)
         y_BD = F.dropout(torch.tanh(self.answer_dense(summary)), self.dropout, self.training)
@@ -163,7 +163,7 @@ class BeamSpanHead(nn.Module):
 
 @dataclass(frozen=True)
 class HeadType:
-    """How a head is built; `num_outputs` None is chosen by the user; `counted` has a row for each output."""
+    """A type of head; `num_outputs` is None if the user chooses it, and `counted` is a weight of that length."""
 
     build: Callable[[ModelConfig, int], nn.Module]
     num_outputs: int | None
@@ -197,15 +197,15 @@ Heads = Mapping[str, int | None]
 
 
 def check_head(name: str) -> str:
-    """Return the name of a known head."""
+    """Return the name of a head, or raise an InputError if it is unknown."""
     if name not in HEADS:
-        raise InputError(f"unknown head {name!r}; there are {', '.join(HEADS)}")
+        raise InputError(f"unknown head {name!r}; choose from {', '.join(HEADS)}")
     return name
 
 
 def _softmax_or_zero(logits_L: Tensor) -> Tensor:
     is_somewhere = torch.isfinite(logits_L).any()
-    # Finite numbers on both branches: a NaN that is not selected would still reach the gradients.
+    # Both branches are finite, because a NaN that is not selected would still reach the gradients.
     return torch.softmax(torch.where(is_somewhere, logits_L, 0.0), 0) * is_somewhere
 
 
@@ -224,5 +224,5 @@ def _best(logits_T: Tensor, tokens: Tokens, count: int) -> tuple[Tensor, Tensor]
     if padded_BL.shape[1] < count:
         padded_BL = F.pad(padded_BL, (0, count - padded_BL.shape[1]), value=-torch.inf)
     best = padded_BL.topk(count, dim=1)
-    # An empty slot points at the first token, so that every index is inside its sequence.
+    # Empty slots point to the first token, so that every index is inside its sequence.
     return best.values, best.indices.masked_fill(best.values == -torch.inf, 0)

@@ -1,14 +1,14 @@
-"""How the weights of a new model are initialized: as published, or helped where small models need it.
+"""Initialize the weights of a new model: as published, or with two options for small models.
 
-Two options help small models off the unigram plateau: sinusoidal position embeddings, and word-matching
-heads. To compare two texts a model must first see which words they share. A head whose queries and keys are
-the same map of the word alone attends to itself and to every other occurrence, and its output tells whether
-one of these is in the other segment. Small models do not learn such heads by themselves, and masked language
-modeling soon turns heads that were only initialized this way into something else (docs/log.md). So they are
-kept in step with the embeddings during pretraining.
+Sinusoidal position embeddings and word-matching heads help small models leave the unigram plateau. To compare
+two texts, a model must first detect which words they share. A head whose queries and keys are the same
+projection of the word embedding attends to all occurrences of its word, and its output shows whether one of
+them is in the other segment. Small models do not learn such heads, and masked language modeling soon changes
+heads that are only initialized this way (docs/log.md). So they are recomputed from the embeddings after every
+step of pretraining.
 
-Shapes: V words, L positions, S segments, E embedding width, D hidden width, H width of a head, R directions
-that are left out.
+Shapes: V words, L positions, S segments, E embedding width, D hidden width, H width of a head, R excluded
+directions.
 """
 
 import math
@@ -22,19 +22,19 @@ from albert.errors import InputError
 from albert.model.blocks import AttentionBlock
 from albert.model.encoder import Embeddings, Encoder
 
-# The share of a normal distribution below −2 standard deviations.
+# The probability below −2 standard deviations of a normal distribution.
 _TAIL = (1 + math.erf(-2 / math.sqrt(2))) / 2
-# The logit of a word with itself: against a hundred others, about half of the attention.
+# The logit of a word with itself, which gives it about half of the attention among a hundred others.
 _OWN_WORD = 5.0
-# The share of the embedding's directions that positions use most, and that matching ignores.
+# The share of embedding directions that matching ignores: those that positions use most.
 _POSITION_SHARE = 1 / 3
-# The number of words that are measured for the scale.
+# The number of words by which the scale is measured.
 _NUM_WORDS = 1000
 
 
 @torch.no_grad()
 def init_weights(module: nn.Module, *, std: float, generator: torch.Generator | None = None) -> None:
-    """Draw weights from a truncated normal, in the order of the modules; biases 0, norms 1."""
+    """Draw weights from a truncated normal in the order of the modules; biases are 0, norms 1."""
     for part in module.modules():
         if isinstance(part, nn.LayerNorm):
             nn.init.ones_(part.weight)
@@ -46,17 +46,17 @@ def init_weights(module: nn.Module, *, std: float, generator: torch.Generator | 
 
 
 def _draw_truncated_normal(tensor: Tensor, std: float, generator: torch.Generator | None) -> None:
-    """Draw by the inverse distribution function; torch's rejection sampling takes twenty times as long."""
+    """Draw by the inverse distribution function, 20 times faster than torch's rejection sampling."""
     tensor.uniform_(2 * _TAIL - 1, 1 - 2 * _TAIL, generator=generator)
     tensor.erfinv_().mul_(std * math.sqrt(2)).clamp_(-2 * std, 2 * std)
 
 
 @torch.no_grad()
 def init_sinusoidal(weight_LE: Tensor, *, std: float) -> None:
-    """Initialize position embeddings as sinusoids.
+    """Initialize position embeddings as sinusoids, which are then trained like any others.
 
-    A shift is then the same linear map at every position, so that attending to a neighbor, which takes a
-    model off the plateau, is learned once and not for each position. They are trained like any others.
+    A shift is the same linear map at every position, so that a model learns once to attend to neighbors, not
+    for each position. This takes it off the plateau.
     """
     length, width = weight_LE.shape
     position_L1 = torch.arange(length, dtype=torch.float64)[:, None]
@@ -67,27 +67,29 @@ def init_sinusoidal(weight_LE: Tensor, *, std: float) -> None:
 
 
 class WordMatching:
-    """The first heads of every block; their directions are the same for all models of a shape."""
+    """Word-matching heads, the first of every block. Models of equal shape have the same directions."""
 
     def __init__(self, encoder: Encoder, *, num_heads: int) -> None:
         self.tables: Embeddings = encoder.embeddings
         self.blocks = [part for part in encoder.modules() if isinstance(part, AttentionBlock)]
         width, hidden_size = self.tables.word.weight.shape[1], self.blocks[0].query.weight.shape[0]
-        most = self.blocks[0].num_heads
-        if num_heads > most:
-            raise InputError(f"num_matching_heads {num_heads} exceeds the model's {most} heads; lower it")
+        max_heads = self.blocks[0].num_heads
+        if num_heads > max_heads:
+            raise InputError(
+                f"num_matching_heads {num_heads} exceeds the model's {max_heads} heads; lower it"
+            )
         if width > hidden_size:
             raise InputError(
-                f"num_matching_heads needs embedding_size {width} to be at most hidden_size {hidden_size}; "
-                "set num_matching_heads=0"
+                f"num_matching_heads is {num_heads}, but embedding_size {width} exceeds hidden_size "
+                f"{hidden_size}; set num_matching_heads=0"
             )
         num_segments = self.tables.segment.weight.shape[0]
-        if _count_left_out(width) + num_segments + 1 >= width:
+        if _count_excluded(width) + num_segments + 1 >= width:
             raise InputError(
-                f"num_matching_heads needs wider embeddings: positions and {num_segments} segments use all "
-                f"of embedding_size {width}; set num_matching_heads=0"
+                f"num_matching_heads is {num_heads}, but positions and {num_segments} segments use all of "
+                f"embedding_size {width}; set num_matching_heads=0"
             )
-        head_width = hidden_size // most
+        head_width = hidden_size // max_heads
         shape, generator = (num_heads, head_width, width), torch.Generator().manual_seed(0)
         self._directions_NHE = torch.randn(shape, generator=generator, dtype=torch.float64)
 
@@ -100,8 +102,8 @@ class WordMatching:
                 part.weight[: len(map_RD)] = map_RD.to(part.weight)
                 part.bias[: len(map_RD)] = 0.0
 
-    def hold(self, optimizer: torch.optim.Optimizer) -> None:
-        """Keep the heads in step with the embeddings in every step of the optimizer."""
+    def register_hooks(self, optimizer: torch.optim.Optimizer) -> None:
+        """Recompute the heads from the embeddings after every step of the optimizer."""
         num_rows = self._directions_NHE.shape[0] * self._directions_NHE.shape[1]
 
         def clear(*_: Any) -> None:
@@ -117,23 +119,23 @@ class WordMatching:
     def _find_map(self) -> Tensor:
         """Compute the map from hidden vectors to the queries, and keys, of all matching heads.
 
-        Words are compared after the map of the embeddings, in its own directions. Inverting the map instead
-        would amplify what it suppresses (gradients of 263 after 890 steps). Vectors are assumed to be at most
-        as long as the outputs of the layers' norms: otherwise a model can, and does, silence these heads in
-        later layers by long embeddings (docs/log.md).
+        Words are compared after the projection of the embeddings, in its own directions. Inverting it instead
+        would amplify directions that it suppresses (gradients of 263 after 890 steps). Vectors are clipped to
+        the length of the outputs of the layers' norms: otherwise a model learns long embeddings, which switch
+        off these heads in later layers (docs/log.md).
         """
         basis_DE, inside_EE = torch.linalg.qr(self._read_map())
         word_VE, position_LE, segment_SE = (_center(table) @ inside_EE.T for table in self._read_tables())
-        word_EE = _leave_out(position_LE, torch.cat([segment_SE, word_VE.mean(0, keepdim=True)]))
-        hidden_VE = torch.renorm(self._list_vectors() @ inside_EE.T, 2, 0, math.sqrt(len(basis_DE)))
+        word_EE = _exclude(position_LE, torch.cat([segment_SE, word_VE.mean(0, keepdim=True)]))
+        hidden_VE = torch.renorm(self._embed_words() @ inside_EE.T, 2, 0, math.sqrt(len(basis_DE)))
         queries_NHV = self._directions_NHE @ word_EE @ hidden_VE.T
         own = float(queries_NHV.square().sum(1).mean()) / math.sqrt(queries_NHV.shape[1])
         directions_NHE = math.sqrt(_OWN_WORD / own) * self._directions_NHE
         map_RD: Tensor = (directions_NHE @ word_EE @ basis_DE.T).flatten(0, 1)
         return map_RD
 
-    def _list_vectors(self) -> Tensor:
-        """Compute embeddings of words at some positions and segments, after the norm."""
+    def _embed_words(self) -> Tensor:
+        """Compute normalized embeddings of words at some positions and segments."""
         word_VE, position_LE, segment_SE = self._read_tables()
         number_V = torch.arange(len(word_VE))
         x_VE = word_VE + position_LE[number_V % len(position_LE)] + segment_SE[number_V % len(segment_SE)]
@@ -160,13 +162,13 @@ def _center(table: Tensor) -> Tensor:
     return table - table.mean(1, keepdim=True)
 
 
-def _count_left_out(width: int) -> int:
+def _count_excluded(width: int) -> int:
     return round(width * _POSITION_SHARE)
 
 
-def _leave_out(position_LE: Tensor, others_RE: Tensor) -> Tensor:
-    """Return the projection on the complement of the positions and of the other vectors."""
-    num_positions = _count_left_out(position_LE.shape[1])
+def _exclude(position_LE: Tensor, others_RE: Tensor) -> Tensor:
+    """Return the projection on the orthogonal complement of the positions and the other vectors."""
+    num_positions = _count_excluded(position_LE.shape[1])
     position_RE = torch.linalg.eigh(position_LE.T @ position_LE).eigenvectors.T[-num_positions:]
     other_ER = torch.linalg.qr(torch.cat([position_RE, others_RE]).T).Q
     word_EE: Tensor = torch.eye(len(other_ER), dtype=torch.float64) - other_ER @ other_ER.T

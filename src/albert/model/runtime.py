@@ -1,4 +1,4 @@
-"""Device and precision of a model, by name."""
+"""The device and the precision of a model."""
 
 import re
 from collections.abc import Callable
@@ -23,12 +23,12 @@ class RuntimeSettings(Settings):
 
 
 def build_runtime(device: str, precision: str, *, source: str) -> RuntimeSettings:
-    """Build the settings; `source` names where the values come from in an error."""
+    """Build the settings; errors name `source` as the origin of the values."""
     return build_settings(RuntimeSettings, values={"device": device, "precision": precision}, source=source)
 
 
 def select_device(name: str = "auto") -> "torch.device":
-    """Return the torch device of a name; `auto` takes CUDA, then MPS, then the CPU."""
+    """Return the torch device of this name; `auto` prefers CUDA, then MPS, then the CPU."""
     import torch
 
     has_mps = torch.backends.mps.is_available()
@@ -48,21 +48,21 @@ def select_device(name: str = "auto") -> "torch.device":
 
 
 def autocast(device: "torch.device", precision: Precision = "float32") -> AbstractContextManager[Any]:
-    """Return the autocast context; raise an InputError for bf16 if the hardware only emulates it."""
+    """Return an autocast context; raise an InputError for bf16 if the hardware only emulates it."""
     import torch
 
     if precision == "float32":
         return nullcontext()
     if not _has_bf16(device):
         raise InputError(
-            f"precision bf16 on {device.type}: this hardware only emulates bf16, which is slower; use "
+            f"precision is bf16, but this {device.type} hardware only emulates it, which is slower; use "
             "precision=float32"
         )
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
 def build_autocast(runtime: RuntimeSettings) -> Callable[[], AbstractContextManager[Any]]:
-    """Return a function that creates the autocast context of a forward pass; raise as `autocast` does."""
+    """Return a function that creates autocast contexts; raise the errors of `autocast` now."""
     device = select_device(runtime.device)
     autocast(device, runtime.precision)
     return partial(autocast, device, runtime.precision)

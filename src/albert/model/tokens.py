@@ -1,10 +1,10 @@
 """A batch without padding: flat tensors, and the order in which the layers compute them.
 
 Sequences of equal length are computed as neighbors, so that each run of them is a rectangular view of the
-flat tensors. The lengths are new in every batch: the functions that depend on them are kept out of graphs of
-torch.compile, so that new lengths cause no recompilation.
+flat tensors. Lengths differ from batch to batch, so functions that depend on them are excluded from graphs of
+torch.compile: new lengths cause no recompilation.
 
-Shapes: T tokens of the whole batch, P of them, B sequences, L the longest of them, D hidden width.
+Shapes: T tokens of the batch, P selected tokens, B sequences, L length of the longest, D hidden width.
 """
 
 import sys
@@ -29,7 +29,7 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Tokens:
-    """B concatenated sequences; the lengths stay on the host because they decide shapes."""
+    """B concatenated sequences. The lengths stay on the host, because shapes depend on them."""
 
     ids_T: Tensor
     positions_T: Tensor
@@ -49,7 +49,7 @@ class Tokens:
         if segments is None:
             segments = [(0,) * length for length in lengths]
         if tuple(len(sequence) for sequence in segments) != lengths:
-            raise InputError("ids and segments have different lengths; give one segment for each id")
+            raise InputError("ids and segments have different lengths; give one segment per id")
         ids_T, segments_T = (torch.tensor([i for row in rows for i in row]) for rows in (ids, segments))
         positions_T = torch.cat([torch.arange(length) for length in lengths])
         return Tokens(ids_T.to(device), positions_T.to(device), segments_T.to(device), lengths)
@@ -66,7 +66,7 @@ class Tokens:
 
     @cached_property
     def first_B(self) -> Tensor:  # noqa: N802 - a tensor carries its shape in its name
-        # It is cached: an inference tensor could not be used in training later.
+        # Cached, and an inference tensor could not be used in training later.
         with torch.inference_mode(False):
             lengths_B = torch.tensor(self.lengths)
             return (lengths_B.cumsum(0) - lengths_B).to(self.ids_T.device)
@@ -78,7 +78,7 @@ class Tokens:
 
 
 def opaque(function: Callable[P, T]) -> Callable[P, T]:
-    """Apply `torch.compiler.disable`, but only once the compiler is imported: importing it takes seconds."""
+    """Apply `torch.compiler.disable` once the compiler is imported: importing it here would take seconds."""
     disabled: Callable[P, T] | None = None
 
     @wraps(function)
@@ -100,7 +100,7 @@ def opaque(function: Callable[P, T]) -> Callable[P, T]:
 
 @dataclass(frozen=True)
 class Run:
-    """`count` neighboring sequences of the same `length`: a rectangular view."""
+    """A run of `count` neighboring sequences of the same `length`, which is a rectangular view."""
 
     count: int
     length: int
@@ -108,11 +108,11 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The order of the sequences inside the layers; only ids and the result are moved, not vectors."""
+    """The order of the sequences inside the layers: ids are sorted into it, and results out of it."""
 
     runs: tuple[Run, ...]
-    borders: Tensor  # cumulative lengths in the computed order, int32 for the kernels
-    order_T: Tensor | None  # index of the token at each computed position; None: in order
+    offsets: Tensor  # cumulative lengths in the computed order, int32 for the kernels
+    order_T: Tensor | None  # index of the token at each computed position; None if both orders are equal
     inverse_T: Tensor | None
 
     @property
@@ -125,7 +125,7 @@ class Layout:
 
     @property
     def first_B(self) -> Tensor:  # noqa: N802 - a tensor carries its shape in its name
-        return self.borders[:-1].long()
+        return self.offsets[:-1].long()
 
     @opaque
     def sort(self, x_T: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ class Layout:
 
     @opaque
     def find(self, indices_P: Tensor) -> Tensor:
-        """Find tokens of the batch in the computed order."""
+        """Convert indices of tokens in the batch to indices in the computed order."""
         return indices_P if self.inverse_T is None else self.inverse_T[indices_P]
 
     def keep(self, is_kept: Bools) -> "tuple[Layout, Tensor]":
@@ -149,15 +149,15 @@ class Layout:
         runs = tuple(Run(int(n), run.length) for n, run in zip(kept, self.runs, strict=True) if n)
         lengths = np.repeat([run.length for run in self.runs], counts)
         indices = np.flatnonzero(np.repeat(is_kept, lengths))
-        borders = _find_borders(lengths[is_kept])
-        device = self.borders.device
-        layout = Layout(runs, torch.from_numpy(borders).to(device), order_T=None, inverse_T=None)
+        offsets = _find_offsets(lengths[is_kept])
+        device = self.offsets.device
+        layout = Layout(runs, torch.from_numpy(offsets).to(device), order_T=None, inverse_T=None)
         return layout, torch.from_numpy(indices).to(device)
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
-    """The tokens that the last layer computes, each once; `is_first`: the first tokens of all sequences."""
+class SelectedTokens:
+    """The distinct tokens that the last layer computes; with `is_first`, the first ones of all sequences."""
 
     indices_P: Tensor
     is_first: bool = False
@@ -165,13 +165,13 @@ class Wanted:
 
 @opaque
 def gather_rows(x_TD: Tensor, indices_P: Tensor) -> Tensor:
-    """Compute x[indices] for indices without repetition."""
+    """Compute x[indices] for distinct indices."""
     result: Tensor = _Gather.apply(x_TD, indices_P)  # type: ignore[no-untyped-call]
     return result
 
 
 class _Gather(torch.autograd.Function):
-    """No index is repeated, so the gradient is a copy, not a scattered addition."""
+    """Indices are distinct, so that the gradient is a copy instead of a scattered addition."""
 
     @staticmethod
     def forward(ctx: Any, x_TD: Tensor, indices_P: Tensor) -> Tensor:
@@ -188,7 +188,7 @@ class _Gather(torch.autograd.Function):
 
 @lru_cache(maxsize=256)
 def build_layout(lengths: tuple[int, ...], device: torch.device = _CPU) -> Layout:
-    """Sort the sequences by length, unless equal lengths are neighbors already."""
+    """Sort the sequences by length, unless equal lengths are already neighbors."""
     values = np.array(lengths)
     runs = _find_runs(values)
     order_T = inverse_T = None
@@ -200,20 +200,20 @@ def build_layout(lengths: tuple[int, ...], device: torch.device = _CPU) -> Layou
         inverse_T[order_T] = np.arange(len(order_T))
         values = values[order]
         runs = _find_runs(values)
-    borders = _find_borders(values)
+    offsets = _find_offsets(values)
 
     def move(array: NDArray[Any] | None) -> Any:
         return None if array is None else torch.from_numpy(array).to(device)
 
     # Layouts are cached: inference tensors could not be used in training later.
     with torch.inference_mode(False):
-        return Layout(runs, move(borders), move(order_T), move(inverse_T))
+        return Layout(runs, move(offsets), move(order_T), move(inverse_T))
 
 
-def _find_borders(lengths: Ints) -> NDArray[np.int32]:
+def _find_offsets(lengths: Ints) -> NDArray[np.int32]:
     return np.concatenate([[0], lengths.cumsum()]).astype(np.int32)
 
 
 def _find_runs(lengths: Ints) -> tuple[Run, ...]:
-    borders = np.flatnonzero(np.diff(lengths)) + 1
-    return tuple(Run(count=len(part), length=int(part[0])) for part in np.split(lengths, borders))
+    starts = np.flatnonzero(np.diff(lengths)) + 1
+    return tuple(Run(count=len(part), length=int(part[0])) for part in np.split(lengths, starts))

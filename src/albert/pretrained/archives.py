@@ -42,7 +42,7 @@ def _fetch(requirement: str, command: list[str], *, path: Path, sha256: str) -> 
     if path.is_file() and hash_file(path) == sha256:
         return path
     try:
-        with atomic_path(path) as aside, tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        with atomic_path(path) as temporary, tempfile.TemporaryDirectory(dir=path.parent) as folder:
             # On a terminal pip shows its progress; stdout is kept for results.
             progress = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
             done = subprocess.run(
@@ -67,7 +67,7 @@ def _fetch(requirement: str, command: list[str], *, path: Path, sha256: str) -> 
                     f"{requirement}: the downloaded file has sha256 {actual} instead of {sha256}; check "
                     "which package index pip uses"
                 )
-            files[0].replace(aside)
+            files[0].replace(temporary)
     except OSError as error:
         raise InputError(
             f"{path.parent} cannot be written to ({error.strerror or error}); free disk space, or set "

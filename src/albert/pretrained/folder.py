@@ -234,8 +234,8 @@ def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
     """Write a safetensors file that `transformers` reads, atomically."""
     # Clones: safetensors rejects tensors that share memory.
     plain = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
-    with atomic_path(path) as aside:
-        save_tensors(aside, plain, metadata={"format": "pt"})
+    with atomic_path(path) as temporary:
+        save_tensors(temporary, plain, metadata={"format": "pt"})
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], *, metadata: dict[str, str] | None = None) -> None:
@@ -282,14 +282,14 @@ def save_model(
     values = format_config(folder, heads=heads)
     if tokenizer is not None and "bos_token_id" in values:
         values |= {"bos_token_id": tokenizer.cls_id, "eos_token_id": tokenizer.sep_id}
-    with atomic_dir(path) as aside:
-        write_weights(aside / SAFETENSORS_NAME, to_theirs(tensors, folder))
-        write_json(aside / CONFIG_NAME, values)
+    with atomic_dir(path) as temporary:
+        write_weights(temporary / SAFETENSORS_NAME, to_theirs(tensors, folder))
+        write_json(temporary / CONFIG_NAME, values)
         if tokenizer is not None:
-            save_tokenizer(tokenizer, aside, model_max_length=model.config.max_position_embeddings)
-        write_text(aside / CARD_NAME, card or format_card(model))
+            save_tokenizer(tokenizer, temporary, model_max_length=model.config.max_position_embeddings)
+        write_text(temporary / CARD_NAME, card or format_card(model))
         for name, text in (extras or {}).items():
-            write_text(aside / name, text)
+            write_text(temporary / name, text)
 
 
 def _cast(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:

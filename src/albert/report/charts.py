@@ -20,30 +20,30 @@ from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, NullLoca
 
 from albert.files import atomic_path
 from albert.report.content import Chart, Series
-from albert.report.theme import COLORS, DASHES, GREY, MARKERS, PALE, PAPER, STYLE
+from albert.report.theme import COLORS, DASHES, GRAY, MARKERS, PALE, PAPER, STYLE
 
 _WIDTH, _HEIGHT = 6.2, 3.4  # inches; narrow, so that text is readable on a phone
 _MAX_VALUE_TICKS = 8
 
 
 def draw_chart(chart: Chart) -> str:
-    """Draw a chart as an SVG element; the same chart gives the same text, and ids start with its name."""
+    """Draw a chart as an SVG element. Equal charts give equal text; ids start with the chart's name."""
     file = io.StringIO()
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with style.context(["default", STYLE]), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the viewer has other fonts
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the viewer has more fonts
         _build_figure(chart).savefig(file, format="svg", metadata=no_metadata)
     svg = file.getvalue()
     svg = re.sub(r'(\sid="|href="#|url\(#)', rf"\g<1>{chart.name}-", svg[svg.index("<svg") :])
     label = f"{chart.name}-title"
     names = "; ".join(each.name for each in chart.series)
-    told = chart.told or f"{chart.y_label} by {chart.x_label or 'name'}: {names}."
-    head = f'<title id="{label}">{escape(chart.title)}</title><desc>{escape(told)}</desc>'
+    description = chart.caption or f"{chart.y_label} by {chart.x_label or 'name'}: {names}."
+    head = f'<title id="{label}">{escape(chart.title)}</title><desc>{escape(description)}</desc>'
     return svg.replace(">", f' role="img" aria-labelledby="{label}">{head}', 1)
 
 
 def write_png(path: Path, charts: Sequence[Chart]) -> None:
-    """Draw charts with their titles into one PNG file, two in a row."""
+    """Draw charts with their titles into one PNG file, two per row."""
     images = []
     with style.context(["default", STYLE]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
@@ -55,11 +55,11 @@ def write_png(path: Path, charts: Sequence[Chart]) -> None:
             images.append(np.asarray(canvas.buffer_rgba()))
     height, width = (max(image.shape[axis] for image in images) for axis in (0, 1))
     page = np.full((height * math.ceil(len(images) / 2), 2 * width, 4), 255, dtype=np.uint8)
-    for number, image in enumerate(images):
-        top, left = number // 2 * height, number % 2 * width
+    for index, image in enumerate(images):
+        top, left = index // 2 * height, index % 2 * width
         page[top : top + image.shape[0], left : left + image.shape[1]] = image
-    with atomic_path(path) as temporary_path:
-        imsave(temporary_path, page, format="png")
+    with atomic_path(path) as temporary:
+        imsave(temporary, page, format="png")
 
 
 def _build_figure(chart: Chart) -> Figure:
@@ -68,15 +68,15 @@ def _build_figure(chart: Chart) -> Figure:
         height = 0.7 + len(chart.x_names) * max(0.34, 0.14 + 0.16 * len(chart.series))
     figure = Figure(figsize=(_WIDTH, height), layout="constrained")
     axes = figure.subplots()
-    for number, series in enumerate(chart.series):
-        _draw_series(axes, chart, series, number)
-    for number, level in enumerate(chart.levels):
+    for index, series in enumerate(chart.series):
+        _draw_series(axes, chart, series, index)
+    for index, level in enumerate(chart.levels):
         draw = axes.axhline if chart.x_names is None else axes.axvline
-        line = ("--", ":", "-.")[number % 3]
-        draw(level.height, color=GREY, linewidth=1.1, linestyle=line, zorder=1.5, label=level.name)
+        line = ("--", ":", "-.")[index % 3]
+        draw(level.height, color=GRAY, linewidth=1.1, linestyle=line, zorder=1.5, label=level.name)
     if chart.has_diagonal and chart.series:
         start = min(min(each.xs, default=0.0) for each in chart.series)
-        axes.axline((start, start), slope=1, color=GREY, linewidth=1.1, linestyle="--", label="y = x")
+        axes.axline((start, start), slope=1, color=GRAY, linewidth=1.1, linestyle="--", label="y = x")
     _set_scales(axes, chart)
     handles, labels = axes.get_legend_handles_labels()
     if handles:
@@ -88,24 +88,24 @@ def _build_figure(chart: Chart) -> Figure:
     return figure
 
 
-def _draw_series(axes: Axes, chart: Chart, series: Series, number: int) -> None:
-    """Draw a line with a band, or points with interval bars; names stand along the vertical axis."""
-    color = COLORS[number % len(COLORS)]
-    look: dict[str, Any] = {
+def _draw_series(axes: Axes, chart: Chart, series: Series, index: int) -> None:
+    """Draw a line with a band, or points with interval bars; names are on the vertical axis."""
+    color = COLORS[index % len(COLORS)]
+    line_style: dict[str, Any] = {
         "label": series.name,
         "color": color,
-        "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": (0, (3, 2.5)) if series.is_reference else DASHES[number % len(DASHES)],
+        "marker": MARKERS[index % len(MARKERS)],
+        "linestyle": (0, (3, 2.5)) if series.is_reference else DASHES[index % len(DASHES)],
         "markerfacecolor": PAPER if series.is_reference else color,
         "zorder": 3,
     }
     bars: dict[str, Any] = {"color": color, "linewidth": 1.4, "zorder": 2.5}
     if chart.x_names is not None:
-        gap = min(0.2, 0.7 / max(1, len(chart.series) - 1))  # series of one name stand side by side
-        heights = [x + (number - (len(chart.series) - 1) / 2) * gap for x in series.xs]
+        gap = min(0.2, 0.7 / max(1, len(chart.series) - 1))  # of the series at one name
+        heights = [x + (index - (len(chart.series) - 1) / 2) * gap for x in series.xs]
         if series.lows is not None and series.highs is not None:
             axes.hlines(heights, series.lows, series.highs, **bars)
-        axes.plot(series.ys, heights, **{**look, "linestyle": "none"})
+        axes.plot(series.ys, heights, **{**line_style, "linestyle": "none"})
         return
     is_line = chart.kind == "lines" and len(series.xs) > 1
     if series.lows is not None and series.highs is not None:
@@ -114,10 +114,10 @@ def _draw_series(axes: Axes, chart: Chart, series: Series, number: int) -> None:
         else:
             axes.vlines(series.xs, series.lows, series.highs, **bars)
     if is_line:
-        axes.plot(series.xs, series.ys, markevery=max(1, len(series.xs) // 9), **look)
+        axes.plot(series.xs, series.ys, markevery=max(1, len(series.xs) // 9), **line_style)
     else:
         many = {"markersize": 3.5, "alpha": 0.6} if len(series.xs) > 50 else {}
-        axes.plot(series.xs, series.ys, **{**look, "linestyle": "none", **many})
+        axes.plot(series.xs, series.ys, **{**line_style, "linestyle": "none", **many})
 
 
 def _set_scales(axes: Axes, chart: Chart) -> None:

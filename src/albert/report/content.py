@@ -1,7 +1,4 @@
-"""The contents of a report as plain values: text, findings, tables, charts and example cards.
-
-Nothing here says what a report looks like; `write.py` renders all formats from these values.
-"""
+"""The content of a report as plain values, from which `write.py` renders every format."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +11,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 @dataclass(frozen=True)
 class Column:
-    """A table column. `hint` explains it; numbers are right-aligned."""
+    """A table column; `hint` explains it, and numbers are right-aligned."""
 
     name: str
     is_number: bool = False
@@ -23,7 +20,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """The text of a table cell, and the number behind it; without both, the figure is missing.
+    """A table cell: its text and its number. A cell without both is shown as missing.
 
     `heat` shades the cell, from -1 (an error) to 1 (correct); `keys` link it to the section's cards.
     """
@@ -45,7 +42,7 @@ class Cell:
         high: float | None = None,
         more: str = "",
     ) -> "Cell":
-        """Format a number by a format spec, followed by `more`; None gives a missing figure."""
+        """Format a number by a format spec and append `more`; None gives a missing cell."""
         return cls("") if value is None else cls(f"{value:{spec}}{more}", float(value), low, high)
 
     @property
@@ -55,7 +52,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells. `name` is the name of the CSV file; `strong_rows` are printed in bold."""
+    """Rows of cells; `name` is that of the CSV file, and `strong_rows` are the indices of bold rows."""
 
     name: str
     columns: Sequence[Column]
@@ -66,7 +63,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Series:
-    """A line or points with optional intervals; `is_reference` marks figures from elsewhere."""
+    """A line or points with optional intervals; `is_reference` marks values from another source."""
 
     name: str
     xs: Sequence[float]
@@ -86,7 +83,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines or points over numbers, or over names: an x is then an index. `told` describes it in words."""
+    """Lines or points over numbers, or over `x_names`, of which an x is the index."""
 
     name: str
     title: str
@@ -98,13 +95,13 @@ class Chart:
     levels: Sequence[Level] = ()
     has_log_x: bool = False
     has_log_y: bool = False
-    told: str = ""
+    caption: str = ""
     has_diagonal: bool = False
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim, what its source measured (`theirs`), what was measured here (`ours`), and the outcome."""
+    """A claim, the value in its source (`theirs`), the value measured here (`ours`), and the outcome."""
 
     claim: str
     theirs: str
@@ -114,7 +111,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Card:
-    """One example: its texts by name, a note, and the keys that the section's filters select by."""
+    """One example: its texts by name, a note, and its value for each filter of the section."""
 
     texts: Sequence[tuple[str, str]]
     note: str = ""
@@ -123,7 +120,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Section:
-    """Parts of a page, in this order. `filters` names the keys of the cards, which only HTML has."""
+    """A part of a page, rendered in this order; `filters` name the keys of the cards (HTML only)."""
 
     title: str
     paragraphs: Sequence[str] = ()
@@ -137,7 +134,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A report: a title, one or two sentences of summary, sections, and optionally one large figure."""
+    """A report: a title, a summary of one or two sentences, sections, and an optional headline figure."""
 
     title: str
     lead: str

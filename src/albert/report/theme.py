@@ -1,8 +1,8 @@
-"""The look of all reports: colors and fonts of pages, and the style of charts."""
+"""The style of all reports: colors and fonts of pages, and matplotlib's settings for charts."""
 
 from typing import Any
 
-# Variables of the style sheet; good and bad are red, green and blue, because tables shade them.
+# Variables of the style sheet; "good" and "bad" are RGB values, so that CSS can set their opacity.
 PAGE_FONT = "16px/1.5 system-ui, sans-serif"
 LIGHT = {
     "paper": "#fff",
@@ -25,8 +25,8 @@ DARK = {
     "depth": ".5",
 }
 
-# The colors of Okabe and Ito without yellow. Series differ in color, marker and dashes, so that they can be
-# told apart in gray, too.
+# The colors of Okabe and Ito without yellow. Series differ in color, marker and dashes, so that they remain
+# distinct in grayscale.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "*")
 DASHES: tuple[Any, ...] = (
@@ -36,23 +36,23 @@ DASHES: tuple[Any, ...] = (
     (0, (1.3, 1.3)),
     (0, (4, 1, 1, 1, 1, 1)),
 )
-INK, GREY, PALE, PAPER = "#222222", "#666666", "#E4E4E4", "#FFFFFF"
+INK, GRAY, PALE, PAPER = "#222222", "#666666", "#E4E4E4", "#FFFFFF"
 STYLE: dict[str, Any] = {
-    "svg.fonttype": "none",  # text stays text
+    "svg.fonttype": "none",  # text, not paths
     "svg.hashsalt": "albert",  # the same chart gives the same ids
     "text.parse_math": False,  # names may contain dollar signs
-    "font.sans-serif": ["DejaVu Sans"],  # every matplotlib has it, so that layouts agree
+    "font.sans-serif": ["DejaVu Sans"],  # part of matplotlib, so that layouts agree between machines
     "font.size": 9.5,
     "text.color": INK,
     "axes.labelcolor": INK,
-    "axes.edgecolor": GREY,
+    "axes.edgecolor": GRAY,
     "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.color": PALE,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
+    "xtick.color": GRAY,
+    "ytick.color": GRAY,
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
     "lines.markersize": 5.5,
@@ -62,7 +62,7 @@ STYLE: dict[str, Any] = {
 
 
 def format_css_variables() -> str:
-    """Render the colors and fonts of pages as CSS, for light and dark screens."""
+    """Format the colors and fonts of pages as CSS variables, in a light and a dark theme."""
     light, dark = (
         " ".join(f"--{name}: {value};" for name, value in colors.items()) for colors in (LIGHT, DARK)
     )

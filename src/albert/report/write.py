@@ -22,20 +22,20 @@ MISSING = "–"
 SIGNS = {"agrees": "✓", "disagrees": "✗", "inconclusive": "?", "not tested": "–"}
 _CODE = re.compile(r"`([^`]+)`")
 _MARKDOWN = re.compile(r"[\\`*\[\]<~$|]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
-_FORMULA = re.compile(r"[=+\-@\t\r]")  # what a spreadsheet takes for the start of a formula
+_FORMULA = re.compile(r"[=+\-@\t\r]")  # a spreadsheet reads such a text as a formula
 
 
 def write_page(folder: Path, page: Page, *, name: str = "report") -> Path:
-    """Write NAME.md, figures/*.svg, tables/*.csv and, last, NAME.html; return the path of the latter."""
+    """Write figures/*.svg, tables/*.csv, NAME.md and NAME.html, and return the path of NAME.html."""
     folder = Path(folder)
-    pictures = _draw_charts(page)
-    for chart_name, picture in pictures.items():
-        write_text(folder / FIGURES / f"{chart_name}.svg", picture)
+    svgs = _draw_charts(page)
+    for chart_name, svg in svgs.items():
+        write_text(folder / FIGURES / f"{chart_name}.svg", svg)
     for table in page.tables:
         write_text(folder / TABLES / f"{table.name}.csv", format_csv(table))
     write_text(folder / f"{name}.md", format_markdown(page))
     path = folder / f"{name}.html"
-    write_text(path, format_html(page, pictures=pictures))
+    write_text(path, format_html(page, svgs=svgs))
     return path
 
 
@@ -47,8 +47,8 @@ def _draw_charts(page: Page) -> dict[str, str]:
     return {chart.name: draw_chart(chart) for chart in page.charts}
 
 
-def format_html(page: Page, *, pictures: Mapping[str, str] | None = None) -> str:
-    """Render one HTML file that needs no network; `pictures` are the SVG of charts already drawn."""
+def format_html(page: Page, *, svgs: Mapping[str, str] | None = None) -> str:
+    """Render one HTML file without external resources; `svgs` are charts that are already drawn."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -62,22 +62,22 @@ def format_html(page: Page, *, pictures: Mapping[str, str] | None = None) -> str
     environment.filters["prose"] = _format_prose
     files = resources.files("albert.report") / "templates"
     script = (files / "report.js").read_text(encoding="utf-8")
-    drawn = _draw_charts(page) if pictures is None else pictures
+    drawn = _draw_charts(page) if svgs is None else svgs
     html = environment.get_template("report.html.j2").render(
         page=page,
-        pictures={name: Markup(svg) for name, svg in drawn.items()},
+        svgs={name: Markup(svg) for name, svg in drawn.items()},
         style=Markup(format_css_variables() + (files / "report.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         signs=SIGNS,
         missing=MISSING,
     )
-    # JSON data may hold half a surrogate pair.
+    # Texts from JSON may contain lone surrogates.
     return html.strip().encode("utf-8", "replace").decode("utf-8") + "\n"
 
 
 def _format_prose(text: str) -> "Markup":
-    """Escape a text and set what is between backticks as code."""
+    """Escape a text and format parts in backticks as code."""
     from markupsafe import Markup, escape
 
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
@@ -99,7 +99,7 @@ def _iter_blocks(section: Section) -> Iterator[str]:
             (each.claim, each.theirs, each.ours, f"{SIGNS[each.outcome]} {each.outcome}")
             for each in section.findings
         ]
-        head = ("claim", "measured there", "measured here", "outcome")
+        head = ("claim", "reported", "measured here", "outcome")
         yield _format_rows(
             [head, ("---",) * 4, *([_escape(text) or MISSING for text in row] for row in rows)]
         )
@@ -116,7 +116,7 @@ def _iter_blocks(section: Section) -> Iterator[str]:
     for chart in section.charts:
         yield f"**{_escape(chart.title)}**"
         yield f"![{_escape(chart.title)}]({FIGURES}/{chart.name}.svg)"
-        yield _escape_block(chart.told)
+        yield _escape_block(chart.caption)
     if section.code:
         yield f"```\n{section.code.rstrip()}\n```"
 
@@ -126,7 +126,7 @@ def _format_rows(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Put a text on one line and escape Markdown, but not code between backticks."""
+    """Join a text to one line and escape Markdown outside of backticks."""
     parts = re.split(r"(`[^`]+`)", " ".join(text.split()))
     return "".join(
         part.replace("|", "\\|") if index % 2 else _MARKDOWN.sub(r"\\\g<0>", part)
@@ -135,21 +135,21 @@ def _escape(text: str) -> str:
 
 
 def _escape_block(text: str) -> str:
-    """Escape a paragraph, so that it starts no list, heading or rule either."""
+    """Escape a paragraph, also where it would start a list, a heading or a rule."""
     return re.sub(r"^(\d*)([#=+.)-]+(?=\s|$)|>)", r"\1\\\2", _escape(text))
 
 
 def format_csv(table: Table) -> str:
-    """Render a table as CSV: the text of each column, then the numbers behind it where there are any."""
+    """Render a table as CSV: for each column its text, then its numbers if it has any."""
     head: list[str] = []
     columns: list[list[str]] = []
     for index, column in enumerate(table.columns):
         cells = [row[index] for row in table.rows]
-        head.append(_guard(column.name))
-        columns.append([_guard(cell.text) for cell in cells])
+        head.append(_escape_formula(column.name))
+        columns.append([_escape_formula(cell.text) for cell in cells])
         for field in ("value", "low", "high"):
             if any(getattr(cell, field) is not None for cell in cells):
-                head.append(_guard(f"{column.name} {field}"))
+                head.append(_escape_formula(f"{column.name} {field}"))
                 columns.append([_format_number(cell, field) for cell in cells])
     file = io.StringIO()
     csv.writer(file, lineterminator="\n").writerows([head, *zip(*columns, strict=True)])
@@ -163,7 +163,7 @@ def _format_number(cell: Cell, field: str) -> str:
     return f"{value:.0f}" if float(value).is_integer() else repr(float(value))
 
 
-def _guard(text: str) -> str:
-    """Keep a spreadsheet from reading a text as a formula; plain numbers are left alone."""
+def _escape_formula(text: str) -> str:
+    """Escape a text that a spreadsheet would read as a formula; plain numbers stay unchanged."""
     is_number = re.fullmatch(r"[+-]?[\d.]+", text)
     return f"'{text}" if _FORMULA.match(text) and not is_number else text

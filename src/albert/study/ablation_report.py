@@ -293,7 +293,7 @@ def _draw_differences(settings: StudySettings, summaries: Summaries, figure: str
         f"Differences from {base_label}.",
     )
     x_names, levels = [_label(settings, each.variant) for each in others], [Level(0.0, "no difference")]
-    return Chart("differences", title, "", y_label, series, "points", x_names, levels, told=told)
+    return Chart("differences", title, "", y_label, series, "points", x_names, levels, caption=told)
 
 
 def _draw_families(settings: StudySettings, summaries: Summaries, figure: str) -> Chart | None:
@@ -313,7 +313,9 @@ def _draw_families(settings: StudySettings, summaries: Summaries, figure: str) -
     ]
     xs = [x for each in series for x in each.xs]
     has_log_x, told = min(xs) > 0 and max(xs) / min(xs) >= 4, f"{y_label} over {x_label}, by family."
-    return Chart("dial", f"{y_label} by {x_label}", x_label, y_label, series, has_log_x=has_log_x, told=told)
+    return Chart(
+        "dial", f"{y_label} by {x_label}", x_label, y_label, series, has_log_x=has_log_x, caption=told
+    )
 
 
 def _draw_curves(settings: StudySettings, summaries: Summaries, figure: str) -> Chart | None:
@@ -338,7 +340,7 @@ def _draw_curves(settings: StudySettings, summaries: Summaries, figure: str) -> 
     name, x_label = f"curve-{figure.replace('_', '-')}", "minutes of training" if is_timed else "step"
     y_label = f"{title}, %" if get_figure(figure).is_share else title
     told = f"{title} of held-out text during training, a line for each variant."
-    return Chart(name, f"Held out, {title}", x_label, y_label, series, told=told)
+    return Chart(name, f"Held out, {title}", x_label, y_label, series, caption=told)
 
 
 def judge_claim(

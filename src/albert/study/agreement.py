@@ -276,7 +276,7 @@ def score_sentences(
         first_masks = torch.tensor([ids.index(tokenizer.mask_id) for _, ids, _ in rows], device=model.device)
         states_MD = model(tokens, depth=depth, indices_P=tokens.first_B + first_masks).last_TD
         targets_M = torch.tensor([target for *_, target in rows], device=model.device)
-        losses_M = cross_entropy(model.predict_words(states_MD).float(), targets_M, reduction="none")
+        losses_M = cross_entropy(model.compute_mlm_logits(states_MD).float(), targets_M, reduction="none")
         for (index, _, _), loss in zip(rows, losses_M.tolist(), strict=True):
             scores[index] = (scores[index] or 0.0) - loss
     return scores
@@ -363,7 +363,9 @@ def _build_chart(table: Table, models: Sequence[str]) -> Chart:
     totals = "; ".join(f"{model} {cell.text}" for model, cell in zip(models, table.rows[-1][2:], strict=True))
     title, told = "Accuracy by phenomenon", f"Accuracy for each phenomenon. All pairs: {totals}."
     phenomena, levels = [row[0].text for row in rows], [Level(50.0, "chance")]
-    return Chart(table.name, title, "phenomenon", "% correct", series, "points", phenomena, levels, told=told)
+    return Chart(
+        table.name, title, "phenomenon", "% correct", series, "points", phenomena, levels, caption=told
+    )
 
 
 def _compare_models(margins: Margins, *, seed: int) -> list[Section]:

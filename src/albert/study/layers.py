@@ -350,7 +350,7 @@ def _draw(distance: Distance, models: Models) -> Chart:
         texts.append(f"{label}: {curve.means[0]:.3g} at the first layer, {curve.means[-1]:.3g} at the last")
     name, title, unit = f"layers-{distance}", TITLES[distance], UNITS[distance]
     levels = () if distance == "cosine" else [Level(0.0, "an equilibrium")]
-    return Chart(name, title, "layer", unit, series, levels=levels, told=f"{'; '.join(texts)}.")
+    return Chart(name, title, "layer", unit, series, levels=levels, caption=f"{'; '.join(texts)}.")
 
 
 def _build_layer_table(models: Models) -> Table:

@@ -251,7 +251,7 @@ def _draw_ratios(measured: Sequence[ShapeSpeed]) -> Chart:
     title, y_label = "Speed of ALBERT relative to BERT of the same shape", "BERT's time ÷ ALBERT's"
     shapes, levels = [each.shape for each in measured], [Level(1.0, "as fast as BERT")]
     told = f"For {', '.join(shapes)}: {'; '.join(texts)}."
-    return Chart("speed-ratios", title, "shape", y_label, series, "points", shapes, levels, told=told)
+    return Chart("speed-ratios", title, "shape", y_label, series, "points", shapes, levels, caption=told)
 
 
 def _tabulate_times(measured: Sequence[ShapeSpeed]) -> Table:

@@ -215,7 +215,7 @@ def _build_calibration(calibration: Calibration | None) -> Section | None:
             )
         ],
         has_diagonal=True,
-        told="On the line y = x the model is perfectly calibrated; below it, it is overconfident.",
+        caption="On the line y = x the model is perfectly calibrated; below it, it is overconfident.",
     )
     table = Table("calibration", columns, rows)
     return Section("Calibration", paragraphs=[state, figures], tables=[table], charts=[chart])

@@ -1,1 +1,1 @@
-"""str → tokens → ids: normalization, sentence splitting, tokenizers, vocabulary training."""
+"""Text to token ids: normalization, sentence splitting, tokenizers and vocabulary training."""

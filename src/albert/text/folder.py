@@ -8,9 +8,9 @@ from typing import Any
 from albert.errors import FileFormatError
 from albert.files import atomic_path, read_json, write_json, write_text
 from albert.settings import build_settings
-from albert.text.sentencepiece_tokenizer import BORDER, SentencePieceTokenizer
+from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from albert.text.symbol_tokenizer import SymbolTokenizer
-from albert.text.tokenizer import Tokenizer, get_section
+from albert.text.tokenizer import WORD_START, Tokenizer, get_section
 from albert.text.wordpiece_tokenizer import WordPieceTokenizer
 
 TOKENIZERS = (SentencePieceTokenizer, WordPieceTokenizer, SymbolTokenizer)
@@ -18,14 +18,14 @@ VOCABULARY_NAMES = tuple(each.vocab_name for each in TOKENIZERS)
 JSON_NAME = "tokenizer.json"
 ADDED_NAME = "added_tokens.json"
 _CONFIG_NAME = "tokenizer_config.json"
-# One of these makes a tokenizer; with its options, these are all that `save_tokenizer` may write.
+# Any one of these defines a tokenizer; `save_tokenizer` writes no other files than TOKENIZER_FILES.
 VOCABULARY_FILES = (*VOCABULARY_NAMES, JSON_NAME)
 TOKENIZER_FILES = (*VOCABULARY_FILES, _CONFIG_NAME)
-# Generic classes of `transformers`: they do what tokenizer.json says.
+# Generic classes of `transformers`, whose behavior is defined by tokenizer.json.
 _GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-# Options of Japanese models that split words as BERT does; others are not supported.
+# The supported options of Japanese models: those that split words as BERT does.
 _JAPANESE = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece"}
-_HINT = "such markers are not supported: use a model trained with plain words instead"
+_HINT = "added tokens are not supported: use a model without them"
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -37,31 +37,31 @@ def load_tokenizer(path: Path) -> Tokenizer:
     name = next((name for name in VOCABULARY_FILES if (path / name).exists()), None)
     if name is None:
         raise FileFormatError(
-            f"{path}: has no {', '.join(VOCABULARY_NAMES)} or {JSON_NAME}; "
-            "give the folder of a model or of a vocabulary, or a vocabulary file"
+            f"{path}: has no {', '.join(VOCABULARY_NAMES)} or {JSON_NAME}; give the folder of a model or a "
+            "vocabulary, or a vocabulary file"
         )
     try:
         tokenizer = (_open_json if name == JSON_NAME else _open_vocab)(path / name, config=config)
         _check_added_tokens(tokenizer, path, config=config)
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # JSON of another structure
         raise FileFormatError(
-            f"{path}: the files of its tokenizer are malformed ({error!r}); download them again"
+            f"{path}: the tokenizer's files are malformed ({error!r}); download them again"
         ) from error
     return tokenizer
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Return whether a folder has a vocabulary."""
+    """Return whether a folder contains a vocabulary."""
     return any((Path(folder) / name).exists() for name in VOCABULARY_FILES)
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int = 512) -> None:
-    """Write the vocabulary, and `tokenizer.json` and its config for `transformers`."""
+    """Write the vocabulary file, and tokenizer.json and tokenizer_config.json for `transformers`."""
     folder = Path(folder)
-    with atomic_path(folder / tokenizer.vocab_name) as aside:
-        aside.write_bytes(tokenizer.vocab_bytes)
+    with atomic_path(folder / tokenizer.vocab_name) as temporary:
+        temporary.write_bytes(tokenizer.vocab_bytes)
     for name in VOCABULARY_NAMES:
-        if name != tokenizer.vocab_name:  # of another tokenizer, which would be loaded instead
+        if name != tokenizer.vocab_name:  # the vocabulary of another tokenizer might be loaded instead
             (folder / name).unlink(missing_ok=True)
     write_text(folder / JSON_NAME, tokenizer.to_tokenizer_json())
     config = {
@@ -69,14 +69,14 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, model_max_length: int 
         **tokenizer.options.model_dump(),
         **{f"{name}_token": token for name, token in asdict(tokenizer.special_tokens).items()},
         "model_max_length": model_max_length,
-        # The defaults of a class may omit the segments.
+        # Some classes omit token_type_ids by default.
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
     }
     write_json(folder / _CONFIG_NAME, config)
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
-    """Read the options of a folder; for a generic class, those of `tokenizer.json` are the defaults."""
+    """Read tokenizer_config.json; for generic classes, tokenizer.json provides the defaults."""
     config = _read_object(folder / _CONFIG_NAME)
     if config.get("tokenizer_class") not in _GENERIC_CLASSES or config.get("do_lower_case") is not None:
         return config
@@ -87,10 +87,12 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object; empty if there is no such file."""
+    """Read a JSON object; return {} if the file does not exist."""
     value = read_json(path) if path.exists() else {}
     if not isinstance(value, dict):
-        raise FileFormatError(f"{path}: holds a {type(value).__name__}, not an object; download it again")
+        raise FileFormatError(
+            f"{path}: expected a JSON object, got a {type(value).__name__}; download it again"
+        )
     return value
 
 
@@ -105,19 +107,19 @@ def _open_vocab(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
     cls = by_name.get(path.name) or by_suffix.get(path.suffix)
     if cls is None:
         raise FileFormatError(
-            f"{path}: the name of a vocabulary must end in .model (SentencePiece) or .txt (WordPiece)"
+            f"{path}: unknown vocabulary format; use a name in .model (SentencePiece) or .txt (WordPiece)"
         )
     return _build(cls, path.read_bytes(), config=config, source=path)
 
 
 def _open_json(path: Path, *, config: Mapping[str, Any]) -> Tokenizer:
-    """Open a `tokenizer.json` without a vocabulary file, as `transformers` 5 saves it."""
+    """Open a tokenizer.json without a vocabulary file, as saved by `transformers` 5."""
     content = _read_object(path)
     cls = _find_class(content)
     if cls is None:
         raise FileFormatError(
-            f"{path}: holds a {get_section(content, 'model').get('type')} model; supported are "
-            f"{', '.join(cls.json_model for cls in TOKENIZERS)}: add spiece.model or vocab.txt"
+            f"{path}: {get_section(content, 'model').get('type')} models are not supported, only "
+            f"{', '.join(cls.json_model for cls in TOKENIZERS)}; add spiece.model or vocab.txt"
         )
     vocab_bytes = cls.vocab_from_json(content, source=path)
     config = {**cls.options_from_json(content, source=path), **config}
@@ -131,8 +133,8 @@ def _build(cls: Any, vocab_bytes: bytes, *, config: Mapping[str, Any], source: P
         if others or config.get("tokenizer_class") == "BertJapaneseTokenizer":
             key = (*others, "tokenizer_class")[0]
             raise FileFormatError(
-                f"{config_path}: {key} is {config[key]!r}; vocab.txt is supported only with BERT's word "
-                "splitting: use a model with a SentencePiece or a plain WordPiece tokenizer"
+                f"{config_path}: {key} is {config[key]!r}; only BERT's word splitting is supported: use a "
+                "model with a SentencePiece or a plain WordPiece tokenizer"
             )
     values = {key: config[key] for key in cls.options_type.model_fields if config.get(key) is not None}
     options = build_settings(cls.options_type, values=values, source=str(config_path))
@@ -142,22 +144,22 @@ def _build(cls: Any, vocab_bytes: bytes, *, config: Mapping[str, Any], source: P
 
 def _check_added_tokens(tokenizer: Tokenizer, folder: Path, *, config: Mapping[str, Any]) -> None:
     """Reject added tokens that our tokenizer would split."""
-    # Like the special tokens, those of `transformers` for begin and end do not occur in texts.
-    frame = (_get_text(config.get(key)) for key in ("bos_token", "eos_token"))
-    silent = {*astuple(tokenizer.special_tokens), *frame}
-    for text, number in _iter_added_tokens(folder, config):
-        if number is not None and number >= tokenizer.vocab_size:
+    # Special tokens do not occur in texts.
+    extra = (_get_text(config.get(key)) for key in ("bos_token", "eos_token"))
+    special = {*astuple(tokenizer.special_tokens), *extra}
+    for text, token_id in _iter_added_tokens(folder, config):
+        if token_id is not None and token_id >= tokenizer.vocab_size:
             raise FileFormatError(
-                f"{folder}: adds the token {text!r} (id {number}) to a vocabulary of "
+                f"{folder}: adds the token {text!r} (id {token_id}) to a vocabulary of "
                 f"{tokenizer.vocab_size:,} tokens; {_HINT}"
             )
-        if text in silent:
+        if text in special:
             continue
         ids = tokenizer.encode_ids([text])[0]
-        if len(ids) > 1 and tokenizer.token(ids[0]) == BORDER:  # `(` alone begins a word: `▁` `(`
+        if len(ids) > 1 and tokenizer.token(ids[0]) == WORD_START:  # `(` alone becomes `▁` `(`
             ids = ids[1:]
         tokens = [tokenizer.token(i) for i in ids]
-        if tokens != [text] or number not in (None, *ids):
+        if tokens != [text] or token_id not in (None, *ids):
             raise FileFormatError(
                 f"{folder}: adds the token {text!r}, which would be split into "
                 f"{' '.join(tokens) or 'nothing'}; {_HINT}"
@@ -165,12 +167,12 @@ def _check_added_tokens(tokenizer: Tokenizer, folder: Path, *, config: Mapping[s
 
 
 def _iter_added_tokens(folder: Path, config: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
-    """Yield the added tokens of a folder with their ids, None where a file gives no id."""
+    """Yield the added tokens of a folder with their ids; an id is None if the file has none."""
     yield from _read_object(folder / ADDED_NAME).items()
     for token in _read_object(folder / JSON_NAME).get("added_tokens") or []:
         yield token["content"], token["id"]
-    for number, token in (config.get("added_tokens_decoder") or {}).items():
-        yield _get_text(token), int(number)
+    for token_id, token in (config.get("added_tokens_decoder") or {}).items():
+        yield _get_text(token), int(token_id)
     for key in ("additional_special_tokens", "extra_special_tokens"):  # of `transformers` 4 and 5
         listed = config.get(key) or []
         for token in listed.values() if isinstance(listed, dict) else listed:

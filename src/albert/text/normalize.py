@@ -1,4 +1,4 @@
-"""Normalize text as the published ALBERT does, and keep the raw range of each character."""
+"""Normalize text like the published ALBERT, and map each character back to its range in the raw text."""
 
 import re
 import unicodedata
@@ -13,7 +13,7 @@ _QUOTES = re.compile(r"``|''")
 
 
 class Normalization(Settings):
-    """How a text is normalized; the defaults are those of the published English models."""
+    """The rules of normalization; the defaults are those of the published English models."""
 
     do_lower_case: bool = True
     keep_accents: bool = False
@@ -27,7 +27,7 @@ PUBLISHED = Normalization()
 class NormalizedText:
     """A normalized text; character i comes from `[starts[i], ends[i])` of the raw text.
 
-    The ranges increase and omit only white space; dropped characters belong to the one before them.
+    The ranges increase and skip only white space; a removed character belongs to the one before it.
     """
 
     text: str
@@ -39,7 +39,7 @@ class NormalizedText:
         return isinstance(self.starts, range)
 
     def span(self, start: int, end: int) -> Span:
-        """Return the raw range of `[start, end)`; an empty range stays empty."""
+        """Return the raw range of the normalized range `[start, end)`; an empty one stays empty."""
         if start < end:
             return self.starts[start], self.ends[end - 1]
         if start < len(self.starts):
@@ -48,13 +48,14 @@ class NormalizedText:
         return last, last
 
     def rewrite(self, text: str, *, starts: Sequence[int], ends: Sequence[int]) -> "NormalizedText":
+        """Replace the text; character i of the new one comes from `[starts[i], ends[i])` of this one."""
         if self.is_aligned:
             return NormalizedText(text, starts, ends)
         return NormalizedText(text, [self.starts[i] for i in starts], [self.ends[i - 1] for i in ends])
 
 
 def normalize_text(text: str, *, rules: Normalization = PUBLISHED) -> str:
-    """Normalize a text."""
+    """Normalize a text without offsets, which is faster."""
     if rules.remove_space:
         text = " ".join(text.split())
     text = text.replace("``", '"').replace("''", '"')
@@ -67,7 +68,7 @@ def normalize(text: str, *, rules: Normalization = PUBLISHED) -> NormalizedText:
     """Normalize a text and keep the raw range of each character."""
     state = NormalizedText(text, range(len(text)), range(1, len(text) + 1))
     if text.isascii() and len(plain := normalize_text(text, rules=rules)) == len(text):
-        return NormalizedText(plain, state.starts, state.ends)  # ASCII never gets longer
+        return NormalizedText(plain, state.starts, state.ends)  # only a shorter text has other offsets
     if rules.remove_space:
         state = _collapse_space(state)
     state = _replace_quotes(state)
@@ -77,7 +78,7 @@ def normalize(text: str, *, rules: Normalization = PUBLISHED) -> NormalizedText:
 
 
 class _Bases(dict[int, str]):
-    """The NFKD of each character without combining marks, computed on first use."""
+    """Cache the NFKD of each character without combining marks, by code point."""
 
     def __missing__(self, code: int) -> str:
         decomposed = unicodedata.normalize("NFKD", chr(code))

@@ -1,7 +1,7 @@
 """Split paragraphs into sentences.
 
-One pattern finds whatever may end a sentence, and checks of the words on both sides decide. No check looks
-back beyond the start of the sentence or further than a few words, so that the time is linear in the text.
+A pattern finds possible sentence ends, and rules on the words around them decide. No rule looks back beyond
+the start of the sentence or further than a few words, so that the time is linear in the text.
 """
 
 import re
@@ -11,27 +11,27 @@ from dataclasses import dataclass, field
 from albert.errors import InputError
 from albert.text.tokenizer import Span
 
-# What may end a sentence, in any script: Latin and Chinese marks, Arabic, Urdu, Devanagari, Burmese, Khmer,
-# Armenian, Ethiopic, Tibetan.
+# Marks that may end a sentence: Latin, Chinese, Arabic, Urdu, Devanagari, Burmese, Khmer, Armenian, Ethiopic
+# and Tibetan.
 SENTENCE_MARKS = ".!?…。！？｡．؟۔।॥။។៕։።፧།‼⁇⁈⁉"
-# Those of scripts that put no space behind them, or not always.
+# Marks of scripts in which a space does not always follow.
 _UNSPACED_MARKS = frozenset("।॥။។៕།")
 _QUOTES = frozenset("\"'”’“‘«»‹›」』")
 _FULL_WIDTH = frozenset("。！？｡．")
-_GOES_ON = frozenset(".!?…。！？,;:，、；：)]}）」』”%/")
+_CONTINUATIONS = frozenset(".!?…。！？,;:，、；：)]}）」』”%/")
 _FIRST_CJK = "\u2e80"
-_WINDOW = 24  # characters, of which the word before a full stop is the last
+_WINDOW = 24  # characters to search for the word before a period
 
 
 def _compile(*, is_ascii: bool, spaced_quotes: bool) -> re.Pattern[str]:
-    """Compile a pattern for marks with closing brackets and quotes; group 1: space, 2: next letter or mark.
+    """Compile a pattern for marks with closing brackets and quotes. Groups: 1 space, 2 next letter or mark.
 
     All parts after the first mark are optional, so that the pattern never backtracks over a run of marks.
-    ASCII has a faster pattern.
+    The pattern for ASCII is faster.
     """
     marks = "[.!?]+" if is_ascii else f"[{SENTENCE_MARKS}]+"
     closing = r"""["')\]}_*]*""" if is_ascii else r"""["'”’)\]}」』】》〉）］_*]*"""
-    # A quotation mark that opens in one language closes in another: here it closes if space follows.
+    # A quotation mark that opens in one language closes in another; here it closes if a space follows.
     either = "" if is_ascii else rf"(?:[“‘«‹»›]{closing}(?=\s|$))?"
     spaced = rf"(?:\s{{1,2}}»{closing})?" if spaced_quotes and not is_ascii else ""
     notes = r"(?:\[\d{1,3}\]){0,3}"
@@ -55,12 +55,12 @@ _CHINESE_SPEAKER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SentenceRules:
-    """The words that tell a full stop from the end of a sentence in a language.
+    """The words of a language that decide whether a period ends a sentence.
 
     No sentence ends after an abbreviation in `never`, nor after one in `before_number` if a number follows.
-    After one in `seldom`, an initial or a dotted abbreviation (U.S.), it ends only before `starters`: words
-    that are hardly ever names. `speech_verbs` follow a speaker's name after a quotation. With
-    `has_ordinals`, "3." is "third" after `ordinal_cues` and before `months`.
+    After one in `seldom`, an initial or a dotted abbreviation (U.S.), a sentence ends only before `starters`,
+    words that are rarely names. `speech_verbs` follow a speaker's name after a quotation. With
+    `has_ordinals`, "3." means "third" after `ordinal_cues` and before `months`.
     """
 
     never: frozenset[str]
@@ -79,7 +79,7 @@ class SentenceRules:
 
 
 def split_sentences(text: str, *, language: str = "en") -> list[Span]:
-    """Return the spans of the sentences; `language` is en, de, fr, zh, or xx for any other."""
+    """Return the span of each sentence; `language` is en, de, fr, zh, or xx for any other."""
     rules = find_rules(language)
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     spans: list[Span] = []
@@ -94,18 +94,18 @@ def split_sentences(text: str, *, language: str = "en") -> list[Span]:
 
 
 def iter_sentences(text: str, *, language: str = "en") -> Iterator[str]:
-    """Return the sentences of a paragraph."""
+    """Yield the sentences of a paragraph."""
     return (text[start:stop] for start, stop in split_sentences(text, language=language))
 
 
 def _is_end(text: str, start: int, match: re.Match[str], rules: SentenceRules) -> bool:
-    """Whether the sentence that began at `start` ends with the match."""
+    """Return whether the sentence that begins at `start` ends with the match."""
     mark, (stop, begin), following = match.start(), match.span(1), match[2]
     first = text[mark]
-    if following in _GOES_ON and begin == match.start(2):
+    if following in _CONTINUATIONS and begin == match.start(2):
         return False
     if mark - start < 4 and not any(map(str.isalnum, text[start:mark])):
-        return False  # "… and so on": nothing was said yet
+        return False  # the sentence has no word yet: "… and so on"
     if first in _FULL_WIDTH:
         return _is_chinese_end(text, match)
     if first in _UNSPACED_MARKS:
@@ -114,38 +114,40 @@ def _is_end(text: str, start: int, match: re.Match[str], rules: SentenceRules) -
     if begin == stop and not (first == "." and following.isupper() and is_dash):
         return following >= _FIRST_CJK and _is_unspaced_end(text, match)
     if first == "." and text[mark + 1] not in ".!?…":
-        return _is_stop_end(text, start, match, rules)
+        return _is_period_end(text, start, match, rules)
     if following.islower():
-        # Oh! what a day. But one who begins with a small letter goes on with small letters.
-        begins_small = text[start : start + 4].lstrip("\"'“‘«„»— (")[:1].islower()
-        return first in "!?" and text[stop - 1] not in _QUOTES and begins_small
+        # "Oh! what a day" is one sentence, unless the text has no capitals at the start of sentences.
+        is_lower = text[start : start + 4].lstrip("\"'“‘«„»— (")[:1].islower()
+        return first in "!?" and text[stop - 1] not in _QUOTES and is_lower
     if text[mark - 1] in "([" and text[stop - 1] in ")]":
         return False  # (!)
     return not (rules.speech_verbs and text[stop - 1] in _QUOTES and _is_speaker(text, begin, rules))
 
 
-def _is_stop_end(text: str, start: int, match: re.Match[str], rules: SentenceRules) -> bool:
-    """The same for a single full stop, by the word before it."""
-    mark, is_small = match.start(), match[2].islower()
+def _is_period_end(text: str, start: int, match: re.Match[str], rules: SentenceRules) -> bool:
+    """Return whether a single period ends the sentence, by the word before it."""
+    mark, is_lower = match.start(), match[2].islower()
     low = start if mark - start < _WINDOW else mark - _WINDOW
     space = text.rfind(" ", low, mark)
     word = text[space + 1 if space >= 0 else low : mark]
     if not word.isalnum():
         word = _BREAK.split(word)[-1]
         if len(word) == 1 and word.islower() and text[mark - 2] in "'’":
-            return not is_small  # his aunt's
+            return not is_lower  # his aunt's
     key = word.lower() if len(word) > 1 else word
     is_short = key in rules.abbreviations or len(word) < 2 or not word.isalpha() or word.isupper()
-    if is_short and (verdict := _judge_short(text, start, match, word, rules)) is not None:
-        return verdict
-    # A missing capital, if it is a plain word that ends here.
-    return not is_small or (
+    if is_short and (is_end := _is_short_end(text, start, match, word, rules)) is not None:
+        return is_end
+    # Before a lower-case letter, only after a plain word: a capital is missing.
+    return not is_lower or (
         len(word) > 1 and word.islower() and word.isalpha() and text[match.end() - 1] not in _QUOTES
     )
 
 
-def _judge_short(text: str, start: int, match: re.Match[str], word: str, rules: SentenceRules) -> bool | None:
-    """The same after an abbreviation, an initial or a number; None if it is none of them."""
+def _is_short_end(
+    text: str, start: int, match: re.Match[str], word: str, rules: SentenceRules
+) -> bool | None:
+    """Return whether an abbreviation, initial or number ends the sentence; None for other words."""
     key, following = word.lower() if len(word) > 1 else word, match[2]
     if key in rules.never:
         return False
@@ -159,7 +161,7 @@ def _judge_short(text: str, start: int, match: re.Match[str], word: str, rules: 
 
 
 def _is_initial(word: str) -> bool:
-    """J, U.S, p.m, Ph.D; not example.com or 3.5."""
+    """Return True for J, U.S, p.m or Ph.D, and False for example.com or 3.5."""
     tail = word.rpartition(".")[2]
     return tail.isalpha() and (len(word) == 1 or (len(tail) < 3 and len(tail) < len(word)))
 
@@ -167,7 +169,7 @@ def _is_initial(word: str) -> bool:
 def _begins_with_starter(
     text: str, start: int, match: re.Match[str], word: str, rules: SentenceRules
 ) -> bool:
-    """Whether what follows an abbreviation can hardly be its continuation."""
+    """Return whether the text after an abbreviation begins a sentence."""
     mark, at = match.start(), match.start(2)
     found = _WORD.match(text, at)
     if found is None or (len(found[0]) == 1 and text[at + 1 : at + 2] == "."):
@@ -181,7 +183,7 @@ def _begins_with_starter(
 
 
 def _is_ordinal(text: str, start: int, match: re.Match[str], number: str, rules: SentenceRules) -> bool:
-    """Whether "3." counts: an item of a list, or a German third."""
+    """Return whether "3." is the number of a list item, or a German ordinal."""
     at = match.start() - len(number)
     if at == start:
         return len(number) <= 3
@@ -197,7 +199,7 @@ def _is_ordinal(text: str, start: int, match: re.Match[str], number: str, rules:
 
 
 def _is_speaker(text: str, begin: int, rules: SentenceRules) -> bool:
-    """Whether a name and a verb of speech follow a quotation: "Who?" Tom asked."""
+    """Return whether a name and a verb of speech follow a quotation, as in "Who?" Tom asked."""
     found = _SPEAKER.match(text, begin)
     if found is None or found[1] not in rules.speech_verbs:
         return False
@@ -206,7 +208,7 @@ def _is_speaker(text: str, begin: int, rules: SentenceRules) -> bool:
 
 
 def _is_unspaced_end(text: str, match: re.Match[str]) -> bool:
-    """Western marks in Chinese: ? and ! end, a dot does after Chinese, dots do only where they close."""
+    """Return whether Western marks end a Chinese sentence: dots only after Chinese or before a quote."""
     mark, stop = match.span()
     is_dot = text[mark] == "." and text[mark + 1] != "."
     closes = text[mark - 1 : mark] >= _FIRST_CJK if is_dot else text[stop - 1] not in ".…"
@@ -214,12 +216,12 @@ def _is_unspaced_end(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_chinese_end(text: str, match: re.Match[str]) -> bool:
-    """Marks of full width end a sentence, unless a quotation goes on with its speaker."""
+    """Return whether a full-width mark ends a sentence: not if the speaker of a quotation follows."""
     stop, begin = match.span(1)
     return text[stop - 1] not in _QUOTES or _CHINESE_SPEAKER.match(text, begin) is None
 
 
-# Rules of languages. Abbreviations are in lower case and without their last full stop.
+# The rules of each language. Abbreviations are in lower case, without the last period.
 
 
 def _words(text: str) -> frozenset[str]:
@@ -316,7 +318,7 @@ _FRENCH = SentenceRules(
     has_spaced_quotes=True,
 )
 
-# Chinese quotes English names, and writes its own full stop otherwise.
+# Chinese texts contain English names, and end their own sentences with another mark.
 _CHINESE = SentenceRules(never=_ENGLISH.never, before_number=_ENGLISH.before_number, seldom=_ENGLISH.seldom)
 
 _ANY = SentenceRules(
@@ -332,6 +334,5 @@ def find_rules(language: str) -> SentenceRules:
     """Return the rules of a language code such as `en` or `en-GB`."""
     rules = RULES.get(language) or RULES.get(language.replace("_", "-").split("-")[0].lower())
     if rules is None:
-        known = f"{', '.join(RULES)}, of which xx is for any other"
-        raise InputError(f"no sentence rules for language {language!r}; there are {known}")
+        raise InputError(f"unknown language {language!r}; choose from {', '.join(RULES)} (xx is any other)")
     return rules

@@ -1,4 +1,4 @@
-"""A tokenizer for texts of symbols, such as phonemes, and its vocabulary."""
+"""A tokenizer for sequences of symbols, such as phonemes, and its vocabulary."""
 
 import re
 from collections import Counter
@@ -13,13 +13,18 @@ from tokenizers.models import WordLevel
 
 from albert.errors import FileFormatError, InputError
 from albert.settings import Settings
-from albert.text.tokenizer import Encoding, SpecialTokens, Tokenizer, get_section, replace_surrogates
+from albert.text.tokenizer import (
+    WORD_START,
+    Encoding,
+    SpecialTokens,
+    Tokenizer,
+    get_section,
+    replace_surrogates,
+)
 from albert.text.wordpiece_tokenizer import join_vocab, read_tokens
 
 MAX_DISTINCT = 1_000_000
-# Before the first symbol of a word, or as a symbol by itself: what a space is between written words.
-WORD_MARK = "▁"
-# Unicode's white space, as in `tokenizers`; Python's own adds the separators U+001C to U+001F.
+# Unicode's white space, as in `tokenizers`; Python's definition adds the separators U+001C to U+001F.
 _SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _SPACED = re.compile(f"[^{_SPACE}]+")
 _CHARACTER = re.compile(f"[^{_SPACE}]")
@@ -39,7 +44,7 @@ DEFAULTS = SymbolOptions()
 
 
 class SymbolTokenizer(Tokenizer):
-    """One id for each symbol, such as phonemes or notes; `▁` marks the first symbol of a word."""
+    """Give each symbol, such as a phoneme or a note, an id; `▁` marks the first symbol of a word."""
 
     vocab_name = "symbols.txt"
     json_model = "WordLevel"
@@ -53,13 +58,13 @@ class SymbolTokenizer(Tokenizer):
         super().__init__(vocab_bytes, tokens=symbols, options=options, source=source)
         self.is_per_character = options.is_per_character
         special = set(astuple(self.special_tokens))
-        # A special token spelled out in a text is an unknown symbol, so it is not in this table.
+        # Special tokens are not in this table: one that is spelled out in a text is an unknown symbol.
         self._id_of = {symbol: i for i, symbol in enumerate(symbols) if symbol not in special}
         for symbol, i in self._id_of.items():
             if not options.pattern.fullmatch(symbol):
                 rule = "one character" if options.is_per_character else "a text without white space"
                 raise FileFormatError(f"{source}: line {i + 1} is {symbol!r}; a symbol must be {rule}")
-        self._has_words = any(symbol.startswith(WORD_MARK) for symbol in self._id_of)
+        self._has_words = any(symbol.startswith(WORD_START) for symbol in self._id_of)
 
     def encode_batch(self, texts: Iterable[str]) -> list[Encoding]:
         encodings = []
@@ -74,12 +79,12 @@ class SymbolTokenizer(Tokenizer):
         return [[get(symbol, unk) for symbol in find(text)] for text in texts]
 
     def begins_word(self, token_id: int) -> bool:
-        return not self._has_words or self._tokens[token_id].startswith(WORD_MARK)
+        return not self._has_words or self._tokens[token_id].startswith(WORD_START)
 
     def decode(self, ids: Iterable[int]) -> str:
-        silent = {self.pad_id, self.cls_id, self.sep_id}
+        special = {self.pad_id, self.cls_id, self.sep_id}
         separator = "" if self.options.is_per_character else " "
-        return separator.join(self._tokens[i] for i in ids if i not in silent)
+        return separator.join(self._tokens[i] for i in ids if i not in special)
 
     def to_tokenizer_json(self) -> str:
         id_of = {symbol: i for i, symbol in enumerate(self._tokens)}
@@ -106,19 +111,20 @@ def build_symbol_vocabulary(
     min_count: int = 1,
     max_size: int | None = None,
 ) -> SymbolTokenizer:
-    """Number the symbols that occur `min_count` times, most frequent first, after the special tokens."""
+    """Build a vocabulary of the special tokens and the symbols with `min_count` occurrences, by frequency."""
     special = astuple(SymbolTokenizer.special_tokens)
     if max_size is not None and max_size <= len(special):
         raise InputError(
-            f"--size {max_size} leaves no symbols beside {len(special)} special tokens; use a larger size"
+            f"--size {max_size} is too small for {len(special)} special tokens and a symbol; use at least "
+            f"{len(special) + 1}"
         )
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(options.pattern.findall(replace_surrogates([text])[0]))
         if len(counts) > MAX_DISTINCT:
             raise InputError(
-                f"more than {MAX_DISTINCT:,} different symbols: this looks like words; train a SentencePiece "
-                "vocabulary instead (--kind sentencepiece)"
+                f"more than {MAX_DISTINCT:,} different symbols, so they are probably words; use --kind "
+                "sentencepiece"
             )
     for token in special:
         counts.pop(token, None)
@@ -128,7 +134,8 @@ def build_symbol_vocabulary(
     )
     if not symbols:
         raise InputError(
-            f"none of the {len(counts):,} symbols of the corpus occurs {min_count:,} times; give more text"
+            f"none of the {len(counts):,} symbols occurs --min-count {min_count:,} times; lower it, or give "
+            "more text"
         )
     lines = [*special, *symbols][:max_size]
     return SymbolTokenizer("".join(f"{line}\n" for line in lines).encode(), options=options)

@@ -1,6 +1,6 @@
-"""The interface of all tokenizers, and what they return.
+"""The tokenizer interface and its results.
 
-A tokenizer is one module: a subclass of `Tokenizer` with its options, and a row in `folder.TOKENIZERS`.
+To add a tokenizer, write a module with a subclass of `Tokenizer` and add it to `folder.TOKENIZERS`.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from albert.errors import FileFormatError
 from albert.settings import Settings
 
 MASK = "[MASK]"
+WORD_START = "▁"  # before the first token of a word, or a token by itself
 Span = tuple[int, int]
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -34,7 +35,7 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True)
 class InputSequence:
-    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`; a span counts in the text of its segment, 0 or 1."""
+    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`; a span refers to the text of its segment, 0 or 1."""
 
     ids: tuple[int, ...]
     segments: tuple[int, ...]
@@ -53,14 +54,14 @@ class SpecialTokens:
 
 
 class Tokenizer(ABC):
-    """Tokenize texts into ids with spans; equal fingerprints (of vocabulary and options) give equal ids."""
+    """Tokenize texts into ids with spans. Tokenizers with equal fingerprints give equal ids."""
 
     vocab_name: ClassVar[str]
     json_model: ClassVar[str]  # the type of the model in tokenizer.json
     options_type: ClassVar[type[Settings]]
     special_tokens: ClassVar[SpecialTokens]
     transformers_class: ClassVar[str] = "PreTrainedTokenizerFast"
-    # Whether each character is a token, so that texts need no spaces.
+    # Whether each character is a token, so that texts may have no spaces.
     is_per_character: bool = False
 
     def __init__(self, vocab_bytes: bytes, *, tokens: Sequence[str], options: Settings, source: str) -> None:
@@ -68,8 +69,8 @@ class Tokenizer(ABC):
         special = astuple(self.special_tokens)
         if missing := [token for token in special if token not in id_of]:
             raise FileFormatError(
-                f"{source}: has no {', '.join(missing)} among its {len(id_of)} tokens; "
-                "use the model's own vocabulary, or train one with these tokens"
+                f"{source}: has no {', '.join(missing)} among its {len(id_of)} tokens; use the model's own "
+                "vocabulary, or train one with these tokens"
             )
         self.vocab_bytes = vocab_bytes
         self.options: Any = options
@@ -98,32 +99,32 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def encode_ids(self, texts: Iterable[str]) -> list[list[int]]:
-        """Return only the ids of `encode_batch`, faster."""
+        """Return the ids of `encode_batch` without spans, which is faster."""
 
     def begins_word(self, token_id: int) -> bool:
-        """Whether a token begins a word; whole-word masking masks the tokens of a word together."""
+        """Return whether a token begins a word; whole-word masking masks the tokens of a word together."""
         return True
 
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of the ids, without padding, [CLS] and [SEP] but with [MASK]."""
+        """Convert ids to text, without padding, [CLS] and [SEP] but with [MASK]."""
 
     @abstractmethod
     def to_tokenizer_json(self) -> str:
-        """Format a `tokenizer.json` with which `transformers` gives the same ids."""
+        """Format a tokenizer.json with which `transformers` gives the same ids."""
 
     @classmethod
     @abstractmethod
     def vocab_from_json(cls, content: Mapping[str, Any], *, source: Path) -> bytes:
-        """Return the vocabulary file of a `tokenizer.json` that was saved without it."""
+        """Build the vocabulary file from a tokenizer.json that was saved without it."""
 
     @classmethod
     @abstractmethod
     def options_from_json(cls, content: Mapping[str, Any], *, source: Path) -> dict[str, Any]:
-        """Return the options of a `tokenizer.json`, by their names in `tokenizer_config.json`."""
+        """Read the options of a tokenizer.json, by their names in tokenizer_config.json."""
 
     def encode(self, text: str, *, masks: bool = False) -> Encoding:
-        """Tokenize one text; with `masks`, each literal `[MASK]` in it becomes the mask token."""
+        """Tokenize one text; with `masks`, each literal `[MASK]` becomes the mask token."""
         if not masks or MASK not in text:
             return self.encode_batch([text])[0]
         ids: list[int] = []
@@ -140,7 +141,7 @@ class Tokenizer(ABC):
         return Encoding(tuple(ids[:-1]), tuple(spans[:-1]))  # no mask follows the last part
 
     def _join_to_mask(self, encoding: Encoding) -> Encoding:
-        """Return the tokens of a text that follows a mask without a space, as they would follow a word."""
+        """Re-tokenize a text that follows a mask without a space, as if it followed a word."""
         return encoding
 
     def build_sequence(self, first: Encoding, second: Encoding | None = None) -> InputSequence:
@@ -165,16 +166,16 @@ class Tokenizer(ABC):
 
 
 def replace_surrogates(texts: Iterable[str]) -> list[str]:
-    """Replace lone surrogates, which UTF-8 cannot hold, by U+FFFD."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
     return [text if text.isascii() else _SURROGATES.sub("\ufffd", text) for text in texts]
 
 
 def get_section(content: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return an object in `tokenizer.json`; empty if it is missing or null."""
+    """Return an object of a tokenizer.json; {} if it is missing or null."""
     return content.get(key) or {}
 
 
 def list_normalizers(content: Mapping[str, Any]) -> set[str]:
-    """Return the types of the normalizers in `tokenizer.json`."""
+    """List the types of the normalizers in a tokenizer.json."""
     normalizer = get_section(content, "normalizer")
     return {str(step.get("type")) for step in normalizer.get("normalizers") or [normalizer]}

@@ -1,7 +1,7 @@
 """Train a SentencePiece vocabulary on a bounded random sample of the sentences of a corpus.
 
-SentencePiece trains in a process of its own: in this one Ctrl-C would be ignored for minutes and the log
-would go to the terminal. The log of the process gives the progress, and its memory is freed.
+SentencePiece runs in a child process, because it ignores Ctrl-C for minutes and logs to the terminal.
+Progress is read from its log.
 """
 
 import io
@@ -34,17 +34,17 @@ CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
 USER_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 MAX_SENTENCE_BYTES = 4192  # SentencePiece skips longer sentences
 _REPORT_BYTES = 4_000_000
-_SLACK = 1.25  # how far the sample may exceed its bounds before it is cut back
+_SLACK = 1.25  # how far the sample may exceed its bounds before it is trimmed
 # SentencePiece skips sentences with these characters.
 _RESERVED = str.maketrans({"\0": " ", "\t": " ", "▅": " "})
 _NOT_ASCII_LETTERS = bytes(code for code in range(256) if not chr(code).isalpha() or code > 127)
 _NOT_ASCII = re.compile("[^\0-\x7f]")
 _MAX_CHANGED_LETTERS = 0.005
-# Shorter sentences are not counted as copies; a larger share of copies than this is removed.
+# Shorter sentences are not counted as copies. Copies are removed if they exceed this share of the text.
 _MIN_COPY_BYTES, _MAX_REPEATED = 40, 0.1
-# Spaces before words chosen by their second byte: a repeated text is split at the same words each time.
+# Spaces before words chosen by their second byte, so that each copy of a text is split at the same words.
 _SPLIT = re.compile(b" (?=.[" + re.escape(bytes(range(20, 256, 32))) + b"])", re.DOTALL)
-# Messages of SentencePiece's log, and the fraction of the training time at which they appear.
+# Phrases in SentencePiece's log, and the fraction of the training time at which they appear.
 _STEPS = (
     ("Normalizing sentences", "reading the sample", 0.0),
     ("Making suffix array", "sorting the sample", 0.1),
@@ -58,7 +58,7 @@ _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs 
 
 
 class TooManyTokensError(InputError):
-    """The corpus has too few candidates for the size; `most` is the largest size that works."""
+    """The vocabulary size is too large for the corpus; `most` is the largest possible size."""
 
     def __init__(self, message: str, *, most: int) -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class TooManyTokensError(InputError):
 
 
 class TooFewTokensError(InputError):
-    """The corpus has too many characters for the size; `least` is the smallest size that works."""
+    """The vocabulary size is too small for the corpus; `least` is the smallest possible size."""
 
     def __init__(self, message: str, *, least: int) -> None:
         super().__init__(message)
@@ -74,13 +74,13 @@ class TooFewTokensError(InputError):
 
 
 class TrainerError(AlbertError):
-    """SentencePiece failed or was stopped."""
+    """An error of SentencePiece, or its process was killed."""
 
 
 class VocabularySettings(Settings):
-    """Settings of vocabulary training; the defaults are the published ones, on a smaller sample.
+    """Settings of vocabulary training; the defaults are ALBERT's, with a smaller sample.
 
-    Training takes 24 bytes for each byte of English in the sample: 2.5 GB at the default.
+    Training takes 24 bytes of memory per byte of English in the sample: 2.5 GB by default.
     """
 
     size: int = Field(default=30_000, ge=16, le=1_000_000)
@@ -94,7 +94,7 @@ class VocabularySettings(Settings):
 
 @dataclass(frozen=True)
 class VocabularyProgress:
-    """Progress of training; `fraction` is that of the stage, None if its end is unknown."""
+    """Progress of training; `fraction` of the stage is None if its end is unknown."""
 
     stage: Literal["reading", "training"]
     message: str
@@ -111,7 +111,7 @@ def train_sentencepiece(
     on_progress: OnProgress = lambda progress: None,
     warn: Callable[[str], None] = lambda message: None,
 ) -> SentencePieceTokenizer:
-    """Train a unigram vocabulary on the lines of the texts; equal texts and settings give equal bytes."""
+    """Train a unigram vocabulary on the lines of texts; equal texts and settings give equal bytes."""
     settings = settings or VocabularySettings()
     sample = SentenceSample(settings)
     reported = 0
@@ -124,7 +124,7 @@ def train_sentencepiece(
     sentences = limit_copies(sample.take())
     on_progress(VocabularyProgress("reading", f"{message}; {len(sentences):,} in the sample", 1.0))
     if not sentences:
-        raise InputError("the corpus has no text to train a vocabulary on; give files with lines of text")
+        raise InputError("the corpus contains no text; give files with lines of text")
     if changes := sample.describe_changes():
         warn(changes)
     log = _TrainerLog(size=settings.size, report=on_progress)
@@ -137,7 +137,7 @@ def train_sentencepiece(
 
 
 def build_options(settings: VocabularySettings) -> dict[str, Any]:
-    """Return the settings as SentencePiece's options."""
+    """Convert the settings to SentencePiece's options."""
     return {
         "model_type": "unigram",
         "vocab_size": settings.size,
@@ -148,19 +148,19 @@ def build_options(settings: VocabularySettings) -> dict[str, Any]:
         "control_symbols": list(CONTROL_SYMBOLS),
         "user_defined_symbols": list(settings.user_symbols),
         "character_coverage": settings.character_coverage,
-        # The sample is drawn already; the model records these two.
+        # These two are only recorded in the model: the sample is already drawn.
         "input_sentence_size": max(settings.max_sample_sentences, 101),  # SentencePiece rejects fewer
         "shuffle_input_sentence": True,
         "max_sentence_length": MAX_SENTENCE_BYTES,
-        # Sums of floats depend on the number of threads.
+        # Fixed, because sums of floats depend on the number of threads.
         "num_threads": 16,
     }
 
 
 class SentenceSample:
-    """A uniform sample of the lines that were read: those that drew the smallest random numbers.
+    """A uniform sample of sentences: each draws a random number, and those with the smallest are kept.
 
-    It depends only on the sentences, their order and the seed, and most sentences are not even normalized.
+    It depends only on the sentences, their order and the seed, and most sentences need no normalization.
     """
 
     def __init__(self, settings: VocabularySettings) -> None:
@@ -185,8 +185,8 @@ class SentenceSample:
                     self._keep(part, draw)
 
     def take(self) -> list[bytes]:
-        """Return the sentences in random order and forget them."""
-        self._cut_back()
+        """Return the sentences in random order, and clear the sample."""
+        self._trim()
         kept, self._kept = self._kept, []
         return kept
 
@@ -199,7 +199,7 @@ class SentenceSample:
             return None
         seen = self._other_characters.items()
         counts = {char: count for char, count in seen if char.isalpha() or combining(char)}
-        # SentencePiece composes the syllables of Korean again.
+        # SentencePiece composes Korean syllables again.
         changed = Counter(
             {char: count for char, count in counts.items() if normalize("NFC", BASES[ord(char)]) != char}
         )
@@ -210,7 +210,7 @@ class SentenceSample:
             f"{char} → {BASES[ord(char)] or 'nothing'}" for char, _ in changed.most_common(3)
         )
         share = num_changed / num_letters
-        return f"normalization changes {share:.1%} of the letters ({examples}); keep them with --accents"
+        return f"normalization changes {share:.1%} of the letters ({examples}); use --accents to keep them"
 
     def _keep(self, sentence: bytes, draw: float) -> None:
         text = sentence.decode()
@@ -218,16 +218,16 @@ class SentenceSample:
         if len(text) < len(sentence):
             self._other_characters.update(_NOT_ASCII.findall(text))
         normalized = normalize_text(text, rules=self._settings.normalization).translate(_RESERVED)
-        for part in cut_bytes(normalized.encode(), MAX_SENTENCE_BYTES):  # it may be longer now
+        for part in cut_bytes(normalized.encode(), MAX_SENTENCE_BYTES):  # normalization may lengthen it
             self._draws.append(draw)
             self._kept.append(part)
             self._num_kept_bytes += len(part)
         max_bytes, max_sentences = self._settings.max_sample_bytes, self._settings.max_sample_sentences
         if self._num_kept_bytes > _SLACK * max_bytes or len(self._kept) > _SLACK * max_sentences:
-            self._cut_back()
+            self._trim()
 
-    def _cut_back(self) -> None:
-        """Keep as many of the smallest draws as the bounds allow, and reject larger ones from now on."""
+    def _trim(self) -> None:
+        """Keep as many sentences with the smallest draws as the bounds allow; skip larger draws later."""
         order = np.argsort(np.array(self._draws), kind="stable")
         lengths = np.fromiter(map(len, self._kept), dtype=np.int64, count=len(self._kept))
         is_within = np.cumsum(lengths[order]) <= self._settings.max_sample_bytes
@@ -240,11 +240,11 @@ class SentenceSample:
 
 
 def cut_bytes(text: bytes, limit: int) -> Iterator[bytes]:
-    """Cut a UTF-8 text into parts of at most `limit` bytes, at spaces if possible; skip empty parts."""
+    """Split a UTF-8 text into non-empty parts of at most `limit` bytes, at spaces if possible."""
     start = 0
     while len(text) - start > limit:
         end = text.rfind(b" ", start, start + limit + 1)
-        if end <= start:  # a long word: cut between two characters
+        if end <= start:  # a long word is split between two characters
             end = start + limit
             while text[end] & 0xC0 == 0x80:
                 end -= 1
@@ -256,10 +256,10 @@ def cut_bytes(text: bytes, limit: int) -> Iterator[bytes]:
 
 
 def limit_copies(sentences: list[bytes]) -> list[bytes]:
-    """Remove copies of sentences if more than 10% of the text are copies; else return the list itself.
+    """Remove duplicate sentences if they are more than 10% of the text; else return the list itself.
 
-    SentencePiece looks at all repeated substrings: a few copies of a long text take minutes, many take hours.
-    Long sentences are split at words chosen by their content, which finds copies that begin at another word.
+    SentencePiece enumerates repeated substrings: a few copies of a long text take minutes, many take hours.
+    Long sentences are split at words chosen by content, which also finds copies that begin at another word.
     """
     parts = []
     for sentence in sentences:
@@ -300,14 +300,14 @@ class _TrainerLog:
 def _explain(error: TrainerError, *, settings: VocabularySettings, num_sentences: int) -> AlbertError:
     if found := _TOO_MANY.search(str(error)):
         return TooManyTokensError(
-            f"{settings.size:,} tokens are more than the {num_sentences:,} sentences of the corpus give, "
-            f"which is at most {int(found[1]):,}; use --size {found[1]}, or more text",
+            f"vocabulary size {settings.size:,} is too large: the {num_sentences:,} sentences of the corpus "
+            f"yield at most {int(found[1]):,} tokens; use --size {found[1]}, or more text",
             most=int(found[1]),
         )
     if found := _TOO_FEW.search(str(error)):
         return TooFewTokensError(
-            f"{settings.size:,} tokens are too few: the characters of the corpus and the special tokens are "
-            f"{int(found[1]):,}; use --size {found[1]} or more",
+            f"vocabulary size {settings.size:,} is too small: the characters of the corpus and the special "
+            f"tokens are {int(found[1]):,}; use --size {found[1]} or more",
             least=int(found[1]),
         )
     return error
@@ -316,7 +316,7 @@ def _explain(error: TrainerError, *, settings: VocabularySettings, num_sentences
 def run_trainer(
     sentences: list[bytes], *, options: Mapping[str, Any], on_log: Callable[[str], None] = lambda line: None
 ) -> bytes:
-    """Train with SentencePiece's options on the sentences; the list is emptied on the way to save memory."""
+    """Train on the sentences with SentencePiece's options; the list is emptied to save memory."""
     command = [*build_command(__name__), json.dumps(options)]
     pipe = subprocess.PIPE
     with tempfile.TemporaryFile() as model:
@@ -337,8 +337,8 @@ def run_trainer(
             feeder.join()
         if child.returncode < 0:
             raise TrainerError(
-                f"SentencePiece was stopped by signal {-child.returncode}, perhaps because memory ran out; "
-                "use a smaller sample"
+                f"SentencePiece was killed by signal {-child.returncode}, perhaps for lack of memory; use a "
+                "smaller sample"
             )
         if child.returncode:
             reasons = [line.removeprefix(_FAILED) for line in last if line.startswith(_FAILED)] or last
@@ -354,11 +354,11 @@ def _feed(pipe: IO[bytes], sentences: list[bytes]) -> None:
             while sentences:
                 pipe.write(sentences.pop() + b"\n")
     except BrokenPipeError:
-        pass  # the process failed, and its log says why
+        pass  # the process failed; its log has the reason
 
 
 def main() -> None:
-    """Train in this process: options in the first argument, sentences on stdin, the model on stdout."""
+    """Train in this process: options are the first argument, sentences on stdin, the model on stdout."""
     from sentencepiece import SentencePieceTrainer
 
     writer = io.BytesIO()

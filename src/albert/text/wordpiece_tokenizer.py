@@ -1,4 +1,4 @@
-"""BERT's WordPiece tokenizer."""
+"""BERT's WordPiece tokenizer, which Chinese ALBERT models use."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ DEFAULTS = WordPieceOptions()
 
 
 class WordPieceTokenizer(Tokenizer):
-    """BERT's tokenizer, as in Chinese ALBERT: split at spaces and punctuation, then longest match."""
+    """Split texts at spaces and punctuation, and words into the longest known tokens."""
 
     vocab_name = "vocab.txt"
     json_model = "WordPiece"
@@ -71,11 +71,11 @@ class WordPieceTokenizer(Tokenizer):
         return not self._tokens[token_id].startswith("##")
 
     def decode(self, ids: Iterable[int]) -> str:
-        silent = {self.pad_id, self.cls_id, self.sep_id}
-        return str(self._backend.decode([i for i in ids if i not in silent], skip_special_tokens=False))
+        special = {self.pad_id, self.cls_id, self.sep_id}
+        return str(self._backend.decode([i for i in ids if i not in special], skip_special_tokens=False))
 
     def to_tokenizer_json(self) -> str:
-        # A copy: with special tokens added, a backend also finds them spelled out in a text.
+        # A copy: once special tokens are added, a backend also finds them when a text spells them out.
         return self._finish_json(Backend.from_str(self._backend.to_str()))
 
     @classmethod
@@ -83,8 +83,8 @@ class WordPieceTokenizer(Tokenizer):
         normalizer = get_section(content, "normalizer").get("type")
         if normalizer != "BertNormalizer":
             raise FileFormatError(
-                f"{source}: a WordPiece model with a {normalizer} normalizer; only BertNormalizer is "
-                "supported: add vocab.txt"
+                f"{source}: a WordPiece model with the normalizer {normalizer} is not supported, only with "
+                "BertNormalizer; add vocab.txt"
             )
         return join_vocab(content, source=source)
 
@@ -95,7 +95,7 @@ class WordPieceTokenizer(Tokenizer):
         for value, supported in ((splitter, "BertPreTokenizer"), (prefix, "##")):
             if value != supported:
                 raise FileFormatError(
-                    f"{source}: a WordPiece model with {value!r}; only BERT's {supported!r} is supported: "
+                    f"{source}: a WordPiece model with {value!r} is not supported, only with {supported!r}; "
                     "use a model with BERT's tokenization"
                 )
         normalizer = get_section(content, "normalizer")
@@ -114,7 +114,7 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def read_tokens(vocab_bytes: bytes, *, source: str) -> tuple[str, ...]:
-    """Read one token per line; reject an empty file, other encodings and repeated tokens."""
+    """Read a vocabulary with one token per line; raise a FileFormatError if it is empty or has duplicates."""
     try:
         text = vocab_bytes.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -127,13 +127,13 @@ def read_tokens(vocab_bytes: bytes, *, source: str) -> tuple[str, ...]:
         first = tokens.index(token)
         second = tokens.index(token, first + 1)
         raise FileFormatError(
-            f"{source}: line {second + 1} repeats {token!r} of line {first + 1}; tokens must be unique"
+            f"{source}: line {second + 1} repeats {token!r} of line {first + 1}; remove one of them"
         )
     return tuple(tokens)
 
 
 def join_vocab(content: Mapping[str, Any], *, source: Path) -> bytes:
-    """Return the vocabulary of a `tokenizer.json` as a file with one token per line."""
+    """Convert the vocabulary of a tokenizer.json to a file with one token per line."""
     vocab = get_section(content, "model")["vocab"]
     if sorted(vocab.values()) != list(range(len(vocab))):
         raise FileFormatError(f"{source}: the ids of its vocabulary are not 0, 1, 2, …; add vocab.txt")

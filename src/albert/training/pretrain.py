@@ -399,7 +399,9 @@ class PretrainJob(Job[PretrainingBatch]):
     def build_optimizer(self) -> torch.optim.Optimizer:
         optimizer = super().build_optimizer()
         if self.settings.num_matching_heads:
-            WordMatching(self.model.encoder, num_heads=self.settings.num_matching_heads).hold(optimizer)
+            WordMatching(self.model.encoder, num_heads=self.settings.num_matching_heads).register_hooks(
+                optimizer
+            )
         return optimizer
 
     def iter_batches(self, first_step: int) -> Generator[list[PretrainingBatch], None, None]:

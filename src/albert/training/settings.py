@@ -203,8 +203,8 @@ class PretrainSettings(LoopSettings):
 
     @property
     def fresh_start(self) -> Initialization:
-        has_waves = self.position_init == "sinusoidal"
-        return Initialization(has_waves=has_waves, num_matching_heads=self.num_matching_heads)
+        is_sinusoidal, num_heads = self.position_init == "sinusoidal", self.num_matching_heads
+        return Initialization(has_sinusoidal_positions=is_sinusoidal, num_matching_heads=num_heads)
 
     def with_warmup_share(self) -> "PretrainSettings":
         if self.schedule.warmup_steps is None:

@@ -1,6 +1,6 @@
 // Sortable tables. A cell is compared by its number if it has one, else by its text; missing cells come last.
 document.querySelectorAll("table.sortable").forEach((table) => {
-  const body = table.tBodies[0], written = [...body.rows], heads = [...table.tHead.rows[0].cells];
+  const body = table.tBodies[0], originalRows = [...body.rows], heads = [...table.tHead.rows[0].cells];
   const next = { none: "ascending", ascending: "descending", descending: "none" };
   const read = (cell) => ({
     isMissing: cell.hasAttribute("data-missing"),
@@ -18,7 +18,7 @@ document.querySelectorAll("table.sortable").forEach((table) => {
     button.addEventListener("click", () => {
       const order = next[head.getAttribute("aria-sort") || "none"];
       heads.forEach((each) => each.removeAttribute("aria-sort"));
-      if (order === "none") return body.append(...written);
+      if (order === "none") return body.append(...originalRows);
       head.setAttribute("aria-sort", order);
       const sign = order === "ascending" ? 1 : -1;
       const keyed = written.map((row) => ({ row, key: read(row.cells[index]) }));
