@@ -141,7 +141,7 @@ def main() -> None:
     found = (train_ours if args.side == "ours" else train_plainly)(args, data)
     arguments = {key: str(value) for key, value in vars(args).items()}
     write_json(args.out, {"arguments": arguments, **found})
-    print(json.dumps({key: found[key] for key in ("seconds", "word_loss", "word_accuracy", "pair_accuracy")}))
+    print(json.dumps({key: found[key] for key in ("seconds", "mlm_loss", "mlm_accuracy", "pair_accuracy")}))
 
 
 if __name__ == "__main__":

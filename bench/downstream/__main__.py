@@ -36,7 +36,7 @@ def compare(args: argparse.Namespace, *, command: str, reporter: Reporter) -> st
         out=Path(args.out),
         max_train=parse_cuts(args.max_train, tasks),
         overrides=tuple(args.settings),
-        start=read_recipe(args.start).fresh_start,
+        start=read_recipe(args.start).initialization,
     )
     for name, _ in map(split_setting, shop.overrides):
         find_task(name or tasks[0])  # reject an unknown one now

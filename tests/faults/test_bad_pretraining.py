@@ -175,18 +175,18 @@ def test_a_corpus_smaller_than_one_batch(run_albert, recipe, story_corpus, tmp_p
     out = tmp_path / "run"
     done = run_albert("pretrain", recipe, "--data", story_corpus, "--out", out, "batch_size=100000")
     assert "40 tokens" in done.error
-    assert "batch of 100000; use a batch_size of at most" in done.error
+    assert "batch of 100000; set batch_size=" in done.error
     assert not (out / "run.json").exists()
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nanoo"], "no recipe 'nanoo'; did you mean nano?"),
+        (["nanoo"], "unknown recipe 'nanoo'; did you mean nano?"),
         (["RECIPE", "num_stepps=3"], "unknown key num_stepps; did you mean num_steps?"),
-        (["RECIPE", "--budget", "soon"], "'soon' is not a time budget; write 45s, 20m, 2h"),
+        (["RECIPE", "--budget", "soon"], "'soon' is not a time budget; write it as 45s, 20m, 2h"),
         (["RECIPE", "--budget", "1s", "batch_size=600"], "give more time, or choose a smaller batch_size"),
-        (["RECIPE", "--batch-size", "0"], "a batch size of 0 is too small"),
+        (["RECIPE", "--batch-size", "0"], "batch_size is 0; set it to at least 1"),
         (
             ["RECIPE", "examples.max_length=65"],
             "examples.max_length 65 exceeds model.max_position_embeddings 64",

@@ -136,7 +136,7 @@ def test_a_killed_worker_loses_nothing(start, undisturbed, tmp_path):
         os.kill(int(child), signal.SIGKILL)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 2, err
-    assert b"the data could not be read at step" in err
+    assert b"cannot read the data at step" in err
     assert b"Traceback" not in err
     said = finish(start(out))
     assert "Resuming at step" in said
@@ -165,7 +165,7 @@ def test_a_full_disk_keeps_the_earlier_checkpoints(start, undisturbed, tmp_path)
     _, err = process.communicate(timeout=120)
     text = err.decode()
     assert process.returncode == 2
-    assert "could not be saved" in text
+    assert "cannot save step" in text
     assert "Training continues" in text
     assert text.splitlines()[-1].startswith("error: ")
     assert "Free some space and use --resume" in text

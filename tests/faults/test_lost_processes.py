@@ -125,7 +125,7 @@ def test_a_restart_without_resume_is_rejected(launch, tmp_path):
     said = launch(out, "num_steps=4", max_restarts=1).finish(code=1)
     errors = [line for line in said.splitlines() if line.startswith("error:")]
     assert len(errors) == 2, said  # one of each start
-    assert all("holds a run already; add --resume" in line for line in errors)
+    assert all("already holds a run; add --resume" in line for line in errors)
 
 
 def test_a_stopped_run_saves_and_resumes_exactly(launch, undisturbed, tmp_path):
@@ -145,7 +145,7 @@ def test_a_stopped_run_saves_and_resumes_exactly(launch, undisturbed, tmp_path):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("data", "error: process 1 of 2: the data could not be read at step 5 ([Errno 5] the disk does not"),
+        ("data", "error: process 1 of 2: cannot read the data at step 5 ([Errno 5] the disk does not"),
         pytest.param(
             "step",
             "mistake in albert, not yours (ZeroDivisionError: a mistake of this process alone)",
@@ -166,7 +166,7 @@ def test_an_error_in_one_process_ends_all_with_its_message(launch, tmp_path, fau
 def test_a_full_disk_is_reported_and_training_continues(launch, tmp_path):
     out = tmp_path / "run"
     said = launch(out, limit=30_000).finish(code=1)
-    assert "could not be saved" in said
+    assert "cannot save step" in said
     assert "Training continues" in said
     lines = [line for line in said.splitlines() if line.startswith("error:")]
     assert len(lines) == 1, said

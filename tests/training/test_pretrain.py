@@ -152,7 +152,7 @@ def test_a_warm_start_may_be_deeper(train, tmp_path):
 
 def test_a_warm_start_keeps_the_shape(train, tmp_path):
     train()
-    with pytest.raises(InputError, match="hidden_size 16.*32"):
+    with pytest.raises(InputError, match="hidden_size is 16.*32"):
         train(f"init_from={tmp_path / 'run'}", "model.hidden_size=32", out="wider")
 
 

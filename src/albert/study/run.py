@@ -162,7 +162,7 @@ def _score(run: Run, plan: StudyPlan, trained: PretrainResult, reporter: Reporte
     source = build_held_out_source(data.train, data.tokenizer, examples, objective="none")
     with torch.inference_mode():
         train = evaluate_pass(model, source, num_examples=num, max_tokens=_MAX_TOKENS)
-    scores["train_loss"] = train.word_loss
+    scores["train_loss"] = train.mlm_loss
     if settings.has_probes:
         reporter.show("evaluating", f"{run.name}: probes of sentence vectors")
         for objective in ("sop", "nsp"):

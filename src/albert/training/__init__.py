@@ -1,1 +1,1 @@
-"""batches → weights: losses, optimizers, schedules, checkpoints, the loop, pretraining."""
+"""Train models: losses, optimizers, schedules, checkpoints, the training loop and pretraining."""

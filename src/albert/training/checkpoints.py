@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a run after a step, written completely or not at all, and checked when read.
+"""Checkpoints: the state of a run after a step, written atomically and verified when read.
 
 `step-N/tensors.safetensors` holds the weights and the optimizer's moments by name, `step-N/state.json` the
 rest and the checksums. Several processes write torch's distributed format instead, in the background.
@@ -40,7 +40,7 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """The checkpoints of a run; the newest `num_kept` and the best are kept."""
+    """The checkpoints of a run, of which the newest `num_kept` and the best are kept."""
 
     def __init__(self, path: Path, num_kept: int = 2) -> None:
         self.path, self.num_kept = path, num_kept
@@ -86,7 +86,7 @@ class CheckpointFolder:
 
     def _prune(self, step: int, *, best_step: int | None) -> None:
         steps = self.list_steps()
-        # Later ones were damaged, and the run started again before them.
+        # Later ones were damaged, and the run resumed before them.
         kept = {*[other for other in steps if other <= step][-self.num_kept :], best_step}
         for other in steps:
             if other not in kept:
@@ -94,9 +94,10 @@ class CheckpointFolder:
 
 
 class DistributedCheckpointFolder(CheckpointFolder):
-    """Copies the state; a thread of each process writes it, and that of the first process renames the folder.
+    """Checkpoints of several processes, each of which writes its part in a background thread.
 
-    The threads use a process group of their own, apart from the messages of training.
+    The thread of the first process renames the folder at the end. The threads communicate in a process group
+    of their own.
     """
 
     def __init__(self, path: Path, num_kept: int, context: DistributedContext) -> None:
@@ -108,7 +109,7 @@ class DistributedCheckpointFolder(CheckpointFolder):
         self._temporary: Path | None = None
 
     def save(self, checkpoint: Checkpoint, *, best_step: int | None = None) -> None:
-        """Start to write a checkpoint; raise an OSError if the one before it could not be written."""
+        """Start to write a checkpoint; raise an OSError if the previous one could not be written."""
         from torch.distributed.checkpoint.state_dict_saver import async_save
 
         self.wait()
@@ -121,12 +122,10 @@ class DistributedCheckpointFolder(CheckpointFolder):
             except OSError as error:
                 failure = str(error)
         self._raise_together(failure)
-        writing: Any = async_save(
-            dict(checkpoint.tensors), checkpoint_id=temporary, process_group=self._group
-        )
+        future: Any = async_save(dict(checkpoint.tensors), checkpoint_id=temporary, process_group=self._group)
 
         def finish() -> None:
-            writing.result()  # in the first process, done only when those of all others are
+            future.result()  # in the first process, done only when all others are
             if self._context.is_main:
                 _write_state(temporary, checkpoint)
                 for path in temporary.iterdir():
@@ -158,7 +157,7 @@ class DistributedCheckpointFolder(CheckpointFolder):
         failures = [found for found in self._context.gather(failure) if found is not None]
         if failures:
             if self._context.is_main and self._temporary is not None:
-                shutil.rmtree(self._temporary, ignore_errors=True)  # an incomplete checkpoint fills the disk
+                shutil.rmtree(self._temporary, ignore_errors=True)  # it takes space on a full disk
             raise OSError(one_line(failures[0]))
 
 

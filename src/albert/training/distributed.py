@@ -1,6 +1,6 @@
-"""The processes that train together: one alone, or several that torchrun started, with DDP or FSDP2.
+"""Distributed training: a single process, or several that torchrun started, with DDP or FSDP2.
 
-A process alone uses nothing of torch.distributed. FSDP is imported where it is used: that takes a second.
+A single process uses nothing of torch.distributed. FSDP is imported where it is used, which takes a second.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ T = TypeVar("T")
 _POLL_SECONDS = 0.05  # between two reads of the store
 _CAUSE = "albert/cause"
 _CAUSE_SECONDS = 3.0  # until a failing process has reported its error
-# How gloo and NCCL report that another process is gone.
+# Parts of the messages by which gloo and NCCL report that another process is gone.
 _LOST = (
     "connection closed", "connection reset", "connection refused", "broken pipe", "timed out", "remote end",
     "socket error", "gloo/transport", "ncclremoteerror", "ncclsystemerror",
@@ -35,7 +35,7 @@ _LOST = (
 
 
 class DistributedContext:
-    """A single process; the subclass is one of several."""
+    """The context of a single process, and the interface of several."""
 
     rank = 0
     size = 1
@@ -77,10 +77,10 @@ class DistributedContext:
 
 
 class TorchrunContext(DistributedContext):
-    """One process of a torchrun job.
+    """The context of one process of a torchrun job.
 
-    `ddp` keeps the full model in each process. `fsdp` shards weights and moments of the root module at once:
-    a block by itself would be gathered again for each layer that uses it.
+    `ddp` keeps the full model in each process. `fsdp` shards the weights and moments of the root module: a
+    block that is sharded by itself would be gathered again for each layer that uses it.
     """
 
     def __init__(self, strategy: Strategy, device: torch.device) -> None:
@@ -100,9 +100,9 @@ class TorchrunContext(DistributedContext):
 
     def wrap(self, network: nn.Module) -> nn.Module:
         if self.strategy == "ddp":
-            # Unused weights are looked for, because a stage of depth may leave layers out. Also, only then do
-            # gradients keep their order in the buckets: otherwise a resumed run of three processes would add
-            # them up in another order. DDP warns if it finds none, so there is always one.
+            # A stage of depth may not use all layers. Also, only this option keeps the order of gradients in
+            # the buckets: otherwise a resumed run of three processes would add them up in another order. DDP
+            # warns if every weight is used, so there is always an unused one.
             network.register_parameter("unused", nn.Parameter(torch.zeros((), device=self.device)))
             return DistributedDataParallel(network, find_unused_parameters=True)
         from torch.distributed.fsdp import fully_shard
@@ -114,7 +114,7 @@ class TorchrunContext(DistributedContext):
         if self.strategy == "ddp":
             return nullcontext() if is_last else network.no_sync()
         network.set_requires_gradient_sync(is_last)
-        network.set_reshard_after_backward(is_last)  # else the weights would be gathered for each of them
+        network.set_reshard_after_backward(is_last)  # else the weights are gathered for each micro-batch
         return nullcontext()
 
     @contextmanager
@@ -153,9 +153,9 @@ def open_distributed(strategy: Strategy, device: str) -> Iterator[DistributedCon
     try:
         yield TorchrunContext(strategy, selected)
     except Exception as error:
-        # The group is not destroyed: a checkpoint may still be written through it. It ends with the process.
-        shown = _share_error(error, store, rank=rank, size=size)
-        raise shown from (None if shown is error else error)
+        # The group is not destroyed, because a checkpoint may still be written through it.
+        raised = _share_error(error, store, rank=rank, size=size)
+        raise raised from (None if raised is error else error)
     dist.destroy_process_group()
 
 
@@ -192,12 +192,12 @@ def raise_together(context: DistributedContext, failure: str | None) -> None:
 
 
 def join_rendezvous(store: Store, *, rank: int, size: int) -> Store:
-    """Agree with all processes of this start on a part of the store that no earlier start has written to.
+    """Agree with all processes of this start on a prefix of the store that no earlier start has used.
 
-    torchrun keeps one store over all its restarts, and torch stores addresses under the same names each time:
-    after a restart a process may find the address of a dead one (seen with torch 2.13 and gloo). So each
-    process writes a random name. The first process reads all names, which may be old ones, and publishes what
-    it read until every process has found its own name there.
+    torchrun keeps one store over all restarts, and torch stores addresses under the same keys each time, so a
+    restarted process may read the address of a dead one (seen with torch 2.13 and gloo). Here each process
+    writes a random name. The first process reads all names, some of which may be old, and publishes them
+    until every process has found its own name among them.
     """
     name = uuid.uuid4().hex
     store.set(f"albert/name/{rank}", name)
@@ -215,21 +215,21 @@ def join_rendezvous(store: Store, *, rank: int, size: int) -> Store:
 
 
 def _share_error(error: Exception, store: Store, *, rank: int, size: int) -> Exception:
-    """Return the error that this process ends with: its own, or an EchoError of another process's.
+    """Return the error to raise in this process: its own, or an EchoError with that of another process.
 
-    The store of the rendezvous carries the message: the connections of training may be closed.
+    Messages go through the store of the rendezvous, because the connections of training may be closed.
     """
     if isinstance(error, EchoError):
         return error
     is_lost = isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _LOST)
-    lost = "lost another process, which was killed. Use --resume (torchrun --max-restarts does so)"
+    lost = "lost the connection to a killed process; use --resume (torchrun --max-restarts does so)"
     reason = lost if is_lost else one_line(error) or type(error).__name__
     message = f"process {rank} of {size}: {reason}"
     try:
         end = time.monotonic() + _CAUSE_SECONDS
         while is_lost and not store.check([_CAUSE]) and time.monotonic() < end:
             time.sleep(0.1)
-        cause = store.compare_set(_CAUSE, "", message).decode()  # that of the first process that failed
+        cause = store.compare_set(_CAUSE, "", message).decode()  # of the first process that failed
     except RuntimeError:  # the store is gone with the process that kept it
         cause = message
     if cause != message:

@@ -40,9 +40,9 @@ _DROPOUT_STREAM = 1001  # far from the streams that make examples
 
 
 class Job(ABC, Generic[B]):
-    """What is trained, on which batches (with token ids in `ids_T`), and how it is evaluated."""
+    """The interface of a training job: model, batches (with token ids in `ids_T`), losses and evaluation."""
 
-    name: str  # of the progress bar
+    name: str  # shown with the progress
     model: AlbertModel
     settings: LoopSettings
 
@@ -56,7 +56,7 @@ class Job(ABC, Generic[B]):
 
     @abstractmethod
     def build_network(self) -> nn.Module:
-        """Wrap the model as a map of a batch to summed losses and numbers of correct predictions."""
+        """Build the module that maps a batch to summed losses and numbers of correct predictions."""
 
     @abstractmethod
     def iter_batches(self, first_step: int) -> Generator[list[B], None, None]:
@@ -92,34 +92,35 @@ class Job(ABC, Generic[B]):
 
 @dataclass
 class Progress:
-    """Where a run is: what a checkpoint keeps besides tensors and the state of the loss-spike filter."""
+    """The progress of a run, saved in its checkpoints."""
 
     step: int = 0
     num_tokens: int = 0
     seconds: float = 0.0
     best_step: int | None = None
     best_score: float | None = None
-    num_stale: int = 0  # evaluations since the best
+    num_stale: int = 0  # evaluations since the best one
     figures: dict[str, float] = field(default_factory=dict)  # of the last evaluation
 
 
 class StoppedError(Exception):
-    """A signal, by its name, has stopped a run; its state is saved, and it can be resumed."""
+    """Raised when a signal, named in the message, has stopped a run; it is saved and can be resumed."""
 
 
 class TrainingStoppedError(AlbertError):
-    """Too many steps in a row were skipped; the weights before them are kept."""
+    """Raised after too many skipped steps in a row; the weights before them are saved."""
 
 
 @dataclass(frozen=True)
 class LoopOutcome:
-    """How a run ended; `signal` is what stopped it before its end."""
+    """How a run ended; `signal` is the name of the signal that stopped it, if any."""
 
     progress: Progress
     is_finished: bool
     signal: str | None = None
 
     def check_finished(self) -> None:
+        """Raise a StoppedError if a signal stopped the run."""
         if not self.is_finished:
             raise StoppedError(self.signal or "a signal")
 
@@ -131,7 +132,7 @@ def run_job(
     loop = TrainingLoop(job, run_dir=run_dir, reporter=reporter, context=context)
     if newest is not None:
         loop.restore(newest)
-        newest.tensors.clear()  # they take three times the memory of the model
+        newest.tensors.clear()  # frees three times the memory of the model
         reporter.say(f"Resuming at step {newest.step:,} of {job.num_steps:,}")
     elif loop.checkpoints.list_steps():
         reporter.say("All checkpoints are damaged: starting again from the beginning")
@@ -235,7 +236,7 @@ class TrainingLoop(Generic[B]):
                 raise
             is_finished = self._is_finished
             self._save(log, is_last=True)
-            # A process that was stopped without a signal of its own was stopped by another one's.
+            # Without a signal of its own, this process was stopped by the signal of another one.
             ended_by = None if is_finished else signals[-1].name if signals else "SIGTERM"
             log.write("end", self.progress.step, is_finished=is_finished, signal=ended_by)
         return LoopOutcome(self.progress, is_finished, ended_by)
@@ -281,17 +282,17 @@ class TrainingLoop(Generic[B]):
     @property
     def _is_finished(self) -> bool:
         patience = self.settings.patience
-        is_settled = patience is not None and self.progress.num_stale >= patience
-        return is_settled or self.progress.step >= self.job.num_steps
+        is_stale = patience is not None and self.progress.num_stale >= patience
+        return is_stale or self.progress.step >= self.job.num_steps
 
     def _fail(self, error: Exception | None, log: MetricsLog) -> NoReturn:
         """Save and raise, because the data of one process could not be read."""
         self._save(log, is_last=True)
         if error is None or isinstance(error, AlbertError):
-            raise error or EchoError("another process could not read its data")
+            raise error or EchoError("another process cannot read its data")
         raise FileFormatError(
-            f"the data could not be read at step {self.progress.step} ({one_line(error)}). All steps are "
-            "saved: fix the data and use --resume"
+            f"cannot read the data at step {self.progress.step} ({one_line(error)}). All steps are saved: "
+            "fix the data and use --resume"
         ) from error
 
     def _run_step(self, micro_batches: list[B], plan: StepPlan) -> StepReport:
@@ -324,7 +325,8 @@ class TrainingLoop(Generic[B]):
             self._save(log, is_last=True)
             raise TrainingStoppedError(
                 f"Stopped at step {step}: {number} steps in a row were skipped, the last because {reason}. "
-                "The weights before them are saved. Start a new run with half the learning rate"
+                "The weights before them are saved. Start a new run with half the learning rate, "
+                f"optimizer.learning_rate={self.settings.optimizer.learning_rate / 2:.3g}"
             )
 
     def _report(self, reports: list[StepReport], log: MetricsLog) -> None:
@@ -360,8 +362,8 @@ class TrainingLoop(Generic[B]):
     def _save(self, log: MetricsLog, *, is_last: bool = False) -> None:
         """Write a checkpoint.
 
-        If the disk is full, training continues and tries again. At its end, it tries a second time (the error
-        may be that of the save before, written in the background) and raises.
+        If the disk is full, training continues and tries again later. At the end it tries twice (the error
+        may be that of the previous save, which is written in the background) and raises.
         """
         for is_repeated in (False, True):
             try:
@@ -373,7 +375,7 @@ class TrainingLoop(Generic[B]):
             except OSError as error:  # noqa: PERF203 - at most twice
                 self._saved_step = None
                 message = (
-                    f"{self.checkpoints.path}: step {self.progress.step} could not be saved "
+                    f"{self.checkpoints.path}: cannot save step {self.progress.step} "
                     f"({error.strerror or error}). Checkpoints: {self.checkpoints.list_steps() or 'none'}"
                 )
                 if not is_last:

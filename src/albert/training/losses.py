@@ -1,4 +1,4 @@
-"""The pretraining objectives: losses of a batch as sums with their counts, and scores on held-out text.
+"""Pretraining objectives: losses of a batch as sums with their counts, and scores on held-out text.
 
 Shapes: T tokens, B sequences, M masked positions, D hidden width, V vocabulary.
 """
@@ -22,7 +22,7 @@ from albert.text.tokenizer import Tokenizer
 from albert.training.distributed import DistributedContext
 
 MLM = "mlm"
-# One seed for every run: all models are evaluated on the same examples.
+# One seed for every run, so that all models are evaluated on the same examples.
 _EVALUATION_SEED = 20_190_926
 _EVALUATION_BATCH_SIZE = 64
 _MAX_COUNTED_TOKENS = 20_000_000
@@ -52,10 +52,10 @@ def build_tokens(batch: PretrainingBatch, device: torch.device | str = "cpu") ->
 
 
 class PretrainLosses(nn.Module):
-    """Masked language modeling and, with a `pair_head`, the sentence loss (section 3.1).
+    """The losses of masked language modeling and, with a `pair_head`, of sentence pairs (section 3.1).
 
-    Each is a sum over the batch, with the number of correct predictions. The loss of a step is the unweighted
-    sum of both means. A module with the model inside, so that DDP and FSDP see all of it.
+    Each is a sum over the batch, with the number of correct predictions; the loss of a step is the unweighted
+    sum of both means. The model is a submodule, so that DDP and FSDP see all parameters.
     """
 
     def __init__(self, model: AlbertModel, *, pair_head: str | None) -> None:
@@ -118,8 +118,8 @@ class Score:
 class PassScores:
     """The scores on examples of one objective; `pair_accuracy` if the model has a sentence head."""
 
-    word_loss: Score
-    word_accuracy: Score
+    mlm_loss: Score
+    mlm_accuracy: Score
     pair_accuracy: Score | None
 
 
@@ -135,9 +135,9 @@ def evaluate_pretraining(
     depth: int | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> dict[str, Score]:
-    """Evaluate masked language modeling, and with a sentence head also sentence order and next sentence.
+    """Evaluate masked language modeling and, with a sentence head, SOP and NSP.
 
-    Next sentence needs a corpus of at least two documents; otherwise it is left out.
+    NSP is skipped if the corpus has a single document.
     """
     model.eval()
     objectives = ["none"]
@@ -146,13 +146,13 @@ def evaluate_pretraining(
     scores: dict[str, Score] = {}
     for objective in objectives:
         source = build_held_out_source(corpus, tokenizer, settings, objective=objective)
-        found = evaluate_pass(
+        result = evaluate_pass(
             model, source, num_examples=num_examples, max_tokens=max_tokens, depth=depth, advance=advance
         )
         if objective == "none":
-            scores |= {"mlm_loss": found.word_loss, "mlm_accuracy": found.word_accuracy}
-        elif found.pair_accuracy is not None:
-            scores[f"{objective}_accuracy"] = found.pair_accuracy
+            scores |= {"mlm_loss": result.mlm_loss, "mlm_accuracy": result.mlm_accuracy}
+        elif result.pair_accuracy is not None:
+            scores[f"{objective}_accuracy"] = result.pair_accuracy
     return scores
 
 
@@ -166,29 +166,29 @@ def evaluate_pass(
     advance: Callable[[int], None] | None = None,
     context: DistributedContext | None = None,
 ) -> PassScores:
-    """Evaluate on the first examples of a source.
+    """Evaluate a model on the first examples of a source.
 
-    A sentence head is evaluated on either objective (label 1 is swapped for one, random for the other), as in
-    table 5.
+    A head for SOP is also evaluated on NSP, and the reverse, as in table 5: label 1 means swapped in one and
+    random in the other.
     """
     head, context = _find_pair_head(model), context or DistributedContext()
     compute_losses = PretrainLosses(model, pair_head=head)
-    found: list[tuple[str, float, float, int]] = []
+    rows: list[tuple[str, float, float, int]] = []  # objective, summed loss, correct predictions, predictions
     for index, batch in enumerate(iter_batches(source, num_examples=num_examples, max_tokens=max_tokens)):
         if index % context.size == context.rank:
             counts = count_terms(batch, pair_head=head)
             for name, (total, num_correct) in compute_losses(batch, depth=depth).items():
-                found.append((name, total.item(), num_correct.item(), counts[name]))
+                rows.append((name, total.item(), num_correct.item(), counts[name]))
             if advance is not None:
                 advance(len(batch.lengths))
-    found = [each for part in context.gather(found) for each in part]
-    words = [row for row in found if row[0] == MLM]
-    if not any(count for _, _, _, count in words):
-        raise InputError(f"{source.corpus.name}: no example to evaluate on; use more text")
-    pairs = [(num_correct, count) for name, _, num_correct, count in found if name == head]
+    rows = [row for part in context.gather(rows) for row in part]
+    masked = [row for row in rows if row[0] == MLM]
+    if not any(count for _, _, _, count in masked):
+        raise InputError(f"{source.corpus.name}: has no examples to evaluate on; use more text")
+    pairs = [(num_correct, count) for name, _, num_correct, count in rows if name == head]
     return PassScores(
-        word_loss=_average([(total, count) for _, total, _, count in words]),
-        word_accuracy=_average([(num_correct, count) for _, _, num_correct, count in words]),
+        mlm_loss=_average([(total, count) for _, total, _, count in masked]),
+        mlm_accuracy=_average([(num_correct, count) for _, _, num_correct, count in masked]),
         pair_accuracy=_average(pairs) if pairs else None,
     )
 
@@ -200,7 +200,7 @@ def _find_pair_head(model: AlbertModel) -> str | None:
 def build_held_out_source(
     corpus: Corpus, tokenizer: Tokenizer, settings: ExampleSettings, *, objective: str
 ) -> ExampleSource:
-    """Build held-out examples with the settings of training."""
+    """Build the source of held-out examples, with the settings of training."""
     changed = settings.model_copy(update={"objective": objective})
     return build_source(corpus, tokenizer, settings=changed, seed=_EVALUATION_SEED)
 
@@ -236,15 +236,15 @@ def count_tokens(corpus: Corpus) -> "np.typing.NDArray[np.int64]":
 def measure_held_out(corpus: Corpus, source: ExampleSource, *, num_examples: int) -> tuple[int, float]:
     """Count the held-out examples (those without two sentences are dropped) and compute their unigram loss.
 
-    That is the loss of a model that predicts each token by its frequency in the corpus.
+    The unigram baseline predicts each token by its frequency in the corpus.
     """
     counts = count_tokens(corpus)
     log_shares = np.log((counts + 1.0) / (counts.sum() + len(counts)))
-    num_found, total, num_masked = 0, 0.0, 0
+    num_examples_built, total, num_masked = 0, 0.0, 0
     for batch in iter_batches(source, num_examples=num_examples, max_tokens=1 << 30):
-        num_found += len(batch.lengths)
+        num_examples_built += len(batch.lengths)
         total -= float(log_shares[batch.targets_M].sum())
         num_masked += len(batch.targets_M)
     if not num_masked:
-        raise InputError(f"{source.corpus.name}: no held-out example to evaluate on; use more text")
-    return num_found, total / num_masked
+        raise InputError(f"{source.corpus.name}: has no held-out examples to evaluate on; use more text")
+    return num_examples_built, total / num_masked

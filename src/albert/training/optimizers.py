@@ -11,15 +11,15 @@ from albert.training.settings import OptimizerSettings
 
 MOMENTUM = 0.95
 NUM_ITERATIONS = 5
-# Keller Jordan's quintic: steep at 0; it maps all singular values that are not tiny to 0.7 to 1.2.
+# Keller Jordan's quintic: steep at 0, it moves all but tiny singular values to between 0.7 and 1.2.
 QUINTIC = (3.4445, -4.7750, 2.0315)
-# An orthogonal A × B matrix has entries of about 1 / √max(A, B); AdamW moves each by about 0.2 of its rate.
-ADAM_SIZE = 0.2
-SMALLEST_MAP = 32
+# An orthogonal A × B matrix has entries of about 1 / √max(A, B); AdamW changes each by about 0.2 lr.
+UPDATE_RMS = 0.2
+MIN_MATRIX_SIZE = 32
 
 
 def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    """Build the optimizer over all trainable weights of a model."""
+    """Build the optimizer of all trainable weights of a model."""
     betas = settings.beta1, settings.beta2
     options: dict[str, Any] = {"lr": settings.learning_rate, "betas": betas, "eps": settings.eps}
     if settings.name == "muon":
@@ -31,7 +31,7 @@ def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.opti
 
 
 def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
-    """Apply weight decay and layer adaptation to matrices, but not to vectors (biases and LayerNorms)."""
+    """Group weights: matrices decay and are adapted by layer, vectors (biases and LayerNorms) are not."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     matrices = [weight for weight in trained if weight.ndim > 1]
     vectors = [weight for weight in trained if weight.ndim <= 1]
@@ -63,7 +63,7 @@ class Lamb(torch.optim.Optimizer):
                 self._update(weights, group)
 
     def _update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
-        # Lists of tensors at once: one kernel launch for many small ones.
+        # One kernel launch for a list of tensors.
         grads = [weight.grad for weight in weights if weight.grad is not None]
         for weight in weights:
             if not self.state[weight]:
@@ -90,76 +90,76 @@ class Lamb(torch.optim.Optimizer):
 
 
 class Muon(torch.optim.AdamW):
-    """Muon (Jordan et al., 2024) for the maps between hidden states, AdamW for all other weights.
+    """Muon (Jordan et al., 2024) for the matrices of linear layers, AdamW for all other weights.
 
-    The running mean of a map's gradients is replaced by the nearest orthogonal matrix, so that all directions
-    are learned equally fast; it is scaled to the size of AdamW's steps, so that its learning rates fit.
-    torch's own Muon supports only maps and computes in bf16, which a CPU without bf16 emulates slowly.
+    The running mean of a matrix's gradients is replaced by the nearest orthogonal matrix, so that all
+    directions are learned equally fast; it is scaled to the size of AdamW's updates, so that AdamW's learning
+    rates fit. torch's own Muon supports only matrices and computes in bf16, which is slow on many CPUs.
     """
 
     def __init__(
         self, model: nn.Module, *, lr: float, betas: tuple[float, float], eps: float, weight_decay: float
     ) -> None:
-        # Weights that map states to states; a head with a few outputs is not such a map.
+        # Without heads that have few outputs.
         linears = (module for module in model.modules() if isinstance(module, nn.Linear))
-        maps = {id(each.weight) for each in linears if min(each.weight.shape) >= SMALLEST_MAP}
-        # Positions that a curriculum of lengths has not reached yet would decay before they are first used.
-        kept = {id(part.position.weight) for part in model.modules() if isinstance(part, Embeddings)}
+        matrices = {id(each.weight) for each in linears if min(each.weight.shape) >= MIN_MATRIX_SIZE}
+        # Positions that a length schedule has not reached yet would decay before they are first used.
+        undecayed = {id(part.position.weight) for part in model.modules() if isinstance(part, Embeddings)}
         trained = [weight for weight in model.parameters() if weight.requires_grad]
-        vectors = [weight for weight in trained if weight.ndim <= 1 or id(weight) in kept]
-        tables = [weight for weight in trained if weight.ndim > 1 and id(weight) not in maps | kept]
+        vectors = [weight for weight in trained if weight.ndim <= 1 or id(weight) in undecayed]
+        others = [weight for weight in trained if weight.ndim > 1 and id(weight) not in matrices | undecayed]
         groups: list[dict[str, Any]] = [
-            {"params": tables, "weight_decay": weight_decay},
+            {"params": others, "weight_decay": weight_decay},
             {"params": vectors, "weight_decay": 0.0},
-            {"params": [weight for weight in trained if id(weight) in maps], "weight_decay": weight_decay},
+            {"params": [each for each in trained if id(each) in matrices], "weight_decay": weight_decay},
         ]
         super().__init__(groups, lr=lr, betas=betas, eps=eps, fused=True)
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         assert closure is None, "closures are not supported"
-        *others, maps = self.param_groups
+        *others, matrices = self.param_groups
         self.param_groups = others
         try:
             super().step()
         finally:
-            self.param_groups = [*others, maps]
-        lr = maps["lr"]
-        for weight in maps["params"]:
+            self.param_groups = [*others, matrices]
+        lr = matrices["lr"]
+        for weight in matrices["params"]:
             if weight.grad is not None:
                 state = self.state[weight]
                 if not state:
                     state["momentum_buffer"] = torch.zeros_like(weight)
                 mean = state["momentum_buffer"].lerp_(weight.grad, 1.0 - MOMENTUM)
                 update = orthogonalize(weight.grad.lerp(mean, MOMENTUM))  # Nesterov momentum
-                weight.mul_(1.0 - lr * maps["weight_decay"])
-                weight.add_(update, alpha=-lr * ADAM_SIZE * max(weight.shape) ** 0.5)
+                weight.mul_(1.0 - lr * matrices["weight_decay"])
+                weight.add_(update, alpha=-lr * UPDATE_RMS * max(weight.shape) ** 0.5)
 
 
 def orthogonalize(matrix: Tensor) -> Tensor:
-    """Approximate U Vᵀ of a matrix U S Vᵀ by Newton-Schulz iterations: products only, no decomposition."""
+    """Approximate U Vᵀ of a matrix U S Vᵀ by Newton-Schulz iterations, which need matrix products only."""
     is_tall = matrix.shape[0] > matrix.shape[1]
-    near = matrix.T if is_tall else matrix
-    near = near / near.norm().clamp(min=1e-7)
+    x = matrix.T if is_tall else matrix
+    x = x / x.norm().clamp(min=1e-7)
     linear, cubic, quintic = QUINTIC
-    if near.shape[1] >= 2 * near.shape[0]:
-        near = _iterate_on_square(near)
+    if x.shape[1] >= 2 * x.shape[0]:
+        x = _iterate_on_square(x)
     else:
         for _ in range(NUM_ITERATIONS):
-            gram = near @ near.T
+            gram = x @ x.T
             factor = torch.addmm(gram, gram, gram, beta=cubic, alpha=quintic)
-            near = torch.addmm(near, factor, near, beta=linear)
-    return near.T if is_tall else near
+            x = torch.addmm(x, factor, x, beta=linear)
+    return x.T if is_tall else x
 
 
-def _iterate_on_square(near: Tensor) -> Tensor:
-    """Do the same for a wide matrix in 0.6 of the time: iterate on its square, and multiply the factors."""
+def _iterate_on_square(x: Tensor) -> Tensor:
+    """Iterate on the square of a wide matrix and multiply the factors, which takes 0.6 of the time."""
     linear, cubic, quintic = QUINTIC
-    gram = near @ near.T
-    factors = torch.eye(len(near), dtype=near.dtype, device=near.device)
+    gram = x @ x.T
+    factors = torch.eye(len(x), dtype=x.dtype, device=x.device)
     for _ in range(NUM_ITERATIONS):
         factor = torch.addmm(gram, gram, gram, beta=cubic, alpha=quintic)
         factor.diagonal().add_(linear)
         factors = factor @ factors
         gram = factor @ gram @ factor
-    return factors @ near
+    return factors @ x

@@ -1,4 +1,8 @@
-"""Pretraining: train a model by a recipe on a prepared corpus, in a run folder that can be resumed."""
+"""Pretrain a model by a recipe on a prepared corpus, in a run folder that can be resumed.
+
+Everything is checked before the run folder is written, so that a rejected run leaves nothing behind. The
+first process alone reads and writes the run folder.
+"""
 
 import time
 from collections.abc import Generator, Iterable
@@ -77,7 +81,7 @@ _FOLDER_KEYS = frozenset({"vocab_size", "pad_token_id", "has_embedding_map"})
 
 @dataclass(frozen=True)
 class PretrainResult:
-    """How a run ended, and the folder of its model if it was finished."""
+    """The result of `pretrain`; `model_dir` is None if the run was interrupted."""
 
     run_dir: Path
     settings: PretrainSettings
@@ -100,21 +104,21 @@ def pretrain(
     """Pretrain a model by a recipe on a prepared corpus.
 
     Args:
-        recipe: A recipe's name, such as nano, or a YAML file.
-        data: A corpus that `albert corpus prepare` wrote.
-        out: The run folder, which `load` opens.
-        overrides: Changes of the recipe's settings (`PretrainSettings`), as in "num_steps=100".
-        batch_size: Another batch size; learning rate, warm-up and number of steps are adapted.
-        budget: A time, such as 90m or 2h; the number of steps becomes what fits into it.
+        recipe: Name of a recipe, such as "nano", or path of a YAML file.
+        data: Corpus written by `albert corpus prepare`.
+        out: Run folder; `albert.load(out)` opens its model.
+        overrides: Settings to change (`PretrainSettings`), as in "num_steps=100".
+        batch_size: Batch size; rescales the learning rate, the warm-up and the number of steps.
+        budget: Time such as "90m" or "2h", which sets the number of steps.
         resume: Continue the run in `out` exactly where it stopped; start a new one if there is none.
         reporter: Receives messages and progress.
 
     Returns:
-        The run folder, the settings, how the run ended, and the folder of the model if it was finished.
+        The run folder, the settings, how the run ended, and the model folder if it finished.
 
     Raises:
-        InputError: If `out` holds another run, the corpus has another vocabulary or is smaller than a batch,
-            or a resumed run is given other settings or another corpus.
+        InputError: If `out` holds a different run, the corpus is smaller than a batch or was tokenized with
+            another vocabulary, or a run is resumed with changed settings or data.
 
     >>> done = albert.pretrain("nano", data="corpus", out="run", overrides=["num_steps=2"])  # a trial
     >>> print(done.outcome.progress.figures["mlm_loss"])
@@ -124,17 +128,17 @@ def pretrain(
     settings = read_recipe(recipe, overrides=overrides, batch_size=batch_size)
     build_autocast(settings.runtime)  # rejects an unsupported precision
     run_dir = Path(out)
-    with open_distributed(settings.strategy, settings.runtime.device) as context, ExitStack() as held:
+    with open_distributed(settings.strategy, settings.runtime.device) as context, ExitStack() as stack:
         reporter = reporter if reporter is not None and context.is_main else NullReporter()
-        run_on_main(context, lambda: held.enter_context(claim_run(run_dir, resume=resume)))
+        run_on_main(context, lambda: stack.enter_context(claim_run(run_dir, resume=resume)))
         objective, share = settings.examples.objective, settings.data_share
-        found = open_data(data, settings.held_out, objective=objective, share=share, reporter=reporter)
-        reject_different_copies(found, context)
-        # Only the first process looks: on a network file system, others would cache that nothing was there.
+        opened = open_data(data, settings.held_out, objective=objective, share=share, reporter=reporter)
+        reject_different_copies(opened, context)
+        # Only the first process looks: on a network file system the others would cache a missing file.
         if context.gather(has_run(run_dir) if context.is_main else None)[0]:
-            run_on_main(context, lambda: _check_run(run_dir, settings, found, budget, reporter))
+            run_on_main(context, lambda: _check_run(run_dir, settings, opened, budget, reporter))
         else:
-            _start_run(run_dir, settings, found, budget, start=start, reporter=reporter, context=context)
+            _start_run(run_dir, settings, opened, budget, start=start, reporter=reporter, context=context)
         # Read by the first process, which wrote it: on a network file system others may not see it yet.
         started, metadata = context.gather(read_pretrain_run(run_dir) if context.is_main else None)[0]
         # The settings of the run, with the current ones that change no weight.
@@ -142,7 +146,7 @@ def pretrain(
         settings = _move_held_out(started, settings).model_copy(update=free)
         newest = load_newest(run_dir, reporter=reporter, context=context)
         model = build_pretrain_model(settings, is_resumed=newest is not None)
-        job = PretrainJob(model, settings, found, context)
+        job = PretrainJob(model, settings, opened, context)
         outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, context=context)
         if outcome.is_finished:
             weights, progress = fetch_weights(model, context), outcome.progress
@@ -156,7 +160,7 @@ def reject_different_copies(data: "PretrainData", context: DistributedContext) -
     """Raise an InputError if the machines have different copies of the corpus on their disks."""
     mine = [identify_corpus(corpus) for corpus in (data.corpus, data.held_out)]
     process = f"process {context.rank} of {context.size}"
-    failure = f"{data.corpus.name}: {process} has another corpus than the first process"
+    failure = f"{data.corpus.name}: differs between the first process and {process}; copy it again"
     raise_together(context, failure if mine != context.gather(mine)[0] else None)
 
 
@@ -181,7 +185,9 @@ def _start_run(
         job = PretrainJob(build_pretrain_model(settings), settings, data)
         dropped, objective = job.check(), settings.examples.objective
         if dropped > 0.1:
-            reporter.say(f"Dropped {dropped:.0%} of the examples: objective {objective} needs two sentences")
+            reporter.say(
+                f"Dropped {dropped:.0%} of the examples: objective {objective} needs two sentences each"
+            )
         source, limit = job.build_held_out(objective), settings.held_out.num_examples
         num_held_out, unigram_loss = measure_held_out(data.train, source, num_examples=limit)
         metadata = PretrainMetadata(
@@ -204,19 +210,19 @@ def _start_run(
 def _check_run(
     run_dir: Path, given: PretrainSettings, data: "PretrainData", budget: str | None, reporter: Reporter
 ) -> None:
-    """Raise an InputError if other settings or another corpus are given than the run was started with."""
+    """Raise an InputError if the settings or the corpus differ from those that the run was started with."""
     settings, metadata = read_pretrain_run(run_dir)
-    asked = _resolve_like(settings, given, metadata, data)
+    resolved = _resolve_like(settings, given, metadata, data)
     model_dir = run_dir / MODEL_DIR
     hint = f"start a new run {f'with init_from={model_dir}' if model_dir.exists() else 'in another --out'}"
-    reject_changes(run_dir, settings, asked=asked, free=_FREE, hint=hint)
+    reject_changes(run_dir, settings, given=resolved, free=_FREE, hint=hint)
     for corpus, known in ((data.corpus, metadata.corpus), (data.held_out, metadata.held_out)):
         if identify_corpus(corpus) != known:
             raise InputError(
-                f"{corpus.name}: not the corpus that this run started with; give {metadata.data}"
+                f"{corpus.name}: is not the corpus that {run_dir} was started with; give {metadata.data}"
             )
     if budget is not None or (metadata.budget_seconds is None and given.num_steps != settings.num_steps):
-        reporter.say(f"The run was started with {settings.num_steps:,} steps and keeps this number")
+        reporter.say(f"Keeping the {settings.num_steps:,} steps that the run was started with")
 
 
 def _resolve_like(
@@ -249,7 +255,7 @@ def _resolve_path(settings: PretrainSettings) -> PretrainSettings:
 
 
 def _move_held_out(settings: PretrainSettings, other: PretrainSettings) -> PretrainSettings:
-    """Take the path of the held-out corpus from other settings; only its content must stay the same."""
+    """Take the path of the held-out corpus from other settings: only its content must stay the same."""
     if settings.held_out.data is None or other.held_out.data is None:
         return settings
     moved = settings.held_out.model_copy(update={"data": other.held_out.data})
@@ -283,8 +289,8 @@ def open_data(
         held_out = open_corpus(settings.data, fingerprint=tokenizer.fingerprint, reporter=reporter)
     else:
         # Next sentence prediction draws random sentences from another document.
-        number = max(settings.min_documents, 2 if objective == "nsp" else 1)
-        split = hold_out(corpus, share=settings.share, max_tokens=settings.max_tokens, min_documents=number)
+        minimum = max(settings.min_documents, 2 if objective == "nsp" else 1)
+        split = hold_out(corpus, share=settings.share, max_tokens=settings.max_tokens, min_documents=minimum)
         train, held_out = split.train, split.held_out
     if share != 1.0:
         train = keep_beginning(corpus, train, share=share)
@@ -301,7 +307,7 @@ def resolve_model(settings: PretrainSettings, tokenizer: Tokenizer) -> PretrainS
     else:
         changes = {"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.pad_id}
         model = model.model_copy(update=changes)
-    # Built again, so that all combinations are validated.
+    # Built again to validate all combinations.
     values = {**settings.model_dump(mode="json"), "model": model.model_dump(mode="json")}
     return build_settings(PretrainSettings, values=values)
 
@@ -310,7 +316,7 @@ def _resolve_warm_start(source: str, given: ModelConfig | None, tokenizer: Token
     path = resolve_source(source)
     if load_vocabulary(path).fingerprint != tokenizer.fingerprint:
         raise InputError(
-            f"{source}: has another vocabulary than the corpus; prepare the corpus with --vocab {source}"
+            f"{source}: its vocabulary differs from the corpus's; prepare the corpus with --vocab {source}"
         )
     config = load_model(path, heads={MLM: None}).config
     if given is None:
@@ -319,29 +325,29 @@ def _resolve_warm_start(source: str, given: ModelConfig | None, tokenizer: Token
     for key, value in named.items():
         if key not in _FREE_MODEL_KEYS | _FOLDER_KEYS and value != getattr(config, key):
             raise InputError(
-                f"{source}: has {key} {getattr(config, key)} and the recipe {value}; set model=null to take "
-                "the shape of the folder, or train from scratch without init_from"
+                f"{source}: {key} is {getattr(config, key)}, but the recipe sets {value}; set model=null to "
+                "use the folder's config, or remove init_from to train from scratch"
             )
     changes = {key: value for key, value in named.items() if key in _FREE_MODEL_KEYS}
     depth = changes.get("num_hidden_layers", config.num_hidden_layers)
     if depth != config.num_hidden_layers and not config.is_fully_shared:
         raise InputError(
-            f"{source}: has {config.num_hidden_layers} layers and the recipe {depth}; only a fully shared "
-            "model can change its depth"
+            f"{source}: has {config.num_hidden_layers} layers, but the recipe sets {depth}; remove "
+            "num_hidden_layers: only a model that shares all layers can change its depth"
         )
     return config.model_copy(update=changes)
 
 
 def build_pretrain_model(settings: PretrainSettings, *, is_resumed: bool = False) -> AlbertModel:
     """Build the model on its device, with the weights of the seed or of `init_from`."""
-    assert settings.model is not None, "resolve_model comes first"
+    assert settings.model is not None, "call resolve_model first"
     heads = list_heads(pair_head=settings.examples.pair_objective)
     checkpointing = settings.gradient_checkpointing
     model = build_model(settings.model, heads=heads, seed=settings.seed, gradient_checkpointing=checkpointing)
-    settings.fresh_start.apply(model)
+    settings.initialization.apply(model)
     if settings.init_from is not None and not is_resumed:
-        start = load_model(settings.init_from, heads=heads, seed=settings.seed).model
-        model.load_state_dict(start.state_dict())
+        pretrained = load_model(settings.init_from, heads=heads, seed=settings.seed).model
+        model.load_state_dict(pretrained.state_dict())
     model.to(select_device(settings.runtime.device))
     if settings.is_compiled:
         model.encoder.compile(dynamic=True)
@@ -350,7 +356,7 @@ def build_pretrain_model(settings: PretrainSettings, *, is_resumed: bool = False
 
 @dataclass(frozen=True)
 class PretrainJob(Job[PretrainingBatch]):
-    """Masked language modeling and, unless the objective is none, sentence order or next sentence."""
+    """The pretraining job: masked language modeling and, unless the objective is none, SOP or NSP."""
 
     model: AlbertModel
     settings: PretrainSettings
@@ -382,12 +388,12 @@ class PretrainJob(Job[PretrainingBatch]):
     def check(self) -> float:
         """Check that the corpus fills one batch; return the share of examples that are dropped."""
         for shape, _ in self.curriculum.list_shapes():
-            found = self._build_source(shape.length).num_examples
-            if found < shape.batch_size:
-                most = max(1, found * shape.length // self.settings.examples.max_length)
+            num_examples = self._build_source(shape.length).num_examples
+            if num_examples < shape.batch_size:
+                largest = max(1, num_examples * shape.length // self.settings.examples.max_length)
                 raise InputError(
-                    f"{self.data.corpus.name}: {found} examples of {shape.length} tokens are less than one "
-                    f"batch of {shape.batch_size}; use a batch_size of at most {most}, or more text"
+                    f"{self.data.corpus.name}: has {num_examples} examples of {shape.length} tokens, fewer "
+                    f"than one batch of {shape.batch_size}; set batch_size={largest} or less, or add text"
                 )
         first = self.curriculum.find(0)
         batches = self._build_source(first.length).build_step(0, batch_size=first.batch_size)
@@ -447,10 +453,10 @@ class PretrainJob(Job[PretrainingBatch]):
 
     def evaluate(self, step: int) -> dict[str, float]:
         depth = self.curriculum.find(max(step, 1) - 1).depth  # the one trained last
-        found = self.evaluate_objective(self.settings.examples.objective, depth=depth)
-        figures = {f"{MLM}_loss": found.word_loss.mean, f"{MLM}_accuracy": found.word_accuracy.mean}
-        if found.pair_accuracy is not None:
-            figures[f"{self.pair_head}_accuracy"] = found.pair_accuracy.mean
+        scores = self.evaluate_objective(self.settings.examples.objective, depth=depth)
+        figures = {f"{MLM}_loss": scores.mlm_loss.mean, f"{MLM}_accuracy": scores.mlm_accuracy.mean}
+        if scores.pair_accuracy is not None:
+            figures[f"{self.pair_head}_accuracy"] = scores.pair_accuracy.mean
         other = {"sop": "nsp", "nsp": "sop"}.get(self.pair_head or "")
         has_both = self.settings.held_out.evaluates_both or step == self.num_steps
         if other is not None and has_both and (other == "sop" or self.data.held_out.num_documents > 1):
@@ -482,12 +488,12 @@ def _write_models(
     reporter: Reporter,
 ) -> None:
     """Write the model of the last step, and that of the best step if it is another one."""
-    plain = {"runtime": RuntimeSettings(device="cpu"), "is_compiled": False}
-    model = build_pretrain_model(job.settings.model_copy(update=plain), is_resumed=True).eval()
-    found: dict[str, dict[str, Tensor] | None] = {MODEL_DIR: last}
+    on_cpu = {"runtime": RuntimeSettings(device="cpu"), "is_compiled": False}
+    model = build_pretrain_model(job.settings.model_copy(update=on_cpu), is_resumed=True).eval()
+    weights: dict[str, dict[str, Tensor] | None] = {MODEL_DIR: last}
     if progress.best_step not in (None, progress.step):
-        found[BEST_DIR] = load_best(run_dir, progress.best_step, names=last, reporter=reporter)
-    for name, content in found.items():
+        weights[BEST_DIR] = load_best(run_dir, progress.best_step, names=last, reporter=reporter)
+    for name, content in weights.items():
         if content is not None:
             model.load_state_dict(content)
             with writing_to(run_dir / name, hint=STEPS_ARE_SAVED):
@@ -513,7 +519,7 @@ def _format_card(
 
 {format_rows(rows)}
 
-On held-out documents, on which the unigram baseline has a loss of {metadata.unigram_loss:.4f}:
+On held-out documents, where the unigram baseline has a loss of {metadata.unigram_loss:.4f}:
 
 {format_rows(scores)}
 """

@@ -1,6 +1,6 @@
-"""The files of a run: settings, metadata, the lock that keeps other processes out, and the log of metrics.
+"""The files of a run: settings, metadata, the lock against other processes, and the metrics log.
 
-Everything here is read without torch. `checkpoints.py` has the state, `pretrained.folder` the model.
+They are read without torch. Checkpoints are in `checkpoints.py`, models in `pretrained.folder`.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ MODEL_DIR = "model"
 BEST_DIR = "best"
 CORPUS_DIR = "corpus"  # that `albert distill` prepared from texts
 STEPS_ARE_SAVED = "all steps are saved: free some space and use --resume"
-# Settings that may change when a run is resumed: they change no weight.
+# Settings that may change when a run is resumed, because they do not affect the weights.
 FREE_KEYS = frozenset({"strategy", "log_every", "save_minutes", "num_checkpoints", "has_tensorboard"})
 STATUS_PATH = Path("/proc/self/status")  # memory of this process
 MEMORY_PATH = Path("/proc/meminfo")  # memory of the system
@@ -53,7 +53,7 @@ _PACKAGES = ("torch", "numpy", "pyarrow", "sentencepiece", "tokenizers", "safete
 
 
 class RunMetadata(Settings):
-    """What a run was started with besides its settings. Never changed afterwards."""
+    """What a run was started with, besides its settings; never changed afterwards."""
 
     job: str
     data: str
@@ -90,21 +90,22 @@ def has_run(run_dir: Path) -> bool:
 
 @contextmanager
 def claim_run(run_dir: Path, *, resume: bool) -> Iterator[None]:
-    """Lock the folder of a run while the block lasts; remove it again if no run has started by then.
+    """Lock a run folder while the block runs; remove it again if no run has started by then.
 
-    Raises an InputError if it holds other files, or a run without `resume`, or another process uses it.
+    Raises:
+        InputError: If it holds other files, holds a run and `resume` is false, or another process uses it.
     """
     if not has_run(run_dir):
-        # A killed process leaves a lock and perhaps settings; settings without a lock are somebody else's.
+        # A killed process leaves a lock and perhaps settings; settings without a lock are not a run's.
         found = require_folder(run_dir)
         known = {LOCK_NAME, SETTINGS_NAME, CORPUS_DIR} if LOCK_NAME in found else {CORPUS_DIR}
         others = [name for name in found if name not in known and not name.startswith(".")]
         reject_foreign(run_dir, others, what="run")
     elif not resume:
         raise InputError(
-            f"{run_dir}: holds a run already; add --resume to continue it, or choose another --out"
+            f"{run_dir}: already holds a run; add --resume to continue it, or choose another --out"
         )
-    busy = f"{run_dir}: another process is training there; wait for it, or choose another --out"
+    busy = f"{run_dir}: another process is training in it; wait for it, or choose another --out"
     created = [path for path in (run_dir, *run_dir.parents) if not path.exists()]
     with hold(run_dir / LOCK_NAME, busy=busy):
         try:
@@ -129,19 +130,21 @@ def write_run(run_dir: Path, settings: Settings, run_metadata: RunMetadata) -> N
 
 def list_versions() -> dict[str, str]:
     """List the versions of albert, Python and the libraries that influence the result."""
-    found = {name: metadata.version(name) for name in _PACKAGES}
-    return {"albert": __version__, "python": platform.python_version(), "system": sys.platform, **found}
+    packages = {name: metadata.version(name) for name in _PACKAGES}
+    return {"albert": __version__, "python": platform.python_version(), "system": sys.platform, **packages}
 
 
 def read_run(run_dir: Path, settings_type: type[S], metadata_type: type[M]) -> tuple[S, M]:
-    """Read the settings and the metadata; raise an InputError if it is no run or one of another command."""
+    """Read settings and metadata; raise an InputError if it is not a run, or the run of another command."""
     path = run_dir / RUN_NAME
-    if not path.exists():
-        raise InputError(f"{run_dir}: is not the folder of a run, it has no {RUN_NAME}")
-    values = read_json(path)
     expected = metadata_type.model_fields["job"].default
+    if not path.exists():
+        raise InputError(
+            f"{run_dir}: is not a run folder (no {RUN_NAME}); give the --out of albert {expected}"
+        )
+    values = read_json(path)
     if (job := values.get("job", expected)) != expected:
-        raise InputError(f"{run_dir}: is a run of albert {job}; give one of albert {expected}")
+        raise InputError(f"{run_dir}: is a run of albert {job}; give a run of albert {expected}")
     settings = read_settings(settings_type, run_dir / SETTINGS_NAME)
     return settings, build_settings(metadata_type, values=values, source=str(path))
 
@@ -152,25 +155,25 @@ def read_pretrain_run(run_dir: Path) -> tuple[PretrainSettings, PretrainMetadata
 
 
 def identify_corpus(corpus: Corpus) -> str:
-    """Hash the content of a corpus, from its manifest, and the range of sentences that is used."""
+    """Hash the content of a corpus (from its manifest) and the range of its sentences that is used."""
     shards = "".join(shard.sha256 for shard in corpus.manifest.shards)
     return hashlib.sha256(f"{corpus.manifest.vocabulary}{shards}{corpus.sentences}".encode()).hexdigest()
 
 
 def reject_changes(
-    run_dir: Path, settings: Settings, *, asked: Settings, free: Collection[str], hint: str
+    run_dir: Path, settings: Settings, *, given: Settings, free: Collection[str], hint: str
 ) -> None:
-    """Raise an InputError if other settings than those of the run are given, except for the `free` ones."""
-    before, after = (each.model_dump(mode="json", exclude=set(free)) for each in (settings, asked))
+    """Raise an InputError if the given settings differ from the run's in other keys than the `free` ones."""
+    before, after = (each.model_dump(mode="json", exclude=set(free)) for each in (settings, given))
     change = find_change(before, after)
     if change is not None:
         raise InputError(
-            f"{run_dir}: {change}; a run is resumed with its own settings. Leave the change out, or {hint}"
+            f"{run_dir}: {change}; a run is resumed with its own settings. Remove the change, or {hint}"
         )
 
 
 def iter_records(run_dir: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of a run's metrics in order; skip lines that were cut short or damaged."""
+    """Yield the records of the metrics log in order; skip damaged lines."""
     path = run_dir / METRICS_NAME
     if not path.exists():
         return
@@ -181,14 +184,14 @@ def iter_records(run_dir: Path) -> Iterator[dict[str, Any]]:
 
 
 def list_records(run_dir: Path, kind: str) -> list[dict[str, Any]]:
-    """List the records of one kind in order."""
+    """List the records of one kind, in order."""
     return [record for record in iter_records(run_dir) if record.get("kind") == kind]
 
 
 def keep_figures(record: Mapping[str, Any]) -> dict[str, float]:
     """Select the losses and accuracies of a record."""
-    kept = {name: value for name, value in record.items() if name.endswith(("_loss", "_accuracy"))}
-    return {name: value for name, value in kept.items() if value is not None}
+    keys = [name for name in record if name.endswith(("_loss", "_accuracy"))]
+    return {name: record[name] for name in keys if record[name] is not None}
 
 
 class MetricsLog:
@@ -204,7 +207,7 @@ class MetricsLog:
         self._board: Any = None
 
     def open(self, *, first_step: int, has_tensorboard: bool) -> None:
-        """Open the files, without the records after `first_step`; only the main process does so."""
+        """Open the files and drop the records after `first_step`; called by the main process only."""
         run_dir = self._path.parent
         with self._reporting_failure():
             kept = [record for record in iter_records(run_dir) if record["step"] <= first_step]
@@ -218,7 +221,7 @@ class MetricsLog:
                 self._board = SummaryWriter(str(run_dir / TENSORBOARD_DIR), purge_step=purge_step)
 
     def write(self, kind: str, step: int, **values: Any) -> None:
-        """Write a record of a kind (train, evaluate, skip, save, start, end)."""
+        """Write a record; its kind is train, evaluate, skip, save, start or end."""
         with self._reporting_failure():
             if self._file is not None:
                 self._file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
@@ -230,10 +233,10 @@ class MetricsLog:
                         self._board.add_scalar(f"{kind}/{name}", value, step)
 
     def close(self) -> None:
-        for held in (self._file, self._board):
+        for writer in (self._file, self._board):
             with self._reporting_failure():
-                if held is not None:
-                    held.close()
+                if writer is not None:
+                    writer.close()
 
     @contextmanager
     def _reporting_failure(self) -> Iterator[None]:
@@ -246,7 +249,7 @@ class MetricsLog:
 
 
 def summarize_steps(reports: "Sequence[StepReport]") -> dict[str, float | None]:
-    """Average losses and accuracies; add up the times; measure the state of the machine."""
+    """Average losses and accuracies, add up the times, and measure memory and load of the machine."""
     figures: dict[str, float | None] = {}
     for name in dict.fromkeys(name for report in reports for name in report.losses):
         figures[f"{name}_loss"] = _average([report.losses.get(name) for report in reports])
@@ -276,8 +279,8 @@ def format_steps(figures: Mapping[str, float | None]) -> str:
 
 
 def _average(values: list[float | None]) -> float | None:
-    found = [value for value in values if value is not None and math.isfinite(value)]
-    return round(sum(found) / len(found), 6) if found else None
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    return round(sum(finite) / len(finite), 6) if finite else None
 
 
 def count_cores() -> int:
@@ -287,19 +290,19 @@ def count_cores() -> int:
 
 def measure_machine() -> dict[str, float]:
     """Measure peak and swapped memory in megabytes, major page faults, and the system's load."""
-    status, found = read_amounts(STATUS_PATH), dict[str, float]()
+    status, measured = read_amounts(STATUS_PATH), dict[str, float]()
     if resource is not None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        found["major_faults"] = usage.ru_majflt
+        measured["major_faults"] = usage.ru_majflt
         # The peak of getrusage may be that of the parent process.
         status.setdefault("VmHWM", usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
     if hasattr(os, "getloadavg"):
-        found["load"] = round(os.getloadavg()[0], 2)
-    kept = {"VmHWM": "peak_mb", "VmSwap": "swap_mb"}
-    return found | {kept[name]: round(size / 1024**2, 1) for name, size in status.items() if name in kept}
+        measured["load"] = round(os.getloadavg()[0], 2)
+    keys = {"VmHWM": "peak_mb", "VmSwap": "swap_mb"}
+    return measured | {keys[name]: round(size / 1024**2, 1) for name, size in status.items() if name in keys}
 
 
 def read_amounts(path: Path) -> dict[str, int]:
-    """Read the `Name: N kB` lines of a file of Linux, in bytes; return nothing if it does not exist."""
+    """Read the `Name: N kB` lines of a Linux /proc file, in bytes; empty if it does not exist."""
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     return {name: int(number) * 1024 for name, number in re.findall(r"(?m)^(\S+):\s+(\d+) kB$", text)}

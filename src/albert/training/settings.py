@@ -1,4 +1,4 @@
-"""The settings of training, and the recipes that hold them.
+"""Settings of training, and the recipes that hold them.
 
 A recipe is a YAML file, by name or path, merged with the recipe that it is based on and with overrides.
 """
@@ -27,9 +27,12 @@ _PRESET = "preset"
 
 
 class OptimizerSettings(Settings):
-    """The optimizer; defaults as published, but the learning rate depends on the batch size.
+    """Settings of the optimizer; the defaults are the published ones for a batch size of 4096.
 
-    `muon` takes AdamW's learning rates. `max_grad_norm` 0 disables clipping.
+    Args:
+        name: lamb, adamw or muon.
+        learning_rate: The peak learning rate; muon takes AdamW's.
+        max_grad_norm: The norm at which gradients are clipped; 0 disables clipping.
     """
 
     name: OptimizerName = "lamb"
@@ -42,10 +45,11 @@ class OptimizerSettings(Settings):
 
 
 class LossSpikeSettings(Settings):
-    """Which steps are skipped: those with a loss or gradient that is not finite, or with a loss spike.
+    """Settings of the filter that skips steps with a loss spike, or a loss or gradient that is not finite.
 
-    A spike exceeds the running mean by `spike_factor` mean deviations and by half; 0 disables the check.
-    After `max_skipped` skipped steps in a row, the run stops.
+    Args:
+        spike_factor: A spike exceeds the running mean by so many mean deviations, and by half; 0 disables it.
+        max_skipped: The run stops after so many skipped steps in a row.
     """
 
     spike_factor: Annotated[float, Field(ge=0.0)] = 10.0
@@ -53,11 +57,16 @@ class LossSpikeSettings(Settings):
 
 
 class LoopSettings(Settings):
-    """The settings that pretraining and fine-tuning share.
+    """Settings that pretraining and fine-tuning share.
 
-    A checkpoint is written after each evaluation and every `save_minutes`. Training stops after `patience`
-    evaluations in a row without a better score. Each of several processes holds the full model (`strategy`
-    ddp) or a shard of it (fsdp). `is_compiled` compiles the encoder, which takes a minute.
+    Args:
+        log_every: The number of steps that one record of the metrics summarizes.
+        num_evaluations: The number of evaluations, evenly spread; the last one is at the end.
+        patience: Stop after so many evaluations in a row without a better score.
+        save_minutes: A checkpoint is written so often, and after each evaluation.
+        num_checkpoints: The number of checkpoints to keep, besides the best.
+        is_compiled: Compile the encoder, which takes a minute.
+        strategy: Whether each of several processes holds the full model (ddp) or a shard of it (fsdp).
     """
 
     former_names: ClassVar[Mapping[str, str]] = {"guard": "loss_spike_filter"}
@@ -85,11 +94,15 @@ class LoopSettings(Settings):
 
 
 class HeldOutSettings(Settings):
-    """The held-out text of a pretraining run and what is evaluated on it.
+    """Settings of the held-out text of a pretraining run, and of its evaluation.
 
-    `data` is another prepared corpus. Without it, the last documents of the corpus are held out: `share` of
-    its tokens, about `max_tokens` at most, and at least `min_documents`; from two on these are whole, however
-    long. The other sentence objective is evaluated at the end only, unless `evaluates_both`.
+    Args:
+        data: A prepared corpus; by default the last documents of the training corpus are held out.
+        share: The share of its tokens to hold out.
+        max_tokens: The most tokens to hold out, about.
+        min_documents: The fewest documents to hold out; two or more are whole, however long.
+        num_examples: The number of held-out examples of an evaluation.
+        evaluates_both: Evaluate the other sentence objective each time, not only at the end.
     """
 
     former_names: ClassVar[Mapping[str, str]] = {
@@ -149,14 +162,20 @@ class DistillationSettings(Settings):
 
 
 class PretrainSettings(LoopSettings):
-    """A pretraining recipe.
+    """Settings of pretraining, as in a recipe.
 
-    `model` may be left out with `init_from`, a model folder. `batch_size` counts sequences of
-    `examples.max_length`; a step is computed in micro-batches of about `micro_batch_tokens`. A stage of
-    `length_schedule` has shorter sequences and more of them; a stage of `depth_schedule` has fewer layers
-    (never more than the model has). Only the first `data_share` of the corpus is trained on (table 7).
-    `position_init` sinusoidal initializes the position embeddings as waves. `num_matching_heads` heads of
-    each block are kept to attending to the same word. With `distillation` it is trained to follow a teacher.
+    Args:
+        model: The config of the model; may be left out with `init_from`.
+        init_from: A model folder whose weights the run starts from.
+        batch_size: The number of sequences of `examples.max_length` in a step.
+        micro_batch_tokens: A step is computed in micro-batches of about so many tokens.
+        depth_schedule: Stages with fewer layers (never more than the model has).
+        length_schedule: Stages with shorter sequences and more of them.
+        data_share: Train on this share of the corpus only, from its beginning (table 7).
+        position_init: How position embeddings are initialized; sinusoidal draws waves.
+        num_matching_heads: The number of heads of each block that are kept to attending to the same word.
+        distillation: A teacher to learn from.
+        num_workers: The number of processes that build batches; 0 builds them in the training process.
     """
 
     model: ModelConfig | None = None
@@ -176,9 +195,8 @@ class PretrainSettings(LoopSettings):
 
     @model_validator(mode="after")
     def _check_combinations(self) -> "PretrainSettings":
-        fault = self.schedule.find_fault(self.num_steps)
-        if fault is not None:
-            raise ValueError(fault)
+        if error := self.schedule.find_error(self.num_steps):
+            raise ValueError(error)
         full = self.examples.max_length
         for stage in self.length_schedule:
             if not 8 <= stage.value <= full:
@@ -202,7 +220,7 @@ class PretrainSettings(LoopSettings):
         return self
 
     @property
-    def fresh_start(self) -> Initialization:
+    def initialization(self) -> Initialization:
         is_sinusoidal, num_heads = self.position_init == "sinusoidal", self.num_matching_heads
         return Initialization(has_sinusoidal_positions=is_sinusoidal, num_matching_heads=num_heads)
 
@@ -241,7 +259,7 @@ def read_recipe(
 
 def _rescale(settings: PretrainSettings, batch_size: int) -> dict[str, Any]:
     if batch_size < 1:
-        raise InputError(f"a batch size of {batch_size} is too small; at least 1")
+        raise InputError(f"batch_size is {batch_size}; set it to at least 1")
     factor, warmup = batch_size / settings.batch_size, settings.schedule.warmup_steps
     return {
         "batch_size": batch_size,
@@ -264,42 +282,43 @@ def _expand_model(values: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RecipeFolder:
-    """The recipes of the package for a job; `fit` may change the one below to fit the values above it."""
+    """The package's recipes for a job; `fit` adapts a base recipe to the values that are merged over it."""
 
     job: str
-    fit: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = lambda below, _: below
+    fit: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = lambda base, _: base
 
     def list_names(self) -> list[str]:
         return sorted(path.stem for path in self._folder.glob("*.yaml"))
 
     def read_values(self, recipe: str | Path) -> tuple[dict[str, Any], str]:
-        """Read a recipe over the one it is based on; return the values and where they are from."""
+        """Read a recipe, merged over the one it is based on; return the values and a name for errors."""
         name, known = str(recipe), self.list_names()
         if name in known:
             text, source = (self._folder / f"{name}.yaml").read_text("utf-8"), f"recipe {name}"
         elif Path(recipe).is_file():
             text, source = read_text(Path(recipe)), name
         else:
-            raise InputError(f"no recipe {name!r}; {suggest(name, known, more=', or give a file')}")
+            hint = suggest(name, known, lead="known recipes:", more="; or give a YAML file")
+            raise InputError(f"unknown recipe {name!r}; {hint}")
         values = parse_yaml(text, source=source)
         if not isinstance(values, dict):
-            raise SettingsError(f"{source}: holds a {type(values).__name__}, not `key: value` lines")
+            raise SettingsError(f"{source}: holds a {type(values).__name__}; write `key: value` lines")
         based_on = values.pop("based_on", None)
         if based_on is None:
             return values, source
-        below, _ = self.read_values(str(based_on))
-        return _merge(self.fit(below, values), values), source
+        base, _ = self.read_values(str(based_on))
+        return _merge(self.fit(base, values), values), source
 
     @property
     def _folder(self) -> Path:
         return Path(__file__).parents[1] / "recipes" / self.job
 
 
-def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge sections; other values of `above` win, and a section with a `preset` replaces the one below."""
-    merged = {} if _PRESET in above else dict(below)
-    for key, value in above.items():
-        inner = merged.get(key)
-        both = isinstance(inner, dict) and isinstance(value, dict)
-        merged[key] = _merge(inner, value) if both else value  # type: ignore[arg-type]
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge sections recursively; a section of `changes` with a `preset` replaces that of the base."""
+    merged = {} if _PRESET in changes else dict(base)
+    for key, value in changes.items():
+        section = merged.get(key)
+        is_merged = isinstance(section, dict) and isinstance(value, dict)
+        merged[key] = _merge(section, value) if is_merged else value  # type: ignore[arg-type]
     return merged

@@ -15,16 +15,16 @@ from albert.training.distributed import DistributedContext
 from albert.training.settings import LossSpikeSettings
 
 B = TypeVar("B")
-_MEMORY = 0.98  # of the running mean of losses: about the last fifty steps
-_MIN_SEEN = 50  # losses before spikes are looked for
+_DECAY = 0.98  # of the running mean of losses, which covers about the last fifty steps
+_MIN_SEEN = 50  # losses before a spike can be detected
 
 
 @dataclass(frozen=True)
 class Objective(Generic[B]):
-    """The losses of a batch by name, and how many predictions each has, before the model has run.
+    """The names of a batch's losses, and their numbers of predictions, counted before the model runs.
 
-    A process that has fewer micro-batches than another one runs the `placeholder`, with a loss of weight 0.
-    The loss of a step is the sum of the mean losses, each times its weight (1 by default).
+    A process with fewer micro-batches than another one runs the `placeholder` with a loss of weight 0. The
+    loss of a step is the sum of the mean losses, each times its weight (1 by default).
     """
 
     names: tuple[str, ...]
@@ -35,7 +35,7 @@ class Objective(Generic[B]):
 
 @dataclass(frozen=True)
 class StepReport:
-    """Means over all micro-batches of a step, and the times; the loop sets the last two."""
+    """Means over all micro-batches of a step, and its times; the loop sets the last two."""
 
     learning_rate: float
     losses: dict[str, float]
@@ -51,7 +51,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class StepPlan:
-    """What all processes agree on before the first forward pass of a step."""
+    """Totals over all processes, known before the first forward pass of a step."""
 
     counts: dict[str, int]
     num_micro_batches: int
@@ -76,7 +76,7 @@ class TrainStep(Generic[B]):
     def plan(
         self, batches: Sequence[B], *, num_tokens: int = 0, flags: tuple[bool, bool, bool] = (False,) * 3
     ) -> StepPlan:
-        """Add up counts and tokens over all processes; if one of them stops or has no data, all do."""
+        """Add up counts and tokens over all processes; if one stops or fails to read its data, all do."""
         names = self.objective.names
         mine = Counter[str]()
         for batch in batches:
@@ -89,7 +89,7 @@ class TrainStep(Generic[B]):
             num_tokens=int(sum(tokens)),
             is_stopped=any(stops),
             is_failed=any(failures),
-            is_saved=bool(saves[0]),  # by the clock of the first process
+            is_saved=bool(saves[0]),  # the first process decides by its clock
         )
 
     def run(
@@ -97,14 +97,14 @@ class TrainStep(Generic[B]):
     ) -> StepReport:
         """Accumulate the gradients of all micro-batches and update the weights, unless the step is skipped.
 
-        The counts of the whole step are known first, and each sum is divided by them once: how a step is cut
-        into micro-batches and over processes changes nothing but rounding (and dropout masks).
+        Each sum is divided by the count of the whole step, so how a step is split into micro-batches and over
+        processes changes only rounding and dropout masks.
         """
         start = time.perf_counter()
         if not plan.num_micro_batches:  # every example was dropped
             return StepReport(learning_rate, {}, {}, 0.0, None, plan.num_tokens)
         losses, accuracies = self._accumulate(batches, plan, options)
-        middle = time.perf_counter()
+        model_end = time.perf_counter()
         grad_norm = self.context.clip_grad_norm(self.network, self.max_grad_norm or float("inf"))
         skipped = self.spike_filter.check(sum(losses.values()), grad_norm)
         if skipped is None:
@@ -112,7 +112,7 @@ class TrainStep(Generic[B]):
                 group["lr"] = learning_rate
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        times = {"model_seconds": middle - start, "optimizer_seconds": time.perf_counter() - middle}
+        times = {"model_seconds": model_end - start, "optimizer_seconds": time.perf_counter() - model_end}
         return StepReport(learning_rate, losses, accuracies, grad_norm, skipped, plan.num_tokens, **times)
 
     def _accumulate(
@@ -148,7 +148,7 @@ class TrainStep(Generic[B]):
 
 @dataclass
 class LossSpikeFilter:
-    """Skips steps whose loss is a spike or not finite; its state is part of a checkpoint."""
+    """Rejects steps whose loss is a spike or not finite; its state is part of a checkpoint."""
 
     settings: LossSpikeSettings
     mean: float = 0.0
@@ -168,9 +168,9 @@ class LossSpikeFilter:
         else:
             if self.settings.spike_factor and self.num_seen >= _MIN_SEEN and loss > limit:
                 reason = f"the loss jumped to {loss:.3g} from about {self.mean:.3g}"
-                loss = limit  # counted as the highest normal loss: repeated spikes become normal
+                loss = limit  # counted as the highest normal loss, so that repeated spikes become normal
             self.num_seen += 1
-            weight = max(1.0 - _MEMORY, 1.0 / self.num_seen)
+            weight = max(1.0 - _DECAY, 1.0 / self.num_seen)
             if self.num_seen > 1:
                 self.deviation += weight * (abs(loss - self.mean) - self.deviation)
             self.mean += weight * (loss - self.mean)
@@ -179,7 +179,7 @@ class LossSpikeFilter:
         return reason
 
     def reset(self) -> None:
-        """Start the running mean again, as at a new stage with another normal loss."""
+        """Restart the running mean, because the losses of a new stage are on another level."""
         self.mean = self.deviation = 0.0
         self.num_seen = 0
 
@@ -189,5 +189,5 @@ class LossSpikeFilter:
     def restore(self, state: dict[str, Any]) -> None:
         for key, value in state.items():
             setattr(self, key, value)
-        if self.num_in_a_row >= self.settings.max_skipped:  # it stopped the run, which is now resumed
+        if self.num_in_a_row >= self.settings.max_skipped:  # the run that it stopped is resumed
             self.num_in_a_row = 0

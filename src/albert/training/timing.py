@@ -1,6 +1,6 @@
-"""A time budget: time the steps of a recipe and choose as many as fit.
+"""Time budgets: measure the steps of a recipe and choose as many as fit into the time.
 
-The budget is measured once and becomes a number of steps: a setting of the run that resuming keeps.
+They are measured once. The number of steps becomes a setting of the run, which a resumed run keeps.
 """
 
 import re
@@ -35,7 +35,7 @@ _TIMED_SHARE = 0.05  # of a budget is spent on timing steps
 
 @dataclass(frozen=True)
 class ShapeCost:
-    """A shape of steps."""
+    """The cost of a shape of steps."""
 
     name: str
     share: float  # of all steps
@@ -44,7 +44,7 @@ class ShapeCost:
 
 @dataclass(frozen=True)
 class RecipeCost:
-    """The cost of each shape of steps, and of everything else: evaluations and checkpoints."""
+    """The cost of each shape of steps, and the seconds of evaluations and checkpoints."""
 
     shapes: Sequence[ShapeCost]
     pause_seconds: float
@@ -59,7 +59,7 @@ class RecipeCost:
         num_steps = int(available / self.step_seconds)
         if num_steps < _MIN_STEPS:
             raise InputError(
-                f"the budget leaves {max(available, 0):.0f} s for {max(num_steps, 0)} steps, and at least "
+                f"the budget leaves {max(available, 0):.0f} s for {max(num_steps, 0)} steps, but at least "
                 f"{_MIN_STEPS} are needed; give more time, or choose a smaller batch_size or model"
             )
         return num_steps
@@ -71,7 +71,7 @@ def parse_duration(text: str) -> float:
     parts = re.findall(r"(\d+(?:\.\d+)?)([dhms])", compact)
     seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
     if "".join(number + unit for number, unit in parts) != compact or seconds <= 0:
-        raise InputError(f"{text!r} is not a time budget; write 45s, 20m, 2h or 1h30m")
+        raise InputError(f"{text!r} is not a time budget; write it as 45s, 20m, 2h or 1h30m")
     return seconds
 
 
@@ -81,7 +81,7 @@ def freeze_steps(
     """Time a few steps and return the settings with as many as fit into the time since `start`."""
     cost = time_recipe(job, run_dir, limit=_TIMED_SHARE * seconds, reporter=reporter)
     fitting = cost.count_steps(seconds - (time.monotonic() - start))
-    num_steps = int(job.context.gather_floats([fitting])[0][0])  # by the clock of the first process
+    num_steps = int(job.context.gather_floats([fitting])[0][0])  # the first process decides by its clock
     listed = ", ".join(f"{shape.seconds:.3g} s for a step of {shape.name}" for shape in cost.shapes)
     reporter.say(f"{num_steps:,} steps fit into {format_seconds(seconds)}: {listed}")
     return job.settings.with_warmup_share().model_copy(update={"num_steps": num_steps})
@@ -111,7 +111,7 @@ def time_recipe(job: "PretrainJob", run_dir: Path, *, limit: float, reporter: Re
 
 
 def _time_steps(loop: "TrainingLoop[PretrainingBatch]", steps: list[int], *, limit: float) -> list[float]:
-    """Time each of the steps, all of them in turns, so that a slow moment affects all alike."""
+    """Time each of the steps, in turns, so that a slow moment affects all of them alike."""
     job, train_step = loop.job, loop.train_step
     job.model.train()
     batches = []
@@ -146,6 +146,6 @@ def time_evaluations(job: "PretrainJob") -> float:
             start = time.perf_counter()
             job.evaluate_objective(objective, depth=depth, num_examples=sample)
             seconds[depth] = (time.perf_counter() - start) * num_examples / sample
-    # The last evaluation, or every one, has both sentence objectives.
+    # The last evaluation, or each of them, has both sentence objectives.
     twice = depths if held_out.evaluates_both else depths[-1:]
     return sum(seconds[depth] for depth in [*depths, *twice])
