@@ -175,7 +175,11 @@ def _fit_width(x_TD: Tensor, width: int) -> Tensor:
 
 
 def _init_blocks(
-    student: AlbertModel, teacher: AlbertModel, states: Sequence[_LayerStates], sample: Tokens, layers: LayerChoice
+    student: AlbertModel,
+    teacher: AlbertModel,
+    states: Sequence[_LayerStates],
+    sample: Tokens,
+    layers: LayerChoice,
 ) -> None:
     attention_of, ffn_of = _match_layers(student.config, teacher.config, layers)
     encoder, table = teacher.encoder, [block for layer in teacher.encoder.table for block in layer]

@@ -1,7 +1,7 @@
 """Distillation: a trained teacher's hidden states, attention relations and text vectors as targets.
 
-The losses are sums with their counts, as those of pretraining, with which they are trained together. A teacher
-of another vocabulary reads the decoded text; then only text vectors can be compared, not tokens.
+The losses are sums with their counts, as those of pretraining, with which they are trained together. A
+teacher of another vocabulary reads the decoded text; then only text vectors can be compared, not tokens.
 
 Shapes: T tokens, U of them without a mask, B sequences, D hidden width of the teacher, R relation heads.
 """
@@ -11,13 +11,14 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from albert.data.corpus import Corpus
 from albert.errors import InputError
-from albert.examples.batches import GroupedSource, PretrainingBatch, remove_masks
+from albert.examples.batches import ExampleSource, GroupedSource, PretrainingBatch, remove_masks
 from albert.model.albert_model import AlbertModel
 from albert.model.blocks import AttentionBlock
 from albert.model.config import ModelConfig
@@ -56,6 +57,15 @@ class DistillationTeacher:
         return self.tokenizer.fingerprint == self.student_tokenizer.fingerprint
 
     @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the weights and the vocabulary."""
+        digest = hashlib.sha256(self.tokenizer.fingerprint.encode())
+        for name, tensor in sorted(self.model.encoder.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    @cached_property
     def for_student(self) -> Teacher:
         """The teacher with word vectors for the student's vocabulary."""
         return transplant_words(self.model, self.tokenizer, self.student_tokenizer)
@@ -82,13 +92,15 @@ class DistillationTeacher:
         return F.normalize(vectors_BD, dim=1)
 
 
-def load_teacher(source: str, student: Tokenizer, settings: DistillationSettings) -> DistillationTeacher:
+def load_teacher(settings: DistillationSettings, student: Tokenizer) -> DistillationTeacher:
     """Load a teacher: any model folder, those of sentence-transformers with their pooling.
 
     Raises:
         InputError: If it has another vocabulary and losses on tokens are asked for, or an unknown pooling.
     """
-    path = resolve_source(source)
+    if settings.teacher is None:
+        raise InputError("distillation.teacher is missing; give the folder or the name of a trained model")
+    source, path = settings.teacher, resolve_source(settings.teacher)
     model = load_model(path).model.requires_grad_(False)
     tokenizer = load_vocabulary(path)
     pooling = (read_pooling(path) if path.is_dir() else None) or "mean"
@@ -97,23 +109,14 @@ def load_teacher(source: str, student: Tokenizer, settings: DistillationSettings
     teacher = DistillationTeacher(model, tokenizer, student, pooling)
     if not teacher.has_same_vocabulary and (settings.hidden_weight or settings.relation_weight):
         raise InputError(
-            f"{source}: has another vocabulary than the corpus; prepare the corpus with --vocab {source}, or set "
-            "distillation.hidden_weight=0 and distillation.relation_weight=0 to compare whole texts only"
+            f"{source}: has another vocabulary than the corpus; prepare the corpus with --vocab {source}, or "
+            "set distillation.hidden_weight=0 and distillation.relation_weight=0 to compare whole texts only"
         )
     return teacher
 
 
-def identify_teacher(teacher: DistillationTeacher) -> str:
-    """Hash a teacher's weights."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(teacher.model.encoder.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
-
-
 def list_student_heads(
-    settings: DistillationSettings, *, pair_head: str | None, student: ModelConfig, teacher: ModelConfig
+    settings: DistillationSettings, student: ModelConfig, teacher: ModelConfig, *, pair_head: str | None
 ) -> dict[str, int | None]:
     """List the heads that a student is distilled with; one maps its states to the teacher's width."""
     weights = rename_weights(settings, pair_head=pair_head)
@@ -150,15 +153,23 @@ def start_student(
             model.head(MLM).get_parameter("bias").copy_((frequency_V / frequency_V.mean()).log())
 
 
-def match_layers(settings: DistillationSettings, *, student: int, teacher: int) -> tuple[tuple[int, int], ...]:
+def group_examples(source: ExampleSource, settings: DistillationSettings) -> GroupedSource:
+    """Build the groups of single texts and pairs that the settings ask for."""
+    is_masked = bool(settings.mlm_weight)
+    return GroupedSource(source, settings.group_size, settings.single_share, is_masked=is_masked)
+
+
+def match_layers(
+    settings: DistillationSettings, *, student: int, teacher: int
+) -> tuple[tuple[int, int], ...]:
     """Match layers of the student with those of the teacher at the same share of the depth; 0: embeddings."""
     if settings.layers is None:
         return tuple((i, i * teacher // student) for i in range(student + 1) if i * teacher % student == 0)
     for ours, theirs in settings.layers:
         if not (0 <= ours <= student and 0 <= theirs <= teacher):
             raise InputError(
-                f"distillation.layers has [{ours}, {theirs}]; the student has layers 0 to {student}, the teacher "
-                f"0 to {teacher}"
+                f"distillation.layers has [{ours}, {theirs}]; the student has layers 0 to {student}, the "
+                f"teacher 0 to {teacher}"
             )
     return settings.layers
 
@@ -173,14 +184,22 @@ def rename_weights(settings: DistillationSettings, *, pair_head: str | None) -> 
 class DistillationLosses(PretrainLosses):
     """The losses of pretraining, as far as they have weights, and those against a teacher.
 
-    hidden: squared distance of matched hidden states, in units of the teacher's variance, at tokens that are
-    not masked. relation: divergence of the softmax of query-query, key-key and value-value products of the last
-    layer (MiniLMv2). embedding: 1 − cosine of the pooled texts. similarity: squared difference of all cosines
-    in the batch. exit: embedding and similarity at each of `exit_depths`, so that fewer layers serve as well.
+    - hidden: squared distance of matched hidden states, in units of the teacher's variance, at tokens that
+      are not masked.
+    - relation: divergence of the softmax of query-query, key-key and value-value products of the last layer
+      (MiniLMv2).
+    - embedding: 1 − cosine of the pooled texts.
+    - similarity: squared difference of all cosines in the group.
+    - exit: embedding and similarity at each of `exit_depths`, so that fewer layers serve as well.
     """
 
     def __init__(
-        self, model: AlbertModel, *, pair_head: str | None, teacher: DistillationTeacher, settings: DistillationSettings
+        self,
+        model: AlbertModel,
+        *,
+        pair_head: str | None,
+        teacher: DistillationTeacher,
+        settings: DistillationSettings,
     ) -> None:
         super().__init__(model, pair_head=pair_head)
         self._teacher = [teacher]  # in a list: it is no part of the module, which is saved and sharded
@@ -212,7 +231,9 @@ class DistillationLosses(PretrainLosses):
             counts[self.pair_head] = num_sequences if batch.has_labels else 0
         return {name: count for name, count in counts.items() if name in self.weights}
 
-    def forward(self, batch: PretrainingBatch, *, depth: int | None = None) -> dict[str, tuple[Tensor, Tensor]]:
+    def forward(
+        self, batch: PretrainingBatch, *, depth: int | None = None
+    ) -> dict[str, tuple[Tensor, Tensor]]:
         teacher, settings = self.teacher, self.settings
         with torch.no_grad():
             theirs = teacher.build_tokens(batch)
@@ -220,7 +241,9 @@ class DistillationLosses(PretrainLosses):
             target_BD = teacher.pool(target[-1], theirs)
         ours = build_tokens(batch, self.model.device)
         full = depth or self.model.config.num_hidden_layers
-        states = self.model(ours, depth=max((full, *settings.exit_depths)), with_hidden_states=True).hidden_states
+        states = self.model(
+            ours, depth=max((full, *settings.exit_depths)), with_hidden_states=True
+        ).hidden_states
         last_TD = states[full]
         terms: dict[str, tuple[Tensor, Tensor]] = {}
         masked_M = torch.from_numpy(batch.masked_M).to(last_TD.device)
@@ -230,7 +253,9 @@ class DistillationLosses(PretrainLosses):
             plain_T = torch.ones(len(last_TD), dtype=torch.bool, device=last_TD.device)
             plain_T[masked_M] = False
             matched = [(i, k) for i, k in self.layers if i <= full]
-            total = torch.stack([self._compare_states(states[i], target[k], plain_T) for i, k in matched]).sum()
+            total = torch.stack(
+                [self._compare_states(states[i], target[k], plain_T) for i, k in matched]
+            ).sum()
             terms[HIDDEN] = _without_accuracy(total * (len(self.layers) / len(matched)))
         if RELATION in self.weights:
             total = self._compare_relations(states[full - 1], target[-2], ours, full)
@@ -272,7 +297,9 @@ class DistillationLosses(PretrainLosses):
         theirs = teacher.attention[teacher.table[-1][-1].attention]
         total = x_TD.new_zeros(())
         for x_TR, target_TR in zip(_map_heads(ours, x_TD), _map_heads(theirs, target_TD), strict=True):
-            for x_L, target_L in zip(x_TR.split(tokens.lengths), target_TR.split(tokens.lengths), strict=True):
+            for x_L, target_L in zip(
+                x_TR.split(tokens.lengths), target_TR.split(tokens.lengths), strict=True
+            ):
                 log_ours = self._relate(x_L).log_softmax(-1)
                 log_theirs = self._relate(target_L).log_softmax(-1)
                 total = total + F.kl_div(log_ours, log_theirs, reduction="sum", log_target=True)
@@ -313,13 +340,15 @@ def evaluate_distillation(
 ) -> dict[str, float]:
     """Compute the mean losses against the teacher on the first examples of a held-out source."""
     total = min(num_examples, source.num_examples) // source.group_size * source.group_size
-    sums = {name: [0.0, 0] for name in losses.weights}
+    sums = {name: np.zeros(3) for name in losses.weights}  # loss, correct predictions, count
     batches = source.build_step(0, batch_size=max(total, source.group_size))
     for batch in batches[context.rank :: context.size]:
         counts = losses.count(batch)
-        for name, (value, _) in losses(batch).items():
-            sums[name] = [sums[name][0] + float(value), sums[name][1] + counts[name]]
-    rows = context.gather_floats([value for pair in sums.values() for value in pair])
-    columns = [sum(column) for column in zip(*rows, strict=True)]
-    means = {name: columns[2 * i] / max(columns[2 * i + 1], 1) for i, name in enumerate(sums)}
-    return {f"{name}_loss": mean for name, mean in means.items() if name in TEACHER_LOSSES}
+        for name, (value, num_correct) in losses(batch).items():
+            sums[name] += (float(value), float(num_correct), counts[name])
+    rows = context.gather_floats(np.concatenate(list(sums.values())).tolist())
+    table = np.array(rows).sum(0).reshape(-1, 3)
+    means = table[:, :2] / np.maximum(table[:, 2:], 1)
+    figures = {f"{name}_loss": float(mean) for name, mean in zip(sums, means[:, 0], strict=True)}
+    accuracies = {f"{name}_accuracy": float(mean) for name, mean in zip(sums, means[:, 1], strict=True)}
+    return figures | {name: value for name, value in accuracies.items() if math.isfinite(value)}
